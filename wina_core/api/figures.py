@@ -10,9 +10,8 @@ from wina_core.api.arguments import checked
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.frontier import points_of
 from wina_core.errors import WinaError
-from wina_core.report.drawing.figure import Style
-from wina_core.report.figures import sparsity_panel
-from wina_core.report.front import front_panel
+from wina_core.report.drawing import Style, draw
+from wina_core.report.figures import front_panel, sparsity_panel
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
@@ -75,8 +74,6 @@ def frontier_figure(
     >>> figure.axes[0].get_xlabel()
     'Gated sparsity (%)'
     """
-    from wina_core.report.drawing.renderer import draw
-
     style = Style(*size, titled=True)
     with Store(None if database is None else fspath(database)) as store:
         rows = store.metrics() if results is None else results
@@ -85,7 +82,7 @@ def frontier_figure(
         if rows.empty:
             raise WinaError("There are no results to draw; measure something first.")
         points, quality, name = points_of(store, rows, against, task, metric, model)
-    return draw((front_panel(name, points, against, style.text, quality),), style)
+    return draw((front_panel(name, points, against, quality),), style)
 
 
 @checked
@@ -127,8 +124,6 @@ def heatmap_figure(
     >>> len(wina_core.heatmap_figure(plan).axes)  # the map and its colour bar
     2
     """
-    from wina_core.report.drawing.renderer import draw
-
     if isinstance(shown, SparsityPlan):
         title = title or f"{shown.provenance}, {100 * shown.budget:.4g} %"
         panel = sparsity_panel(title, shown.layout.projections, shown.sparsity, "Target sparsity (%)")

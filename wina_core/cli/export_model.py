@@ -15,7 +15,7 @@ from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size
 from wina_core.records import ExportRecord
-from wina_core.report.card import export_job
+from wina_core.report.model_card import export_job
 from wina_core.report.sparse_runs import sparse_run
 from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, RotationSpec, RunSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity

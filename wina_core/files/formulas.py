@@ -1,7 +1,4 @@
-"""Texts in CSV and TSV, which spreadsheets must not take for formulas.
-
-An exported script contains this file, so it imports the standard library alone.
-"""
+"""Texts in CSV and TSV, which spreadsheets must not take for formulas."""
 
 import re
 
@@ -11,17 +8,6 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def neutralized(text: str) -> str:
-    """Return a text with an apostrophe before it if a spreadsheet would compute it; plain numbers stay.
-
-    `restored` takes exactly these apostrophes away again.
-    """
-    return f"'{text}" if _is_formula(text) else text
-
-
-def restored(text: str) -> str:
-    """Return the text that `neutralized` was given."""
-    return text[1:] if text.startswith("'") and _is_formula(text) else text
-
-
-def _is_formula(text: str) -> bool:
-    return _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
+    """Return a text with an apostrophe before it if a spreadsheet would compute it; plain numbers stay."""
+    is_formula = _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
+    return f"'{text}" if is_formula else text

@@ -1,19 +1,24 @@
 """A study's report: one self-contained HTML page, the same as Markdown, and its tables for other programs."""
 
 import re
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from wina_core.analysis.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.errors import WinaError
-from wina_core.files.tables import write_atomically
+from wina_core.files.tables import write_atomically, write_table
 from wina_core.report.document import Document, write_up
+from wina_core.report.layout import MISSES, Cell, Table
+from wina_core.report.rendering import render_template
 from wina_core.report.reproduce import shareable
-from wina_core.report.writing import html, markdown, write_tables
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 
-__all__ = ["Document", "make_report", "write_tables", "write_up"]
+__all__ = ["Document", "html", "latex", "make_report", "markdown", "write_tables", "write_up"]
+
+_TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")
 
 
 def make_report(
@@ -38,12 +43,10 @@ def make_report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WinaError(f"Cannot create the folder {folder} ({error.strerror}); choose another.") from error
-    images = []
     for figure in document.figures:
-        images.append(f"{name}-{figure.name}.svg")
-        write_atomically(folder / images[-1], _standing_alone(figure.svg).encode())
+        write_atomically(folder / f"{name}-{figure.name}.svg", figure.svg)
     save_study_file(shareable(study), folder / f"{name}.toml")
-    write_atomically(folder / f"{name}.md", markdown(document, images).encode())
+    write_atomically(folder / f"{name}.md", markdown(document, name).encode())
     if with_tables:
         write_tables(document, folder, name)
     page = folder / f"{name}.html"
@@ -57,8 +60,57 @@ def file_name(study: StudySpec) -> str:
     return plain if plain == study.name else f"{plain or 'study'}-{study.content_hash()[:8]}"
 
 
-def _standing_alone(svg: str) -> str:
-    """Return an inline plot as a file of its own, dark on white."""
-    namespaces = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
-    svg = svg if namespaces in svg else svg.replace("<svg", f"<svg {namespaces}", 1)
-    return svg.replace("<svg", '<svg style="background: #ffffff; color: #1b1f24"', 1)
+def html(document: Document) -> str:
+    """Return the self-contained page, without scripts; figures are images within it."""
+    images = [b64encode(figure.svg).decode() for figure in document.figures]
+    return render_template("page.html.j2", document=document, images=images)
+
+
+def markdown(document: Document, name: str) -> str:
+    """Return the page as Markdown; `name` begins the names of its figures' files."""
+    return render_template("page.md.j2", document=document, name=name)
+
+
+# ---- tables for other programs ---------------------------------------------------------------------------------
+
+
+def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence[str] = _TABLE_SUFFIXES) -> list[Path]:
+    """Write every table of results in each suffix's format, such as NAME-table-1.csv, and return the paths.
+
+    LaTeX has the page's layout, with published numbers small and in brackets. The others have every digit, and columns
+    for standard errors and published numbers. Raises WinaError as `write_table`.
+    """
+    paths = []
+    for place, table in enumerate(document.tables, 1):
+        for suffix in suffixes:
+            path = folder / f"{name}-table-{place}{suffix}"
+            if suffix == ".tex":
+                write_atomically(path, latex(table).encode())
+            else:
+                write_table(*_flat(table), path)
+            paths.append(path)
+    return paths
+
+
+def latex(table: Table) -> str:
+    r"""Return a tabular with booktabs' rules, which needs \usepackage{booktabs}."""
+    return render_template("table.tex.j2", table=table)
+
+
+def _flat(table: Table) -> tuple[list[str], list[list[object]]]:
+    """Return columns and rows with every number in a cell of its own, without the marks of labels."""
+    fields: dict[str, Callable[[Cell], float | None]] = {
+        "": lambda cell: None if cell.value is None else cell.value.value,
+        " stderr": lambda cell: None if cell.value is None else cell.value.stderr,
+    }
+    if table.has_paper:
+        fields |= {" paper": lambda cell: cell.paper, " difference": lambda cell: cell.difference}
+    columns = [*table.heads, *(f"{column}{suffix}" for column in table.columns for suffix in fields)]
+    rows: list[list[object]] = [
+        [
+            *(label.removesuffix(MISSES) for label in row.labels),
+            *(read(cell) for cell in row.cells for read in fields.values()),
+        ]
+        for row in table.rows
+    ]
+    return columns, rows

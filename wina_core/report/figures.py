@@ -1,113 +1,78 @@
-"""The report's plots, as SVG that takes its text colour from the page, so that they are readable light and dark."""
+"""A report's figures: quality against sparsity and against cost, sparsity by layer, speed-ups."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality, front_steps
+from wina_core.analysis.comparison.frontier import frontier_points, originals
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import SparsityKind, sparsity_of
 from wina_core.records import METRIC_UNITS
-from wina_core.report.drawing.figure import Figure as Panels
-from wina_core.report.drawing.figure import LinePanel, MapPanel, Series, Style
+from wina_core.report.drawing import Figure, LinePanel, MapPanel, Series, Style, render
 from wina_core.report.findings import Findings
-from wina_core.report.front import front_panels
-from wina_core.report.layout import Measure, measures, papers_number
+from wina_core.report.layout import Measure, measured_value, measures, published_number
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
 from wina_core.specs.methods.colours import method_colour
-from wina_core.store import LatencyRow, LayerMap, Store
+from wina_core.store import LatencyRow, Store
+from wina_core.store.metric_frames import metrics_frame
 from wina_core.studies.published import base_metric
 
-_INK = "#012345"
-"""Placeholder of the page's text colour until the SVG is written."""
-_FURTHER = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
+if TYPE_CHECKING:
+    import pandas as pd
+
+_INK = Style.text
+_FURTHER_COLOURS = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
 _MARKERS = "osD^vPX*<>"
-_MOST_MAPS = 6
-_MOST_PANELS = 8
-_MOST_LAYERS_WITH_TEXT = 16
-_WIDTH, _MAP_WIDTH, _HEIGHT = 3.9, 2.9, 2.9
-"""Inches of a panel."""
+_BITS_MARKERS = "os^Dv*Ph"
+"""Markers by bits; unquantized configurations have the first."""
+_FADED = "59"
+"""Opacity of dominated points, as two hex digits."""
+_COSTS: tuple[CostAxis, ...] = ("bytes_read", "bits_read")
+"""Costs to plot against: the first that the study counted."""
+_MAX_MAPS = 6
+_MAX_PANELS = 8
+_MAX_LAYERS_WITH_TEXT = 16
+_PANEL_WIDTH, _MAP_WIDTH, _PANEL_HEIGHT = 3.7, 2.7, 2.8
+_LEGEND_WIDTH = 1.3
 _PAGE_WIDTH = 8.8
+"""Widths and heights are in inches."""
 _X_TITLES: Mapping[SparsityKind, str] = {
     "gated": "Gated sparsity (%)",
     "net": "Net sparsity (%)",
     "target": "Target sparsity (%)",
 }
-_USUAL_END, _MARGIN = 75.0, 2.0
-"""End of the x axis unless a point lies beyond it, and room around such points, in percent."""
-
-
-class _PlotPoint(NamedTuple):
-    x: float
-    """Measured or target sparsity in percent."""
-    ours: float | None
-    interval: tuple[float, float] | None
-    """95 % confidence interval."""
-    nominal: float
-    """Target sparsity of the published number in percent."""
-    paper: float | None
+_USUAL_END = 75.0
+"""End of the x axis in percent, unless a point lies beyond it."""
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One plot."""
+class ReportFigure:
+    """One figure of a report."""
 
     name: str
     """Part of the file's name."""
     title: str
     caption: str
-    """Description, also for readers who do not see the plot."""
-    panels: Panels
-    svg: str
-    """Inline SVG, its ink `currentColor`."""
+    """Description, also for readers who do not see the figure."""
+    panels: Figure
+    svg: bytes
 
 
-def figures(store: Store, findings: Findings) -> tuple[Figure, ...]:
-    """Return the study's plots, as far as there are numbers for them. Loads matplotlib."""
-    found = [_frontier(findings), _front(store, findings), _heatmaps(store, findings), _latency(findings)]
-    return tuple(figure for figure in found if figure is not None)
+def figures(store: Store, findings: Findings) -> tuple[ReportFigure, ...]:
+    """Return the study's figures, as far as there are numbers for them. Loads matplotlib."""
+    drawn = [_frontier(findings), _front(store, findings), _layer_maps(store, findings), _latency(findings)]
+    return tuple(figure for figure in drawn if figure is not None)
 
 
-def _frontier(findings: Findings) -> Figure | None:
-    """Plot values against sparsity: a panel for each model (or network), a line for each configuration, the paper's
-    dashed."""
-    chosen = _plotted(findings)
-    weights = dict.fromkeys((run.model, run.quantization) for run in findings.runs)
-    plots = [
-        (model, bits, measure, lines)
-        for model, bits in weights
-        for measure in chosen
-        if (lines := _lines(findings, model, bits, measure))
-    ][:_MOST_PANELS]
-    if not plots:
-        return None
-    points = [point for *_, lines in plots for line in lines.values() for point in line.points]
-    x_range = _x_range(points)
-    panels = []
-    for model, bits, measure, lines in plots:
-        title = model if len(chosen) == 1 else f"{model} {measure.title}" if findings.tasks else measure.title
-        series = tuple(one for name, line in lines.items() for one in _series(name, line, x_range))
-        panels.append(
-            LinePanel(
-                title=", ".join(filter(None, (title, printed_quantization(bits)))),
-                x_title=_X_TITLES[findings.by],
-                y_title=_unit(findings, measure),
-                x_range=x_range,
-                y_range=_range(y for one in series for y in (*one.y, *one.low, *one.high)),
-                series=series,
-            )
-        )
-    notes = [f"{', '.join(dict.fromkeys(measure.title for _, _, measure, _ in plots))} against {findings.by} sparsity"]
-    notes += ["error bars are 95 % intervals"] if any(point.interval for point in points) else []
-    if any(point.paper is not None for point in points):
-        notes.append("dashed lines are the published numbers, at the paper's nominal sparsity")
-    return _figure("frontier", "Frontier", f"{'; '.join(notes)}.", panels, _WIDTH)
-
-
-def _x_range(points: Sequence[_PlotPoint]) -> tuple[float, float]:
-    """Return the usual range, widened by what would lie outside."""
-    low, high = min(point.x for point in points), max(point.x for point in points)
-    return (0.0 if low >= 0 else low - _MARGIN), max(_USUAL_END, high + _MARGIN)
+def _draw(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapPanel]) -> ReportFigure:
+    """Draw panels, at most two in a row, or three maps."""
+    is_map = isinstance(panels[0], MapPanel)
+    width, side = (_MAP_WIDTH, 0.6) if is_map else (_PANEL_WIDTH, _LEGEND_WIDTH)
+    across = min(len(panels), int(_PAGE_WIDTH / width))
+    height = _PANEL_HEIGHT * -(-len(panels) // across)
+    style = Style(width * across + side, height, across=across, titled=True)
+    return ReportFigure(name, title, caption, tuple(panels), render(tuple(panels), style, "svg", title=title))
 
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
@@ -118,8 +83,58 @@ def _range(values: Iterable[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _unit(findings: Findings, measure: Measure) -> str:
-    """Return the label of an axis of the measure."""
+# ---- quality against sparsity ----------------------------------------------------------------------------------
+
+
+def _frontier(findings: Findings) -> ReportFigure | None:
+    """Plot values against sparsity: a panel for each model (or network), a line for each configuration, the paper's
+    dashed."""
+    chosen = _summarizing(findings)
+    models = dict.fromkeys((run.model, run.quantization) for run in findings.runs)
+    plots = [
+        (model, bits, measure, series)
+        for model, bits in models
+        for measure in chosen
+        if (series := _configuration_series(findings, model, bits, measure))
+    ][:_MAX_PANELS]
+    if not plots:
+        return None
+    drawn = [one for *_, series in plots for one in series]
+    x = [value for one in drawn if one.marker for value in one.x] or [0.0]
+    x_range = min(0.0, 1.05 * min(x)), max(_USUAL_END, 1.05 * max(x))
+    panels = []
+    for model, bits, measure, series in plots:
+        title = model if len(chosen) == 1 else f"{model} {measure.title}" if findings.tasks else measure.title
+        panels.append(
+            LinePanel(
+                title=", ".join(filter(None, (title, printed_quantization(bits)))),
+                x_title=_X_TITLES[findings.by],
+                y_title=_y_title(findings, measure),
+                x_range=x_range,
+                y_range=_range(y for one in series for y in (*one.y, *one.low, *one.high)),
+                series=series,
+            )
+        )
+    notes = [f"{', '.join(dict.fromkeys(measure.title for _, _, measure, _ in plots))} against {findings.by} sparsity"]
+    notes += ["error bars are 95 % intervals"] if any(one.low != one.high for one in drawn) else []
+    if any(one.line == "dash" for one in drawn):
+        notes.append("dashed lines are the published numbers, at the paper's nominal sparsity")
+    return _draw("frontier", "Frontier", f"{'; '.join(notes)}.", panels)
+
+
+def _summarizing(findings: Findings) -> tuple[Measure, ...]:
+    """Return the measure that sums the study up: its mean, else all of them, else the KL from the
+    original, or from the model without gates."""
+    main = measures(findings)
+    evaluation = findings.study.evaluation
+    if main:
+        return tuple(measure for measure in main if measure.weights is not None) or main
+    if evaluation.original:
+        return (Measure(ORIGINAL, "KL from the original (nats per token)", "kl"),)
+    return (Measure(FIDELITY, "KL (nats per token)", "kl"),) if evaluation.fidelity else ()
+
+
+def _y_title(findings: Findings, measure: Measure) -> str:
     if measure.weights is not None:
         return f"{measure.title} (%)"
     metric = base_metric(measure.metric) or findings.metric_title(measure.task)
@@ -127,95 +142,67 @@ def _unit(findings: Findings, measure: Measure) -> str:
     return f"{metric} ({'%' if unit == 'fraction' else unit})" if unit else metric
 
 
-@dataclass(frozen=True)
-class _Line:
-    colour: str
-    marker: str
-    dense: bool
-    points: tuple[_PlotPoint, ...]
-
-
-def _plotted(findings: Findings) -> tuple[Measure, ...]:
-    """Return the measure that sums the study up: its mean, else all of them, else the KL from the
-    original, or from the model without gates."""
-    found = measures(findings)
-    means = tuple(measure for measure in found if measure.weights is not None)
-    if means or found:
-        return means or found
-    evaluation = findings.study.evaluation
-    if evaluation.original:
-        return (Measure(ORIGINAL, "KL from the original (nats per token)", "kl"),)
-    return (Measure(FIDELITY, "KL (nats per token)", "kl"),) if evaluation.fidelity else ()
-
-
-def _lines(findings: Findings, model: str, bits: str, measure: Measure) -> Mapping[str, _Line]:
-    """Return the line of each configuration with any number."""
+def _configuration_series(findings: Findings, model: str, bits: str, measure: Measure) -> tuple[Series, ...]:
+    """Return the lines of a model's configurations, in the method's colour or, where that is taken, a further one;
+    none where all of them are published ones."""
     runs = [run for run in findings.runs if (run.model, run.quantization) == (model, bits)]
-    several = len({run.allocation for run in runs if not run.is_dense}) > 1
-    names = {
-        run.run: f"{run.configuration}, {run.allocation}" if several and not run.is_dense else run.configuration
-        for run in runs
-    }
-    looks = _looks(runs, names)
-    found: dict[str, _Line] = {}
-    for name in dict.fromkeys(names.values()):
-        members = sorted((run for run in runs if names[run.run] == name), key=lambda run: sparsity_of(run, findings.by))
-        points = tuple(_plot_point(findings, run, measure) for run in members)
-        if any(point.ours is not None or point.paper is not None for point in points):
-            found[name] = _Line(*looks[name], members[0].is_dense, points)
-    return found
-
-
-def _looks(runs: Sequence[StudyRun], names: Mapping[str, str]) -> Mapping[str, tuple[str, str]]:
-    """Return colour and marker of every line: the method's own colour for its first, further ones for others."""
-    looks: dict[str, tuple[str, str]] = {}
-    taken: set[str] = set()
+    by_name: dict[str, list[StudyRun]] = {}
     for run in runs:
-        name = names[run.run]
-        if name not in looks:
-            own = _INK if run.is_dense else method_colour(run.method)
-            spare = next((colour for colour in _FURTHER if colour not in taken), _INK)
-            colour = own if own and own not in taken else spare
-            taken.add(colour)
-            looks[name] = colour, _MARKERS[len(looks) % len(_MARKERS)]
-    return looks
+        by_name.setdefault(_configuration_name(run, runs), []).append(run)
+    series: list[Series] = []
+    taken: set[str] = set()
+    for place, (name, members) in enumerate(by_name.items()):
+        usual = _INK if members[0].is_dense else method_colour(members[0].method)
+        spare = next((colour for colour in _FURTHER_COLOURS if colour not in taken), _INK)
+        colour = usual if usual and usual not in taken else spare
+        taken.add(colour)
+        series += _line(findings, measure, name, members, colour, _MARKERS[place % len(_MARKERS)])
+    is_measured = any(one.line != "dash" for one in series)
+    return tuple(series) if is_measured else ()
 
 
-def _plot_point(findings: Findings, run: StudyRun, measure: Measure) -> _PlotPoint:
-    if measure.weights is not None:
-        value, _ = findings.mean(run.run, measure.weights)
-    else:
-        value = findings.value(run.run, measure.task, measure.metric)
-    paper, _ = papers_number(findings, run, measure, value)
-    ours, interval = (None, None) if value is None else (value.value, value.interval)
-    return _PlotPoint(100 * sparsity_of(run, findings.by), ours, interval, 100 * run.target_sparsity, paper)
+def _configuration_name(run: StudyRun, runs: Sequence[StudyRun]) -> str:
+    """Return a run's configuration, with the allocation where that differs among its runs."""
+    allocations = {other.allocation for other in runs if other.configuration == run.configuration}
+    return f"{run.configuration}, {run.allocation}" if len(allocations) > 1 else run.configuration
 
 
-def _series(name: str, line: _Line, x_range: tuple[float, float]) -> list[Series]:
-    """Return a configuration's own values and the published ones; of the dense model as lines across the plot."""
-    ours = [point for point in line.points if point.ours is not None]
-    published = sorted((point.nominal, point.paper) for point in line.points if point.paper is not None)
-    found = []
-    if line.dense:
-        found += [Series(name, line.colour, x_range, (ours[0].ours,) * 2)] if ours and ours[0].ours is not None else []
-        found += [Series("", line.colour, x_range, (published[0][1],) * 2, line="dash")] if published else []
-        return found
-    if ours:
-        y = tuple(point.ours for point in ours if point.ours is not None)
-        ends = [point.interval or (value, value) for point, value in zip(ours, y, strict=True)]
-        low, high = zip(*ends, strict=True)
-        x = tuple(point.x for point in ours)
-        found.append(Series(name, line.colour, x, y, low, high, line.marker, size=6))
-    if published:
-        x, y = zip(*published, strict=True)
-        label = "" if ours else f"{name} (paper)"
-        found.append(Series(label, line.colour, x, y, marker=line.marker, line="dash", hollow=True, size=5))
-    return found
+def _line(
+    findings: Findings, measure: Measure, name: str, runs: Sequence[StudyRun], colour: str, marker: str
+) -> list[Series]:
+    """Return a configuration's values and the published ones; of the dense model as lines across the plot."""
+    points: list[tuple[float, float, float, float]] = []
+    published: list[tuple[float, float]] = []
+    for run in runs:
+        value, _ = measured_value(findings, run, measure)
+        paper, _ = published_number(findings, run, measure, value)
+        if value is not None:
+            low, high = value.interval or (value.value, value.value)
+            points.append((100 * sparsity_of(run, findings.by), value.value, low, high))
+        if paper is not None:
+            published.append((100 * run.target_sparsity, paper))
+    across = (-100.0, 100.0)
+    series = []
+    if points and runs[0].is_dense:
+        series.append(Series(name, colour, across, (points[0][1],) * 2))
+    elif points:
+        x, y, low_ends, high_ends = zip(*sorted(points), strict=True)
+        series.append(Series(name, colour, x, y, low_ends, high_ends, marker, size=6))
+    if published and runs[0].is_dense:
+        series.append(Series("", colour, across, (published[0][1],) * 2, line="dash"))
+    elif published:
+        x, y = zip(*sorted(published), strict=True)
+        label = "" if points else f"{name} (paper)"
+        series.append(Series(label, colour, x, y, marker=marker, line="dash", hollow=True, size=5))
+    return series
 
 
-def _front(store: Store, findings: Findings) -> Figure | None:
+# ---- quality against cost --------------------------------------------------------------------------------------
+
+
+def _front(store: Store, findings: Findings) -> ReportFigure | None:
     """Plot the KL from the original against cost, over all bits and rotations of a model."""
-    panels = front_panels(store, findings, _INK)
+    panels = front_panels(store, findings)
     if not panels:
         return None
     costs = ", ".join(dict.fromkeys(panel.x_title.lower() for panel in panels))
@@ -223,21 +210,84 @@ def _front(store: Store, findings: Findings) -> Figure | None:
         f"KL from the original against {costs}; the dashed line is the Pareto front, dominated configurations are "
         "faded; error bars are standard errors."
     )
-    return _figure("front", "Quality against cost", caption, panels, _WIDTH)
+    return _draw("front", "Quality against cost", caption, panels)
 
 
-def _heatmaps(store: Store, findings: Findings) -> Figure | None:
+def front_panels(store: Store, findings: Findings) -> tuple[LinePanel, ...]:
+    """Return a panel for each original of the study with two configurations or more; none where their KL from the
+    original was not measured."""
+    if not findings.study.evaluation.original:
+        return ()
+    metrics = metrics_frame(findings.rows)
+    present = set(metrics["model_hash"])
+    sources = {key: source for key, source in store.model_sources().items() if key in present}
+    panels = []
+    for model, name in originals(sources).items():
+        for axis in _COSTS:
+            points = frontier_points(metrics, sources, model, Quality(), axis)
+            if len(points) > 1:
+                panels.append(front_panel(name, points, axis))
+                break
+    return tuple(panels)
+
+
+def front_panel(title: str, points: "pd.DataFrame", axis: CostAxis, quality: Quality | None = None) -> LinePanel:
+    """Draw `frontier_points` of a quality, by default the KL from the original, with the steps of their front."""
+    is_usual, points = quality in (None, Quality()), points.sort_values("x")
+    quality = quality or Quality()
+    points = points.assign(y=[quality.height(value) for value in points["y"]])
+    on_front = points[points["front"]]
+    steps = front_steps(list(zip(on_front["x"], on_front["y"], strict=True)), x_up=AXES[axis].higher_is_better)
+    series = [Series("Pareto front", _INK, *steps, line="dash")]
+    markers = dict(zip(dict.fromkeys(("", *points["bits"])), _BITS_MARKERS * 9, strict=False))
+    for _, rows in points.groupby(["bits", "method", "front"], sort=False):
+        first = next(rows.itertuples())
+        bits, method, front = str(first.bits), str(first.method), bool(first.front)
+        colour = _INK if method == "dense" else method_colour(method.split(" ")[0]) or _INK
+        named = front or not ((points["bits"] == bits) & (points["method"] == method) & points["front"]).any()
+        name = ", ".join(filter(None, (bits, method))) or "imported"
+        errors: Any = rows["stderr"].astype(float).fillna(0.0)
+        low = tuple(max(value - error, value / 10) for value, error in zip(rows["y"], errors, strict=True))
+        high = tuple(value + error for value, error in zip(rows["y"], errors, strict=True))
+        colour, x, y = colour + ("" if front else _FADED), tuple(rows["x"]), tuple(rows["y"])
+        series.append(Series(name, colour, x, y, low, high, markers[bits], "none", named=bool(named), size=6))
+    values, low_y, high_y = points["x"], float(points["y"].min()), float(points["y"].max())
+    room, height = 0.3 * (float(values.max() - values.min()) or 1.0), 0.3 * (high_y - low_y or 1.0)
+    is_log = quality.is_divergence
+    return LinePanel(
+        title=title,
+        x_title=AXES[axis].label,
+        y_title="KL from the original (nats per token)" if is_usual else quality.title,
+        x_range=(float(values.min()) - room, float(values.max()) + room),
+        y_range=(low_y / 1.3, high_y * 1.3) if is_log else (low_y - height, high_y + height),
+        series=tuple(series),
+        log_y=is_log,
+    )
+
+
+# ---- layers and latency ----------------------------------------------------------------------------------------
+
+
+def _layer_maps(store: Store, findings: Findings) -> ReportFigure | None:
     """Plot measured sparsity over layers and projections of the first model's configurations, at the highest target."""
-    maps = _maps(store, findings)
-    if not maps:
+    sparse = [run for run in findings.runs if not run.is_dense]
+    highest = max((run.target_sparsity for run in sparse), default=0.0)
+    panels: list[MapPanel] = []
+    for run in sparse:
+        of_first_model = (run.model, run.quantization) == (sparse[0].model, sparse[0].quantization)
+        if not of_first_model or run.target_sparsity != highest or len(panels) == _MAX_MAPS:
+            continue
+        if layers := store.layer_map(run.run):
+            title = f"{_configuration_name(run, sparse)}, target {100 * run.target_sparsity:.4g} %"
+            panels.append(sparsity_panel(title, layers.projections, layers.values, "Measured sparsity (%)"))
+    if not panels:
         return None
-    panels = [sparsity_panel(title, found.projections, found.values, "Measured sparsity (%)") for title, found in maps]
     ranges = []
     for panel in panels:
         known = [value for row in panel.values for value in row if value == value]
         ranges.append(f"{panel.title}, {min(known):.1f} to {max(known):.1f} %")
     caption = f"Measured sparsity of every matrix, from the masks: {'; '.join(ranges)}."
-    return _figure("layers", "Sparsity by layer", caption, panels, _MAP_WIDTH)
+    return _draw("layers", "Sparsity by layer", caption, panels)
 
 
 def sparsity_panel(
@@ -248,46 +298,33 @@ def sparsity_panel(
 
     colours = tuple(colour.hex for colour in Colormap("viridis").iter_colors(32))
     values = tuple(tuple(100 * value for value in row) for row in fractions)
-    with_text = len(values) <= _MOST_LAYERS_WITH_TEXT
+    with_text = len(values) <= _MAX_LAYERS_WITH_TEXT
     texts = tuple(tuple(f"{value:.0f}" if with_text else "" for value in row) for row in values)
-    return MapPanel(
-        title, tuple(map(str, range(len(values)))), projections, values, texts, quantity, 0.0, 100.0, colours
-    )
+    rows = tuple(map(str, range(len(values))))
+    return MapPanel(title, rows, projections, values, texts, quantity, 0.0, 100.0, colours)
 
 
-def _maps(store: Store, findings: Findings) -> list[tuple[str, LayerMap]]:
-    found: list[tuple[str, LayerMap]] = []
-    sparse = [run for run in findings.runs if not run.is_dense]
-    highest = max((run.target_sparsity for run in sparse), default=0.0)
-    first = [run for run in sparse if (run.model, run.quantization) == (sparse[0].model, sparse[0].quantization)]
-    for run in first:
-        layers = store.layer_map(run.run) if run.target_sparsity == highest and len(found) < _MOST_MAPS else None
-        if layers is not None:
-            spread = "" if run.allocation == "uniform" else f", {run.allocation}"
-            found.append((f"{run.configuration}{spread}, target {100 * run.target_sparsity:.4g} %", layers))
-    return found
-
-
-def _latency(findings: Findings) -> Figure | None:
+def _latency(findings: Findings) -> ReportFigure | None:
     """Plot the speed-up against sparsity: a panel for each shape and method, a line for each batch."""
-    by_target = findings.by == "target"
+    kind = "target" if findings.by == "target" else "measured"
     groups: dict[str, dict[int, list[LatencyRow]]] = {}
     for row in findings.latency:
         if row.method != "dense":
             title = f"{row.method}, {row.outputs}x{row.inputs}, {row.dtype}, {row.backend}"
             groups.setdefault(title, {}).setdefault(row.batch, []).append(row)
     panels = []
-    for title, batches in list(groups.items())[:_MOST_PANELS]:
+    for title, batches in list(groups.items())[:_MAX_PANELS]:
         series = []
         for place, (batch, rows) in enumerate(sorted(batches.items())):
-            points = sorted((100 * (row.sparsity if by_target else row.measured_sparsity), row.speedup) for row in rows)
+            sparsities = (row.sparsity if kind == "target" else row.measured_sparsity for row in rows)
+            points = sorted((100 * sparsity, row.speedup) for sparsity, row in zip(sparsities, rows, strict=True))
             x, y = zip(*points, strict=True)
-            colour, marker = _FURTHER[place % len(_FURTHER)], _MARKERS[place % len(_MARKERS)]
+            colour, marker = _FURTHER_COLOURS[place % len(_FURTHER_COLOURS)], _MARKERS[place % len(_MARKERS)]
             series.append(Series(f"batch {batch}", colour, x, y, marker=marker, size=6))
         panels.append(
             LinePanel(
                 title=title,
-                x_title="Target sparsity (%)" if by_target else "Measured sparsity (%)",
+                x_title=f"{kind.capitalize()} sparsity (%)",
                 y_title="Speed-up over dense",
                 x_range=_range(x for one in series for x in one.x),
                 y_range=_range((1.0, *(y for one in series for y in one.y))),
@@ -297,26 +334,5 @@ def _latency(findings: Findings) -> Figure | None:
         )
     if not panels:
         return None
-    kind = "target" if by_target else "measured"
     caption = f"Speed-up of each sparse product over PyTorch's dense one against {kind} sparsity, a line per batch."
-    return _figure("speed-up", "Speed-up", caption, panels, _WIDTH)
-
-
-def _figure(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapPanel], width: float) -> Figure:
-    """Draw panels, at most two in a row or three narrow ones."""
-    from wina_core.report.drawing.renderer import render  # loads matplotlib, which takes a second
-
-    across = min(len(panels), int(_PAGE_WIDTH / width))
-    size = (width * across, _HEIGHT * -(-len(panels) // across))
-    style = Style(*size, _INK, _INK, grid=f"{_INK}40", surface="none", across=across, titled=True)
-    svg = render(tuple(panels), style, "svg").decode()
-    return Figure(name, title, caption, tuple(panels), _inline(svg, name))
-
-
-def _inline(svg: str, name: str) -> str:
-    """Drop what only a file of its own needs, and make the ids unique on a page with other plots."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", svg)
-    return svg.replace(_INK, "currentColor")
+    return _draw("speed-up", "Speed-up", caption, panels)

@@ -1,22 +1,28 @@
 """A study's stored results, gathered for its report, and the values of its tables."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from wina_core.analysis.comparison.study_runs import StudyRun, study_runs
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
-from wina_core.records import METRIC_UNITS, has_mean
+from wina_core.errors import WinaError
+from wina_core.model_info.gguf_header import read_gguf_header
+from wina_core.model_info.names import last_part
+from wina_core.model_info.resolve import fingerprint, gguf_file
+from wina_core.records import METRIC_UNITS, ModelSummary, has_mean, noise_of
 from wina_core.records.means import t95
 from wina_core.records.proportions import wilson
-from wina_core.report.gguf_remarks import gguf_remarks
-from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec
+from wina_core.specs import SYNTHETIC, EvaluationSpec, ModelSource
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.studies.gallery import gallery
 from wina_core.studies.published import base_metric, display_scale, preferred_metric
 from wina_core.studies.published_errors import SIZE
+
+_TWO_DECIMALS = ("l2 norm", "fraction", "per token", "per word", "per byte")
+"""Units of which the paper prints two decimals."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +73,10 @@ class Findings:
 
     @cached_property
     def _by_unit(self) -> Mapping[tuple[str, str], Sequence[MetricRow]]:
-        found: dict[tuple[str, str], list[MetricRow]] = {}
+        by_unit: dict[tuple[str, str], list[MetricRow]] = {}
         for row in self.rows:
-            found.setdefault((row.run, row.unit), []).append(row)
-        return found
+            by_unit.setdefault((row.run, row.unit), []).append(row)
+        return by_unit
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -86,15 +92,16 @@ class Findings:
 
         A group or tag without a value of its own has its members' mean. None while the value is missing.
         """
-        unit = SYNTHETIC if self.study.evaluation.synthetic else task
-        rows = self.of(run, unit)
-        chosen = metric or self._chosen(task)
         evaluation = self.study.evaluation
-        own = _value([row for row in rows if row.task == task], chosen, evaluation)
-        if own is not None or unit == SYNTHETIC:
-            return own
+        unit = SYNTHETIC if evaluation.synthetic else task
+        rows = self.of(run, unit)
+        if not metric and task in evaluation.task_names:
+            metric = evaluation.task(task).metric or ""
+        of_task = _value([row for row in rows if row.task == task], metric, evaluation)
+        if of_task is not None or unit == SYNTHETIC:
+            return of_task
         members = dict.fromkeys(row.task for row in rows)
-        return _mean([_value([row for row in rows if row.task == member], chosen, evaluation) for member in members])
+        return _mean([_value([row for row in rows if row.task == member], metric, evaluation) for member in members])
 
     def mean(self, run: str, weights: Mapping[str, float]) -> tuple[Value | None, int]:
         """Return the weighted mean over tasks, its error as of independent ones, and the number of missing tasks.
@@ -102,25 +109,21 @@ class Findings:
         The mean is None while any is missing.
         """
         values = [self.value(run, task) for task in weights]
-        missing = sum(value is None for value in values)
-        found = None if missing else _mean(values, list(weights.values()))
-        if found is not None:
-            parts = ((task, value.metric) for task, value in zip(weights, values, strict=True) if value)
-            found = replace(found, metrics=tuple(parts))
-        return found, missing
+        mean = _mean(values, list(weights.values()))
+        if mean is not None:
+            metrics = ((task, value.metric) for task, value in zip(weights, values, strict=True) if value)
+            mean = replace(mean, metrics=tuple(metrics))
+        return mean, sum(value is None for value in values)
 
-    def _chosen(self, task: str) -> str:
-        evaluation = self.study.evaluation
-        return (evaluation.task(task).metric or "") if task in evaluation.task_names else ""
+    def _metric_of(self, task: str) -> str:
+        values = (self.value(run.run, task) for run in self.runs)
+        return next((value.metric for value in values if value), "")
 
     @property
     def fractions(self) -> tuple[str, ...]:
         """Tasks whose values are fractions; only these have a meaningful mean."""
-        return tuple(task for task in self.tasks if _is_fraction(self._metric_of(task)))
-
-    def _metric_of(self, task: str) -> str:
-        found = (self.value(run.run, task) for run in self.runs)
-        return next((value.metric for value in found if value), "")
+        metrics = {task: self._metric_of(task) for task in self.tasks}
+        return tuple(task for task, metric in metrics.items() if metric == "mean" or has_mean(base_metric(metric)))
 
     def metric_title(self, task: str) -> str:
         """Return the metric of a task in tables; empty while nothing is stored."""
@@ -129,8 +132,8 @@ class Findings:
     @property
     def missing(self) -> tuple[int, int]:
         """Number of missing measurements, and of all."""
-        wanted = {(run.run, unit) for run in self.runs for unit in run.evaluation.units}
-        return len(wanted - {(unit.run, unit.unit) for unit in self.units}), len(wanted)
+        requested = {(run.run, unit) for run in self.runs for unit in run.evaluation.units}
+        return len(requested - {(unit.run, unit.unit) for unit in self.units}), len(requested)
 
     @property
     def of_demo(self) -> tuple[str, ...]:
@@ -138,57 +141,10 @@ class Findings:
         roles = [role.name for role in self.study.roles if role.location == "demo"]
         return (*roles, *(("demo",) if any(model.location == "demo" for model in self.study.models) else ()))
 
-    def _other_shots(self) -> list[tuple[str, int]]:
-        """Return the tasks with another number of examples than in the study that repeats the paper exactly."""
-        published = [
-            entry.study.evaluation
-            for entry in gallery()
-            if entry.kind == "paper" and entry.study and self.study.paper and entry.study.paper == self.study.paper
-        ]
-        found = []
-        for task in self.tasks:
-            asked = self.study.evaluation.task(task).num_fewshot
-            papers = {other.task(task).num_fewshot for other in published if task in other.task_names}
-            if asked is not None and papers and asked not in papers:
-                found.append((task, asked))
-        return found
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """Remarks for readers of the numbers, each sentence once."""
-        sentences = []
-        if self.of_demo and self.study.paper:
-            named = ", ".join(self.of_demo)
-            sentences.append(f"The shipped demo model replaces {named}: the published numbers are of other models.")
-        sentences += [
-            f"The published numbers beside {role.name} are those of {role.beside}: compare what each loses, not the "
-            "numbers."
-            for role in self.study.roles
-            if role.beside and self.study.paper
-        ]
-        synthetic = self.study.evaluation.synthetic
-        if synthetic and self.study.paper and synthetic.size != SIZE:
-            sentences.append(f"The published errors come out at size {SIZE}, not at {synthetic.size}.")
-        asked = [self.study.evaluation.task(name) for name in self.tasks]
-        limited = [f"{task.name} ({task.limit})" for task in asked if task.limit is not None and not task.first]
-        if limited:
-            sentences.append(f"Only the first documents of these tasks were evaluated: {', '.join(limited)}.")
-        later = [f"{task.name} ({task.documents})" for task in asked if task.first]
-        if later:
-            sentences.append(f"Not all documents of these tasks were evaluated: {', '.join(later)}.")
-        shots = [f"{task} ({asked}-shot)" for task, asked in self._other_shots()]
-        if shots:
-            sentences.append(f"The published numbers have other numbers of examples in the prompt: {', '.join(shots)}.")
-        cut: dict[str, int] = {}
-        for row in self.rows:
-            if row.truncated:
-                cut[row.task] = max(cut.get(row.task, 0), row.truncated)
-        if cut:
-            named = ", ".join(f"{task} ({count} prompts)" for task, count in cut.items())
-            sentences.append(f"Prompts longer than the model's context lost their beginning: {named}.")
-        if len({(unit.device, unit.hardware, str(unit.versions)) for unit in self.units}) > 1:
-            sentences.append("The results were computed on different hardware or libraries; see the appendix.")
-        return (*sentences, *self.remarks, *dict.fromkeys(row.warning for row in self.rows if row.warning))
+        return (*_warnings(self), *self.remarks, *dict.fromkeys(row.warning for row in self.rows if row.warning))
 
 
 def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> Findings:
@@ -211,20 +167,29 @@ def gather(store: Store, study: StudySpec, by: SparsityKind = DEFAULT_COUNT) -> 
     )
 
 
-def own_metrics(study: StudySpec) -> tuple[tuple[str, str], ...]:
-    """Return task and metric of the workbench's own measurements in a study."""
-    evaluation = study.evaluation
-    if evaluation.synthetic or not study.models:
-        return ()
-    original = ("kl", "kl_p99", "top1_agreement", "perplexity_ratio") if evaluation.original else ()
-    fidelity = ("kl", "perplexity", "top1_agreement") if evaluation.fidelity else ()
-    cost = ("gated_flops_saving", "net_flops_saving", "net_bytes_saving") if evaluation.cost_context else ()
-    by_unit = {ORIGINAL: original, FIDELITY: fidelity, COST: cost}
-    return tuple((unit, metric) for unit, metrics in by_unit.items() for metric in metrics)
+def chat_template_text(evaluation: EvaluationSpec, has_template: bool) -> str:
+    """Return whether tasks were asked within a chat template; empty where the model may have none."""
+    if evaluation.chat_template:
+        return "chat template applied"
+    return "chat template not applied" if has_template else ""
 
 
-def _is_fraction(metric: str) -> bool:
-    return metric == "mean" or has_mean(base_metric(metric))
+# ---- numbers ---------------------------------------------------------------------------------------------------
+
+
+def number(value: float, metric: str) -> str:
+    """Write a value as the paper prints it: two decimals, for other units four significant digits."""
+    if abs(value) < noise_of(metric):
+        return "0"
+    if not math.isfinite(value):
+        return str(value)
+    unit = METRIC_UNITS.get(base_metric(metric))
+    return f"{value:.2f}" if metric == "mean" or unit in _TWO_DECIMALS else f"{value:.4g}"
+
+
+def signed(value: float, metric: str) -> str:
+    """Write a value with its sign, and a typographic minus."""
+    return f"{'−' if value < 0 else '+'}{number(abs(value), metric)}"
 
 
 def _value(rows: Collection[MetricRow], metric: str, evaluation: EvaluationSpec) -> Value | None:
@@ -260,20 +225,15 @@ def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None
-    total = weights or [1.0] * len(known)
-    shares = [weight / sum(total) for weight in total]
-    errors = [value.stderr for value in known]
-    stderr = (
-        math.hypot(*(share * error for share, error in zip(shares, errors, strict=True) if error is not None))
-        if all(error is not None for error in errors)
-        else None
-    )
+    weights = weights or [1.0] * len(known)
+    shares = [weight / sum(weights) for weight in weights]
+    errors = [value.stderr for value in known if value.stderr is not None]
     metrics = {value.metric for value in known}
     better = {value.higher_is_better for value in known}
     sizes = [value.n for value in known if value.n is not None]
     return Value(
         value=sum(share * value.value for share, value in zip(shares, known, strict=True)),
-        stderr=stderr,
+        stderr=_independent(shares, errors) if len(errors) == len(known) else None,
         metric=metrics.pop() if len(metrics) == 1 else "mean",
         higher_is_better=better.pop() if len(better) == 1 else True,
         n=min(sizes) if len(sizes) == len(known) else None,
@@ -288,7 +248,79 @@ def _mean_interval(values: Sequence[Value], shares: Sequence[float]) -> tuple[fl
         return None
     middle = sum(share * value.value for share, value in zip(shares, values, strict=True))
     below, above = (
-        math.hypot(*(share * (value.value - end[side]) for share, value, end in zip(shares, values, ends, strict=True)))
+        _independent(shares, [value.value - end[side] for value, end in zip(values, ends, strict=True)])
         for side in (0, 1)
     )
     return middle - below, middle + above
+
+
+def _independent(shares: Sequence[float], errors: Sequence[float]) -> float:
+    """Return the error of a sum of independent values."""
+    return math.hypot(*(share * error for share, error in zip(shares, errors, strict=True)))
+
+
+# ---- warnings --------------------------------------------------------------------------------------------------
+
+
+def _warnings(findings: Findings) -> Iterator[str]:
+    study, evaluation = findings.study, findings.study.evaluation
+    if findings.of_demo and study.paper:
+        roles = ", ".join(findings.of_demo)
+        yield f"The shipped demo model replaces {roles}: the published numbers are of other models."
+    for role in study.roles:
+        if role.beside and study.paper:
+            yield (
+                f"The published numbers beside {role.name} are those of {role.beside}: compare what each loses, not "
+                "the numbers."
+            )
+    if evaluation.synthetic and study.paper and evaluation.synthetic.size != SIZE:
+        yield f"The published errors come out at size {SIZE}, not at {evaluation.synthetic.size}."
+    specs = [evaluation.task(name) for name in findings.tasks]
+    if limited := [f"{task.name} ({task.limit})" for task in specs if task.limit is not None and not task.first]:
+        yield f"Only the first documents of these tasks were evaluated: {', '.join(limited)}."
+    if later := [f"{task.name} ({task.documents})" for task in specs if task.first]:
+        yield f"Not all documents of these tasks were evaluated: {', '.join(later)}."
+    if shots := [f"{task} ({examples}-shot)" for task, examples in _other_shots(findings)]:
+        yield f"The published numbers have other numbers of examples in the prompt: {', '.join(shots)}."
+    truncated: dict[str, int] = {}
+    for row in findings.rows:
+        if row.truncated:
+            truncated[row.task] = max(truncated.get(row.task, 0), row.truncated)
+    if truncated:
+        tasks = ", ".join(f"{task} ({count} prompts)" for task, count in truncated.items())
+        yield f"Prompts longer than the model's context lost their beginning: {tasks}."
+    if len({(unit.device, unit.hardware, str(unit.versions)) for unit in findings.units}) > 1:
+        yield "The results were computed on different hardware or libraries; see the appendix."
+
+
+def _other_shots(findings: Findings) -> Iterator[tuple[str, int]]:
+    """Yield the tasks with another number of examples than in the study that repeats the paper exactly."""
+    study = findings.study
+    published = [
+        entry.study.evaluation
+        for entry in gallery()
+        if entry.kind == "paper" and entry.study and study.paper and entry.study.paper == study.paper
+    ]
+    for task in findings.tasks:
+        examples = study.evaluation.task(task).num_fewshot
+        papers = {other.task(task).num_fewshot for other in published if task in other.task_names}
+        if examples is not None and papers and examples not in papers:
+            yield task, examples
+
+
+def gguf_remarks(summaries: Mapping[ModelSource, ModelSummary | None]) -> tuple[str, ...]:
+    """Return how GGUF files held the weights of some models with their stored summaries, a text for each file."""
+    remarks = {(last_part(model.location), _gguf_remark(model, summary)) for model, summary in summaries.items()}
+    return tuple(sorted(f"{name}: {remark}" for name, remark in remarks if remark))
+
+
+def _gguf_remark(model: ModelSource, summary: ModelSummary | None) -> str:
+    """Return the remark of a model's file, or of its summary where the file is elsewhere; empty for other models."""
+    try:
+        file = gguf_file(model)
+        if file is not None and fingerprint(file) == model.fingerprint:
+            return read_gguf_header(file).remark
+    except WinaError:  # it lies on another machine, or no longer here
+        pass
+    remarks = () if summary is None else summary.remarks
+    return next((remark for remark in remarks if "GGUF file" in remark), "")

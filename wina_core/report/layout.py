@@ -6,12 +6,11 @@ from typing import Literal, NamedTuple
 
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import TOLERANCE, differ
-from wina_core.report.findings import Findings, Value, own_metrics
+from wina_core.report.findings import Findings, Value, number, signed
 from wina_core.specs import COST, FIDELITY, ORIGINAL, printed_quantization
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
 
 Axis = Literal["model", "quantization", "task", "sparsity", "configuration", "allocation"]
-AXES: tuple[Axis, ...] = ("model", "quantization", "task", "sparsity", "configuration", "allocation")
 HEADS: Mapping[Axis, str] = {
     "model": "Model",
     "quantization": "Weights",
@@ -20,13 +19,30 @@ HEADS: Mapping[Axis, str] = {
     "configuration": "Method",
     "allocation": "Allocation",
 }
+"""Column titles in the order in which rows are sorted."""
 MEASURED = "Measured"
 """Column title of the measured sparsity."""
 MISSES = "†"
 """Mark of a measured sparsity that misses its target."""
 ABSENT = "–"
-FEWEST = 30
+AGREES, DIFFERS = "≈", "≠"
+MIN_DOCUMENTS = 30
 """Fewest documents for a comparison with the published number's error."""
+_WORKBENCH_TITLES: Mapping[str, Mapping[str, str]] = {
+    ORIGINAL: {
+        "kl": "KL from the original (nats per token)",
+        "kl_p99": "99 % of tokens below (nats)",
+        "top1_agreement": "Original's first choice",
+        "perplexity_ratio": "Perplexity ratio to the original",
+    },
+    FIDELITY: {"kl": "KL (nats per token)", "perplexity": "Perplexity", "top1_agreement": "Same first choice"},
+    COST: {
+        "gated_flops_saving": "Operations saved, as the paper counts",
+        "net_flops_saving": "Operations saved, everything counted",
+        "net_bytes_saving": "Bytes saved, everything counted",
+    },
+}
+"""Titles of the workbench's own measurements, by unit and metric."""
 
 
 class _Layout(NamedTuple):
@@ -88,10 +104,45 @@ class Cell:
         """True where the published value lies in our 95 % interval; None where unknown."""
         if self.paper is None or self.value is None or self.value.interval is None:
             return None
-        if not self.judged or not self.same_model or (self.value.n is not None and self.value.n < FEWEST):
+        if not self.judged or not self.same_model or (self.value.n is not None and self.value.n < MIN_DOCUMENTS):
             return None
         low, high = self.value.interval
         return low <= self.paper <= high
+
+    @property
+    def text(self) -> str:
+        """Our value, with its deviation over seeds or its distance from neutral."""
+        value = self.value
+        if value is None:
+            return f"{ABSENT} ({self.missing} missing)" if self.missing else ""
+        text = number(value.value, value.metric)
+        if value.deviation is not None:
+            return f"{text} ± {number(value.deviation, value.metric)}"
+        if base_metric(value.metric) == "pct_stereotype":
+            return f"{text} ({number(abs(value.value - 50), value.metric)})"
+        return text
+
+    @property
+    def error_text(self) -> str:
+        """Standard error of our value; empty where unknown, or where `text` has a deviation."""
+        value = self.value
+        if value is None or value.stderr is None or value.deviation is not None:
+            return ""
+        return f"± {number(value.stderr, value.metric)}"
+
+    @property
+    def paper_text(self) -> str:
+        """The published value, ours minus it, and its agreement; empty without a published value."""
+        if self.paper is None:
+            return ""
+        metric = self.value.metric if self.value else "mean"
+        text = number(self.paper, metric)
+        if self.paper_deviation is not None:
+            text += f" ± {number(self.paper_deviation, metric)}"
+        if self.difference is not None:
+            mark = {True: f" {AGREES}", False: f" {DIFFERS}", None: ""}[self.agrees]
+            text += f", {signed(self.difference, metric)}{mark}"
+        return text
 
 
 @dataclass(frozen=True)
@@ -124,6 +175,15 @@ class Table:
         return any(cell.paper is not None for row in self.rows for cell in row.cells)
 
 
+@dataclass(frozen=True)
+class TextTable:
+    """A table of words."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class _Point(NamedTuple):
     place: Mapping[Axis, str]
     run: StudyRun
@@ -132,54 +192,71 @@ class _Point(NamedTuple):
 
 def tables(findings: Findings) -> tuple[Table, ...]:
     """Return the study's tables: the paper's or its tasks, then the workbench's own measurements."""
-    study = findings.study.paper
-    layout = _LAYOUTS.get(study, _USUAL)
+    layout = _LAYOUTS.get(findings.study.paper, _USUAL)
     main = measures(findings)
-    points = [_point(findings, run, measure) for run in findings.runs for measure in main]
     titles = {measure.title: _metric_title(findings, measure) for measure in main}
-    found = _split(findings, points, layout, titles)
-    shown = {(measure.task, measure.metric) for measure in main}
-    own = [Measure(task, _own_title(task, metric), metric) for task, metric in own_metrics(findings.study)]
-    further = [
-        _point(findings, run, each) for run in findings.runs for each in own if (each.task, each.metric) not in shown
+    groups: dict[str, list[_Point]] = {}
+    for point in [_point(findings, run, measure) for run in findings.runs for measure in main]:
+        groups.setdefault(point.place[layout.split] if layout.split else "", []).append(point)
+    result = [
+        _table(findings, _title(findings.study.paper, model), points, layout.columns, titles)
+        for model, points in groups.items()
     ]
-    if further:
-        found.append(_table(findings, "Measured by the workbench", further, "task", {}))
-    return tuple(found)
+    shown = {(measure.task, measure.metric) for measure in main}
+    further = [measure for measure in _workbench_measures(findings) if (measure.task, measure.metric) not in shown]
+    points = [_point(findings, run, measure) for run in findings.runs for measure in further]
+    return (*result, _table(findings, "Measured by the workbench", points, "task", {})) if points else tuple(result)
+
+
+def _workbench_measures(findings: Findings) -> list[Measure]:
+    """Return the workbench's own measurements in the study."""
+    evaluation = findings.study.evaluation
+    if evaluation.synthetic or not findings.study.models:
+        return []
+    requested = {ORIGINAL: evaluation.original, FIDELITY: evaluation.fidelity, COST: evaluation.cost_context}
+    return [
+        Measure(unit, title, metric)
+        for unit, titles in _WORKBENCH_TITLES.items()
+        for metric, title in titles.items()
+        if requested[unit]
+    ]
 
 
 def measures(findings: Findings) -> tuple[Measure, ...]:
     """Return the main tables' columns: the paper's as far as the study measures them, or its tasks."""
-    study, own = findings.study.paper, {COST} if findings.study.evaluation.cost_context else set()
-    measured = {*findings.tasks, *own}
+    study = findings.study.paper
+    measured = {*findings.tasks, *({COST} if findings.study.evaluation.cost_context else ())}
     if findings.study.evaluation.synthetic:
         return tuple(Measure(name, name, "error") for name in findings.study.evaluation.synthetic.networks)
     weights = {task: weight for task, weight in mean_weights(study).items() if task in measured}
-    found: dict[str, Measure] = {}
+    papers: dict[str, Measure] = {}
     by_task = _LAYOUTS.get(study, _USUAL).columns == "task"
-    for number in published(study) if study else ():
-        title = number.column if by_task else number.task
-        if number.task == MEAN and weights:
-            found[number.task] = Measure(
-                MEAN, title, weights=weights, complete=len(weights) == len(mean_weights(study))
-            )
-        elif number.task in measured:
-            found[number.task] = Measure(number.task, title, number.metric if number.task == COST else "")
-    in_means = set(weights) if found else set()
-    rest = [Measure(task, task) for task in findings.tasks if task not in found and task not in in_means]
+    for entry in published(study) if study else ():
+        title = entry.column if by_task else entry.task
+        if entry.task == MEAN and weights:
+            is_complete = len(weights) == len(mean_weights(study))
+            papers[entry.task] = Measure(MEAN, title, weights=weights, complete=is_complete)
+        elif entry.task in measured:
+            papers[entry.task] = Measure(entry.task, title, entry.metric if entry.task == COST else "")
+    in_means = set(weights) if papers else set()
+    further = [Measure(task, task) for task in findings.tasks if task not in papers and task not in in_means]
     fractions = findings.fractions
-    if not found and len(fractions) > 1:
-        rest.append(Measure(MEAN, "Mean", weights=dict.fromkeys(fractions, 1.0), complete=False))
-    return (*found.values(), *rest)
+    if not papers and len(fractions) > 1:
+        further.append(Measure(MEAN, "Mean", weights=dict.fromkeys(fractions, 1.0), complete=False))
+    return (*papers.values(), *further)
+
+
+def measured_value(findings: Findings, run: StudyRun, measure: Measure) -> tuple[Value | None, int]:
+    """Return a run's value of a measure, and the number of missing measurements."""
+    if measure.weights is not None:
+        return findings.mean(run.run, measure.weights)
+    value = findings.value(run.run, measure.task, measure.metric)
+    return value, int(value is None)
 
 
 def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
-    if measure.weights is not None:
-        value, missing = findings.mean(run.run, measure.weights)
-    else:
-        value = findings.value(run.run, measure.task, measure.metric)
-        missing = int(value is None)
-    paper, deviation = papers_number(findings, run, measure, value)
+    value, missing = measured_value(findings, run, measure)
+    paper, deviation = published_number(findings, run, measure, value)
     place: dict[Axis, str] = {
         "model": run.model,
         "quantization": printed_quantization(run.quantization) or "FP16",
@@ -189,14 +266,13 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
         "allocation": run.allocation,
     }
     tasks = measure.weights or (measure.task,)
-    asked = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
-    limited = any(task.limit or task.first for task in asked)
-    judged = not limited and not findings.of_demo
+    specs = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
+    judged = not any(spec.limit or spec.first for spec in specs) and not findings.of_demo
     same_model = findings.study.published_model(run.model) == run.model
     return _Point(place, run, Cell(value, paper, deviation, missing, judged, same_model))
 
 
-def papers_number(
+def published_number(
     findings: Findings, run: StudyRun, measure: Measure, value: Value | None
 ) -> tuple[float | None, float | None]:
     """Return the published number beside our `value`, and its deviation over seeds; None where nothing is published, or
@@ -216,8 +292,8 @@ def papers_number(
 
 def published_metric(study: str, task: str) -> str:
     """Return the metric of a task in the paper's tables; empty for a task without one."""
-    numbers = (number for name in (study, "") for number in published(name) if number.task == task)
-    return next((number.metric for number in numbers), "")
+    entries = (entry for name in (study, "") for entry in published(name) if entry.task == task)
+    return next((entry.metric for entry in entries), "")
 
 
 def percent(sparsity: float) -> str:
@@ -225,63 +301,54 @@ def percent(sparsity: float) -> str:
     return f"{100 * sparsity:.10g} %"
 
 
-def _split(findings: Findings, points: Sequence[_Point], layout: _Layout, metrics: Mapping[str, str]) -> list[Table]:
-    study = findings.study.paper
-    groups: dict[str, list[_Point]] = {}
-    for point in points:
-        groups.setdefault(point.place[layout.split] if layout.split else "", []).append(point)
-    return [_table(findings, _title(study, value), group, layout.columns, metrics) for value, group in groups.items()]
-
-
 def _title(study: str, model: str) -> str:
     """Return the paper's title where the table is of its models, else the layout's."""
-    titles = dict.fromkeys(number.table for number in published(study) if model in ("", number.model)) if study else {}
+    entries = published(study) if study else ()
+    titles = [entry.table for entry in entries if model in ("", entry.model)]
     if titles:
-        return next(iter(titles))
-    others = dict.fromkeys(number.table for number in published(study)) if study else {}
-    return f"{model}, laid out as {next(iter(others)).partition(':')[0]}" if others else model
+        return titles[0]
+    return f"{model}, laid out as {entries[0].table.partition(':')[0]}" if entries else model
 
 
 def _table(
     findings: Findings, title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]
 ) -> Table:
     axes = [
-        axis for axis in AXES if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
+        axis for axis in HEADS if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
     ]
     names = tuple(dict.fromkeys(point.place[columns] for point in points))
     lines: dict[tuple[str, ...], dict[str, _Point]] = {}
     for point in sorted(points, key=_order(points)):
         line = lines.setdefault(tuple(point.place[axis] for axis in axes), {})
-        if point.place[columns] in line:
-            there = line[point.place[columns]].run.run
-            raise ValueError(f"the runs {there} and {point.run.run} would stand in one cell of {title!r}")
+        if other := line.get(point.place[columns]):
+            raise ValueError(f"the runs {other.run.run} and {point.run.run} would stand in one cell of {title!r}")
         line[point.place[columns]] = point
     best = _best(points)
     rows: list[Row] = []
-    before: tuple[str, ...] | None = None
-    for labels, cells in lines.items():
-        first = next(iter(cells.values()))
-        group = tuple(
-            label for label, axis in zip(labels, axes, strict=True) if axis not in ("configuration", "allocation")
-        )
-        found = (cells.get(name) for name in names)
-        measured = _measured(findings, {point.run for point in cells.values()})
+    previous_group: list[str] | None = None
+    for labels, by_column in lines.items():
+        group = [labels[place] for place, axis in enumerate(axes) if axis not in ("configuration", "allocation")]
+        in_row = [by_column.get(name) for name in names]
+        measured = _measured(findings, {point.run for point in by_column.values()})
         rows.append(
             Row(
                 _with_measured(labels, axes, measured),
-                tuple(Cell() if each is None else replace(each.cell, best=id(each) in best) for each in found),
-                dense=first.run.is_dense,
-                begins=group != before,
+                tuple(Cell() if point is None else replace(point.cell, best=id(point) in best) for point in in_row),
+                dense=next(iter(by_column.values())).run.is_dense,
+                begins=group != previous_group,
             )
         )
-        before = group
+        previous_group = group
+    has_misses = any(MISSES in label for row in rows for label in row.labels)
+    distance = f"{100 * TOLERANCE:g} points"
+    footnote = f"{MISSES} The {findings.count} sparsity of a run misses its target by more than {distance}."
     return Table(
         title,
-        _with_measured([HEADS[axis] for axis in axes], axes, MEASURED),
-        names,
-        tuple(metrics.get(name, "") for name in names),
-        tuple(rows),
-        _footnote(findings) if any(MISSES in label for row in rows for label in row.labels) else "",
+        heads=_with_measured([HEADS[axis] for axis in axes], axes, MEASURED),
+        columns=names,
+        metrics=tuple(metrics.get(name, "") for name in names),
+        rows=tuple(rows),
+        footnote=footnote if has_misses else "",
     )
 
 
@@ -295,18 +362,14 @@ def _with_measured(labels: Sequence[str], axes: Sequence[Axis], measured: str) -
 
 def _measured(findings: Findings, runs: Collection[StudyRun]) -> str:
     """Write the measured sparsities of a row's runs as one value or their range, marked where one misses its target."""
-    pairs = [(found, run.target_sparsity) for run in runs if (found := findings.measured(run)) is not None]
+    pairs = [(value, run.target_sparsity) for run in runs if (value := findings.measured(run)) is not None]
     if not pairs:
         return ABSENT
     if all(run.is_dense for run in runs):
         return percent(0.0)
-    low, high = (f"{100 * end(found for found, _ in pairs):.1f}" for end in (min, max))
-    mark = MISSES if any(differ(found, target) for found, target in pairs) else ""
+    low, high = (f"{100 * end(value for value, _ in pairs):.1f}" for end in (min, max))
+    mark = MISSES if any(differ(value, target) for value, target in pairs) else ""
     return f"{low} %{mark}" if low == high else f"{low} to {high} %{mark}"
-
-
-def _footnote(findings: Findings) -> str:
-    return f"{MISSES} The {findings.count} sparsity of a run misses its target by more than {100 * TOLERANCE:g} points."
 
 
 def _varies(points: Iterable[_Point], axis: Axis) -> bool:
@@ -318,26 +381,26 @@ def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
     """Return the sort key: every axis in the order of its values, sparsities by number."""
     ranks = {
         axis: {name: rank for rank, name in enumerate(dict.fromkeys(point.place[axis] for point in points))}
-        for axis in AXES
+        for axis in HEADS
     }
     return lambda point: tuple(
-        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.place[axis]] for axis in AXES
+        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.place[axis]] for axis in HEADS
     )
 
 
 def _best(points: Sequence[_Point]) -> set[int]:
     """Return the ids of the best points among the sparse methods of the same model, sparsity and task."""
-    groups: dict[tuple[str, ...], list[_Point]] = {}
+    groups: dict[tuple[str, ...], list[tuple[float, _Point]]] = {}
     for point in points:
         if not point.run.is_dense and point.cell.value is not None:
-            same = tuple(point.place[axis] for axis in AXES if axis not in ("configuration", "allocation"))
-            groups.setdefault(same, []).append(point)
-    found: set[int] = set()
+            same = tuple(point.place[axis] for axis in HEADS if axis not in ("configuration", "allocation"))
+            groups.setdefault(same, []).append((_badness(point.cell.value), point))
+    best: set[int] = set()
     for group in groups.values():
-        badness = [_badness(point.cell.value) for point in group if point.cell.value is not None]
-        if min(badness) < max(badness):
-            found |= {id(point) for point, bad in zip(group, badness, strict=True) if bad == min(badness)}
-    return found
+        lowest, highest = min(bad for bad, _ in group), max(bad for bad, _ in group)
+        if lowest < highest:
+            best |= {id(point) for bad, point in group if bad == lowest}
+    return best
 
 
 def _badness(value: Value) -> float:
@@ -351,18 +414,3 @@ def _metric_title(findings: Findings, measure: Measure) -> str:
     if measure.weights is not None:
         return f"mean of {len(measure.weights)}"
     return base_metric(measure.metric) or findings.metric_title(measure.task)
-
-
-def _own_title(task: str, metric: str) -> str:
-    if task == ORIGINAL:
-        return {
-            "kl": "KL from the original (nats per token)",
-            "kl_p99": "99 % of tokens below (nats)",
-            "top1_agreement": "Original's first choice",
-            "perplexity_ratio": "Perplexity ratio to the original",
-        }[metric]
-    if task == FIDELITY:
-        return {"kl": "KL (nats per token)", "perplexity": "Perplexity", "top1_agreement": "Same first choice"}[metric]
-    words = {"gated": "as the paper counts", "net": "everything counted"}
-    kind, what, _ = metric.split("_")
-    return f"{ {'flops': 'Operations', 'bytes': 'Bytes'}[what] } saved, {words[kind]}"

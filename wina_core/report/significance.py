@@ -1,14 +1,28 @@
-"""Tests of a study's configurations against a baseline at the nearest sparsity."""
+"""Tests of a study's configurations against a baseline at the nearest sparsity, and their tables."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wina_core.analysis.comparison.compare_pairs import PairResult, compare_pairs
-from wina_core.analysis.comparison.compare_tasks import Comparison
+from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
 from wina_core.analysis.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
-from wina_core.report.findings import Findings
+from wina_core.analysis.results.measured import TOLERANCE, SparsityKind, count_of
+from wina_core.records.texts import p_text
+from wina_core.report.findings import Findings, signed
+from wina_core.report.layout import ABSENT, TextTable
+from wina_core.specs import printed_quantization
 from wina_core.store import Store
 from wina_core.studies.published import display_scale
+
+_LEVEL = 0.05
+_PAIR = ("Model", "Measured (it / baseline)", "Target (it / baseline)", "Method")
+_MEANS = {
+    FLIPPED: "Means over tasks that are all paired are tested by flipping the signs of their documents' differences",
+    PROPAGATED: "Means over tasks that are not all paired are tested by a normal distribution, as if the tasks were "
+    "independent",
+    UNTESTED: "Means over tasks of which one has neither documents nor a standard error are not tested",
+}
 
 
 @dataclass(frozen=True)
@@ -37,16 +51,6 @@ class Significance:
     baseline: str
     contrasts: tuple[Contrast, ...]
 
-    @property
-    def tests(self) -> tuple[str, ...]:
-        """Kinds of the tasks' tests."""
-        return tuple(dict.fromkeys(each.test for contrast in self.contrasts for each in contrast.tasks))
-
-    @property
-    def mean_tests(self) -> tuple[str, ...]:
-        """Kinds of the means' tests."""
-        return tuple(dict.fromkeys(contrast.mean.test for contrast in self.contrasts if contrast.mean))
-
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
     """Test every configuration against `baseline`, by default what `usual_baseline` says, paired where samples are
@@ -63,25 +67,104 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> Signif
 
 
 def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: PairResult) -> Contrast:
-    found = result.found
+    comparisons = result.found
+    mean = comparisons.mean
     return Contrast(
         run,
         baseline,
-        tasks=tuple(replace(each, p=result.corrected(each)) for each in found.tasks),
-        mean=replace(found.mean, p=result.corrected(found.mean)) if found.mean else None,
-        averaged=found.averaged,
+        tasks=tuple(replace(task, p=result.corrected(task)) for task in comparisons.tasks),
+        mean=replace(mean, p=result.corrected(mean)) if mean else None,
+        averaged=comparisons.averaged,
         flag=pair_flag(run, baseline, findings.by),
         measured=(findings.measured(run), findings.measured(baseline)),
         refusal=result.refusal,
     )
 
 
-def scale(comparison: Comparison) -> float:
-    """Return the factor of a comparison's numbers in tables: 100 for fractions and means of them."""
-    return 100.0 if comparison.metric == "mean" else display_scale(comparison.metric)
+# ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def counted(contrast: Contrast, level: float = 0.05) -> tuple[int, int]:
-    """Count the tasks whose value is significantly above the baseline's, and those below."""
-    found: Sequence[Comparison] = [each for each in contrast.tasks if each.p < level]
-    return sum(each.effect > 0 for each in found), sum(each.effect < 0 for each in found)
+def contrast_table(result: Significance) -> TextTable:
+    """Return the means of all contrasts, or their tasks where there is no mean."""
+    rows: list[tuple[str, ...]] = []
+    for contrast in result.contrasts:
+        pair, tasks = _pair(contrast), contrast.tasks
+        if mean := contrast.mean:
+            significant = [task.effect for task in tasks if task.p < _LEVEL]
+            above, below = sum(effect > 0 for effect in significant), sum(effect < 0 for effect in significant)
+            over, tally = f"mean of {len(contrast.averaged)}", f"{above} / {below} of {len(tasks)}"
+            rows.append((*pair, over, *_effect(mean), tally, contrast.flag))
+        else:
+            rows += [(*pair, task.task, *_effect(task), "", contrast.flag) for task in tasks]
+        if contrast.refusal:
+            note = "; ".join(filter(None, (contrast.flag, contrast.refusal)))
+            rows.append((*pair, "", ABSENT, "", "", "", note))
+    columns = (*_PAIR, "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
+    return _without_empty_columns(f"Against {result.baseline}", columns, rows)
+
+
+def task_table(result: Significance) -> TextTable:
+    """Return all contrasts task by task, with their tests."""
+    rows: list[tuple[str, ...]] = []
+    for contrast in result.contrasts:
+        for task in contrast.tasks:
+            n = "" if task.n is None else f"{task.n:,}"
+            only = "" if task.first_only is None else f"{task.first_only} / {task.second_only}"
+            rows.append((*_pair(contrast), task.task, *_effect(task), n, only, task.test, contrast.flag))
+    columns = ("Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline", "Test", "Note")
+    return _without_empty_columns(f"Against {result.baseline}, task by task", (*_PAIR, *columns), rows)
+
+
+def significance_note(result: Significance, by: SparsityKind) -> str:
+    """Return how runs were paired, and the tests with their intervals."""
+    tests = dict.fromkeys(task.test for contrast in result.contrasts for task in contrast.tasks)
+    mean_tests = dict.fromkeys(contrast.mean.test for contrast in result.contrasts if contrast.mean)
+    return " ".join(
+        [
+            f"Each method minus {result.baseline} {_matching(result, by)}; differences are in the units of the tables, "
+            "and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, and "
+            f"their 95 % intervals, {ABSENT} where the documents are too few for one: "
+            f"{'; '.join(f'{test} ({INTERVALS[test]})' for test in tests)}.",
+            *(f"{_MEANS[test]}; their 95 % intervals: {INTERVALS[test]}." for test in mean_tests),
+            "Each p is corrected by Holm for all that are compared with the same run on the same task; intervals are "
+            "not.",
+        ]
+    )
+
+
+def _matching(result: Significance, by: SparsityKind) -> str:
+    """Say how a run and its baseline were paired."""
+    if all(contrast.baseline.is_dense for contrast in result.contrasts):
+        return "of the same model and weights"
+    where = "at equal target" if by == "target" else f"at the nearest {by} sparsity"
+    return (
+        f"of the same model, weights and allocation, {where} (a note says where the {count_of(by)} sparsities of both "
+        f"differ by more than {100 * TOLERANCE:g} points)"
+    )
+
+
+def _pair(contrast: Contrast) -> tuple[str, str, str, str]:
+    run = contrast.run
+    model = " ".join(filter(None, (run.model, printed_quantization(run.quantization))))
+    configuration = run.configuration if run.allocation == "uniform" else f"{run.configuration}, {run.allocation}"
+    measured = " / ".join(ABSENT if value is None else f"{100 * value:.1f}" for value in contrast.measured)
+    targets = " / ".join(f"{100 * target:.4g}" for target in (run.target_sparsity, contrast.baseline.target_sparsity))
+    return model, f"{measured} %", f"{targets} %", configuration
+
+
+def _effect(comparison: Comparison) -> tuple[str, str, str]:
+    metric = comparison.metric
+    scale = 100.0 if metric == "mean" else display_scale(metric)
+    low, high = (scale * end for end in (comparison.low, comparison.high))
+    is_known = math.isfinite(low) and math.isfinite(high)
+    interval = f"{signed(low, metric)} to {signed(high, metric)}" if is_known else ABSENT
+    return signed(scale * comparison.effect, metric), interval, p_text(comparison.p, comparison.smallest_p)
+
+
+def _without_empty_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:
+    filled = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    return TextTable(
+        title,
+        tuple(columns[place] for place in filled),
+        tuple(tuple(row[place] for place in filled) for row in rows),
+    )

@@ -14,7 +14,7 @@ from wina_app.heatmap.painter import HeatmapLook
 from wina_app.heatmap.row_details import Detail, LazyDetails, Lines, RowDetails, line_names, line_values
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.figure import map_figure
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 
 class ExpandableHeatmap(Heatmap):

@@ -40,7 +40,7 @@ from wina_app.plots.colour_maps import ColourScale
 from wina_app.plots.figure import map_figure
 from wina_app.style.theme import notifier, tokens
 from wina_app.style.translation import tr
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
 
 _MANY = 64

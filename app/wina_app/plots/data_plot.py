@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 from wina_app.plots.hit_test import line_at, nearest_point
 from wina_app.plots.trace_plot import UNBOUNDED, TracePlot
 from wina_app.style.theme import tokens
-from wina_core.report.drawing.figure import Figure, LinePanel
+from wina_core.report.drawing import Figure, LinePanel
 
 __all__ = ["UNBOUNDED", "DataPlot"]
 _NEAR = 10.0
@@ -146,7 +146,6 @@ class DataPlot(TracePlot):
                 ),
                 references=tuple((one.name, one.colour.name(), one.y) for one in self._references),
                 ticks=self._ticks,
-                legend=self._labels.listed,
                 log_x=self._drawn_log[0],
                 log_y=self._drawn_log[1],
             ),

@@ -16,7 +16,7 @@ from wina_app.plots.figure import is_empty
 from wina_app.style.theme import tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 CLIPBOARD_SCALE = 3
 """Pixels of a copied image per logical pixel of the screen: print quality at the size it is shown."""

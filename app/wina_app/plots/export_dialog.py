@@ -23,7 +23,7 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, text_label
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.file_dialogs import save_as
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 _PREVIEW = QSize(52 * GRID, 40 * GRID)
 _REST_MS = 120

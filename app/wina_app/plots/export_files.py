@@ -1,4 +1,4 @@
-"""Figures as files: pixels, vectors, or a program with its data."""
+"""Figures as files: pixels, vectors, or a program that draws them."""
 
 from pathlib import Path
 
@@ -6,32 +6,26 @@ from wina_app.plots.export_settings import PlotFile
 from wina_app.plots.figure import recoloured
 from wina_app.style.palette import LIGHT, Tokens
 from wina_app.style.theme import tokens
-from wina_app.style.translation import tr
-from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.report.drawing.figure import Figure, Style, data_of
+from wina_core.report.drawing import Figure, Style, program, render
 
 _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 """Colours of lines that differ between the appearances."""
 
 
 def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | None = None) -> None:
-    """Write a figure as chosen; a script's data go beside it, under its name with .csv.
+    """Write a figure as chosen.
 
     `look` is the appearance in which the figure was made, by default the one in force. Raises WinaError. May run on
     any thread.
     """
     figure, style = styled(figure, choice, look or tokens())
-    if choice.format == "py":
-        _save_script(figure, path, style)
-    else:
-        write_atomically(path, image_of(figure, style, choice.format, choice.dpi))
+    content = program(figure, style).encode() if choice.format == "py" else None
+    write_atomically(path, content or image_of(figure, style, choice.format, choice.dpi))
 
 
 def image_of(figure: Figure, style: Style, format: str, dpi: float) -> bytes:
     """Draw a figure as png, svg or pdf; the first takes a second longer, for loading matplotlib."""
-    from wina_core.report.drawing.renderer import render
-
     return render(figure, style, format, dpi, "; ".join(panel.title for panel in figure))
 
 
@@ -52,17 +46,3 @@ def preview(figure: Figure, choice: PlotFile, width: int, height: int, look: Tok
     """Draw what would be saved as a PNG of at most `width` x `height` pixels."""
     figure, style = styled(figure, choice, look)
     return image_of(figure, style, "png", min(width / style.width, height / style.height))
-
-
-def _save_script(figure: Figure, path: Path, style: Style) -> None:
-    from wina_core.report.drawing.script import script_of
-
-    data = path.with_suffix(".csv")
-    if data == path:
-        raise WinaError(
-            tr('A script cannot be saved as "{name}", which is the name of its data; end it in .py.', name=path.name)
-        )
-    if data.exists() and not path.exists():  # the user was not asked whether to replace it
-        raise WinaError(tr('The data\'s file "{name}" exists already; choose another name.', name=data.name))
-    write_atomically(data, data_of(figure).encode())
-    write_atomically(path, script_of(figure, style, data.name).encode())

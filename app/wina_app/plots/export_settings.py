@@ -12,7 +12,7 @@ FORMATS: dict[PlotFormat, tuple[str, str]] = {
     "png": (tr("PNG image"), tr("Pixels, as many to the inch as chosen")),
     "svg": (tr("SVG drawing"), tr("Vectors, with its words as text")),
     "pdf": (tr("PDF page"), tr("Vectors on one page of just this size, with its fonts")),
-    "py": (tr("Python script and data"), tr("A program for matplotlib, and the numbers as CSV beside it")),
+    "py": (tr("Python script"), tr("A program for matplotlib with the numbers in it")),
 }
 """Suffix: (name, explanation)."""
 MILLIMETRES = 25.4

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from wina_app.plots.colour_maps import ColourScale
-from wina_core.report.drawing.figure import Figure, MapPanel
+from wina_core.report.drawing import Figure, MapPanel
 
 
 def map_figure(

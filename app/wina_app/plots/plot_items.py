@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QPen
 from wina_app.plots.coincidence import dashes
 from wina_app.plots.polyline_item import PlotLine
 from wina_app.style.theme import GRID, tokens
-from wina_core.report.drawing.figure import Line, Series
+from wina_core.report.drawing import Line, Series
 
 _ALONE = (0, 1)
 """Place and count of a line that lies upon no other."""

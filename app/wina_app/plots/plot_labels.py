@@ -17,7 +17,6 @@ from wina_app.plots.coincidence import Group
 from wina_app.style.palette import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
-from wina_core.report.drawing.label_positions import spread
 
 _WIDEST = 0.4
 """Largest part of the plot's width for names."""
@@ -262,3 +261,30 @@ class LineLabels(QObject):
             if x_low <= x <= x_high and y_low <= y <= y_high:
                 return QPointF(self._plot.mapFromScene(self._plot.vb.mapViewToScene(QPointF(x, y))))
         return None
+
+
+def spread(targets: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Return positions as near as possible to the targets, at least `gap` apart and in [low, high], in input order.
+
+    Positions that do not all fit are spread evenly over the range.
+    """
+    order = sorted(range(len(targets)), key=lambda index: targets[index])
+    placed = [0.0] * len(targets)
+    if (len(targets) - 1) * gap > high - low:
+        step = (high - low) / max(len(targets) - 1, 1)
+        for rank, index in enumerate(order):
+            placed[index] = low + rank * step
+        return placed
+    # Blocks of touching names, each centred on the mean of its members' targets.
+    blocks: list[tuple[float, list[int]]] = []
+    for index in order:
+        block = (min(max(targets[index], low), high), [index])
+        while blocks and blocks[-1][0] + len(blocks[-1][1]) * gap > block[0]:
+            members = blocks.pop()[1] + block[1]
+            middle = sum(targets[member] - rank * gap for rank, member in enumerate(members)) / len(members)
+            block = (min(max(middle, low), high - (len(members) - 1) * gap), members)
+        blocks.append(block)
+    for start, members in blocks:
+        for rank, index in enumerate(members):
+            placed[index] = start + rank * gap
+    return placed

@@ -34,7 +34,7 @@ class SparseExport(QObject):
         self._view.clear_message()
 
         def question(store: "Store") -> ExportModelJob:
-            from wina_core.report.card import export_job
+            from wina_core.report.model_card import export_job
 
             return export_job(store, find(store), folder)
 

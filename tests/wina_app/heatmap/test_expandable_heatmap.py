@@ -10,7 +10,7 @@ from wina_app.heatmap.geometry import TRIANGLE_WIDTH
 from wina_app.heatmap.row_details import Detail, Lines, RowDetails, line_names, line_values
 from wina_app.plots.colour_maps import ColourScale, percent
 
-from wina_core.report.drawing.figure import MapPanel
+from wina_core.report.drawing import MapPanel
 
 COLUMNS = ("q", "gate", "up", "down")
 EXPERTS = (0, 3, 3, 0)

@@ -18,7 +18,7 @@ from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
 from wina_app.widgets.base_page import Page
 
 from wina_core.errors import WinaError
-from wina_core.report.drawing.figure import LinePanel, Series, data_of
+from wina_core.report.drawing import LinePanel, Series
 
 CURVE, BARS = QColor("#d55e00"), QColor("#0072b2")
 INCH = 25.4
@@ -164,17 +164,11 @@ def test_an_error_is_shown_in_the_dialog_which_stays(page, figure, qtbot, tmp_pa
     dialog.close()
 
 
-def test_a_script_replaces_no_data_but_its_own(figure, tmp_path):
-    choice = SMALL.model_copy(update={"format": "py"})
-    (tmp_path / "runs.csv").write_text("mine")
-    with pytest.raises(WinaError, match=r"runs.csv.* exists already; choose another name"):
-        save_figure(figure, tmp_path / "runs.py", choice)
-    assert (tmp_path / "runs.csv").read_text() == "mine"
-    assert not (tmp_path / "runs.py").exists()
-    for title in ("before", "after"):
-        save_figure((replace(figure[0], title=title),), tmp_path / "plot.py", choice)
-    assert (tmp_path / "plot.csv").read_text() == data_of(figure)
-    assert "after" in (tmp_path / "plot.py").read_text()
+def test_a_script_has_the_figure_in_it(figure, tmp_path):
+    titled = (replace(figure[0], title="test title"),)
+    save_figure(titled, tmp_path / "plot.py", SMALL.model_copy(update={"format": "py"}))
+    assert "test title" in (tmp_path / "plot.py").read_text()
+    assert list(tmp_path.iterdir()) == [tmp_path / "plot.py"]
 
 
 def test_an_invalid_earlier_choice_is_ignored():

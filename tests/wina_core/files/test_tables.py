@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from wina_core.errors import WinaError
-from wina_core.files.formulas import neutralized, restored
+from wina_core.files.formulas import neutralized
 from wina_core.files.tables import FORMATS, table_text, write_table
 
 COLUMNS = ("method", "sparsity", "acc", "n")
@@ -179,7 +179,6 @@ def test_a_read_only_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )  # fmt: skip
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
     assert neutralized(text) == f"'{text}"
-    assert restored(neutralized(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "wina", "a=1", "'quoted'", "1-2", "-1.5", "+2e-05", "(=1)", "wina - all", "a\tb"])
@@ -188,9 +187,8 @@ def test_other_texts_and_plain_numbers_stay(text: str) -> None:
 
 
 @given(st.text())
-def test_an_apostrophe_is_all_that_is_added_and_can_be_taken_away(text: str) -> None:
+def test_an_apostrophe_is_all_that_is_added(text: str) -> None:
     assert neutralized(text) in (text, f"'{text}")
-    assert restored(neutralized(text)) == text
 
 
 @pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".tsv", "\t")])

@@ -9,7 +9,7 @@ from tests.wina_core.conftest import Wina
 from wina_core.cli import export_model
 from wina_core.errors import WinaError
 from wina_core.model_info.plan_file import PLAN_FILE, plan_text
-from wina_core.report.export_command import command_notes, export_command
+from wina_core.report.reproduce import export_command, export_command_notes
 from wina_core.report.sparse_runs import sparse_run
 from wina_core.specs import (
     FREE_KL_ROTATION,
@@ -130,13 +130,13 @@ def test_even_plans_need_no_file_and_those_of_bits_bring_their_targets(
 
 
 def test_what_the_command_needs_or_lacks_is_said(folder: Path) -> None:
-    assert command_notes(run_of({})) == ()
+    assert export_command_notes(run_of({})) == ()
     case = {
         "source": {"location": str(folder / "demo"), "revision": "abc"},
         "rotation": RotationSpec(text=OWN.model_copy(update={"sequence": 64})),
         "plan": UNEVEN,
     }
-    plan, files, lacking = command_notes(run_of(case))
+    plan, files, lacking = export_command_notes(run_of(case))
     assert "plan.wina.json of this folder" in plan
     assert files.endswith(": demo, my text.txt.")
     assert "revision abc of the model and rows of 64 tokens of the rotation text" in lacking

@@ -6,8 +6,8 @@ from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study,
 from tests.wina_core.samples import timed
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.report import write_up
-from wina_core.report.drawing.figure import LinePanel
-from wina_core.report.figures import Figure, figures
+from wina_core.report.drawing import LinePanel
+from wina_core.report.figures import ReportFigure, figures
 from wina_core.report.findings import gather
 from wina_core.report.layout import published_metric
 from wina_core.specs.latency import LatencySpec, Shape
@@ -15,7 +15,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
 
-def line_panel(figure: Figure) -> LinePanel:
+def line_panel(figure: ReportFigure) -> LinePanel:
     panel = figure.panels[0]
     assert isinstance(panel, LinePanel)
     return panel

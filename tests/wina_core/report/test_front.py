@@ -1,8 +1,8 @@
 """The report's plot of quality against cost."""
 
 from wina_core.records import MetricRecord, UnitRecord
+from wina_core.report.figures import front_panels
 from wina_core.report.findings import gather
-from wina_core.report.front import front_panels
 from wina_core.specs import COST, ORIGINAL, Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
@@ -32,7 +32,7 @@ def stored(study: StudySpec, numbers: list[tuple[float, float]]) -> tuple[Store,
 def test_the_bits_of_a_model_share_a_panel_with_one_front() -> None:
     store, study = stored(STUDY, [(0.0, 20.0), (0.05, 15.0), (0.001, 12.0), (0.02, 9.0)])
     with store:
-        (panel,) = front_panels(store, gather(store, study, "gated"), "#000000")
+        (panel,) = front_panels(store, gather(store, study, "gated"))
     front, *points = panel.series
     assert (panel.title, panel.log_y, panel.x_title) == ("demo", True, "Bytes read per token (MB)")
     assert front.x == (9.0, 12.0, 12.0, 20.0, 20.0)
@@ -47,4 +47,4 @@ def test_without_the_original_there_is_no_panel() -> None:
     with Store("sqlite://") as store:
         study = STUDY.model_copy(update={"evaluation": evaluation})
         store.save_study(study, specs_of(labelled(study)))
-        assert front_panels(store, gather(store, study, "gated"), "#000000") == ()
+        assert front_panels(store, gather(store, study, "gated")) == ()

@@ -7,7 +7,7 @@ from tests.wina_core.samples import summary
 from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core.model_info.resolve import resolve
 from wina_core.report import write_up
-from wina_core.report.gguf_remarks import gguf_remarks
+from wina_core.report.findings import gguf_remarks
 from wina_core.specs import ModelSource
 from wina_core.store import Store
 

@@ -18,7 +18,7 @@ from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.records.gates import Scored
-from wina_core.report.drawing.figure import Figure, LinePanel
+from wina_core.report.drawing import Figure, LinePanel
 
 MAGNITUDES: dict[Scored, str] = {"input": "|x|", "distance": "|x − mode|", "activation": "|act(W_gate x)|"}
 _SMALL = 5

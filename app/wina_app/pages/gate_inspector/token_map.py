@@ -17,7 +17,7 @@ from wina_app.plots.figure import map_figure
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 _LINE = 14
 """Pixels between two tokens' texts."""

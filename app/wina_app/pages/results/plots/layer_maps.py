@@ -16,7 +16,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
 from wina_app.widgets.segmented_control import SegmentedControl
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
 
 _NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")

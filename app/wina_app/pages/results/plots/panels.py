@@ -28,7 +28,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 _APART = "   "
 _BETTER = {

@@ -29,7 +29,7 @@ from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.errors import WinaError
-from wina_core.report.drawing.figure import Figure
+from wina_core.report.drawing import Figure
 
 _FIRST_KEY = 4
 """Ctrl+Alt+4 shows the first of the plots, and so on."""

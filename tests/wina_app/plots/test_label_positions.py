@@ -5,8 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from wina_core.report.drawing.label_positions import spread
+from wina_app.plots.plot_labels import spread
 
 wanted = st.lists(st.floats(-50, 250), min_size=1, max_size=12)
 

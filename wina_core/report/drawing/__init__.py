@@ -1,1 +1,0 @@
-"""Figures as plain data, and the one renderer that draws them for files, scripts and reports."""
