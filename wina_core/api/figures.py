@@ -10,7 +10,7 @@ from wina_core.api.arguments import checked
 from wina_core.cli.annotating import named_runs
 from wina_core.cli.frontier import points_of
 from wina_core.errors import WinaError
-from wina_core.report.drawing import Style, draw
+from wina_core.report.drawing import FigureStyle, draw
 from wina_core.report.figures import front_panel, sparsity_panel
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
@@ -74,7 +74,7 @@ def frontier_figure(
     >>> figure.axes[0].get_xlabel()
     'Gated sparsity (%)'
     """
-    style = Style(*size, titled=True)
+    style = FigureStyle(*size, titled=True)
     with Store(None if database is None else fspath(database)) as store:
         rows = store.metrics() if results is None else results
         if not hasattr(rows, "columns"):
@@ -130,8 +130,8 @@ def heatmap_figure(
     else:
         with Store(None if database is None else fspath(database)) as store:
             (run,) = named_runs([shown], list(store.run_details()), "run")
-            found = store.layer_map(run)
-        if found is None:
+            layers = store.layer_map(run)
+        if layers is None:
             raise WinaError(f"No measured sparsity of the run {shown} is stored; measure it first.")
-        panel = sparsity_panel(title or shown, found.projections, found.values, "Measured sparsity (%)")
-    return draw((panel,), Style(*(size or (4.5, 1.2 + _LAYER_HEIGHT * len(panel.rows)))))
+        panel = sparsity_panel(title or shown, layers.projections, layers.values, "Measured sparsity (%)")
+    return draw((panel,), FigureStyle(*(size or (4.5, 1.2 + _LAYER_HEIGHT * len(panel.rows)))))

@@ -41,8 +41,8 @@ def report(
 def _stored(store: Store, name: str) -> StudySpec:
     """Return the study as last launched, with a note where its file has changed since."""
     file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
-    found = store.study_spec(study_hash(store, file.name if file else name))
-    assert found is not None  # it was just listed
-    if file and bind(file, {role.name: role.location for role in found.roles}) != found:
+    study = store.study_spec(study_hash(store, file.name if file else name))
+    assert study is not None  # it was just listed
+    if file and bind(file, {role.name: role.location for role in study.roles}) != study:
         typer.echo(f"{name} has changed since the study was run; the report is of the study as run.", err=True)
-    return found
+    return study

@@ -9,7 +9,7 @@ from wina_core.analysis.results.measured import DEFAULT_COUNT, SparsityKind
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically, write_table
 from wina_core.report.document import Document, write_up
-from wina_core.report.layout import MISSES, Cell, Table
+from wina_core.report.layout import MISSES, ReportCell, ReportTable
 from wina_core.report.rendering import render_template
 from wina_core.report.reproduce import shareable
 from wina_core.specs.studies import StudySpec
@@ -92,14 +92,14 @@ def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence
     return paths
 
 
-def latex(table: Table) -> str:
+def latex(table: ReportTable) -> str:
     r"""Return a tabular with booktabs' rules, which needs \usepackage{booktabs}."""
     return render_template("table.tex.j2", table=table)
 
 
-def _flat(table: Table) -> tuple[list[str], list[list[object]]]:
+def _flat(table: ReportTable) -> tuple[list[str], list[list[object]]]:
     """Return columns and rows with every number in a cell of its own, without the marks of labels."""
-    fields: dict[str, Callable[[Cell], float | None]] = {
+    fields: dict[str, Callable[[ReportCell], float | None]] = {
         "": lambda cell: None if cell.value is None else cell.value.value,
         " stderr": lambda cell: None if cell.value is None else cell.value.stderr,
     }

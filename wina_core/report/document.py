@@ -10,7 +10,7 @@ from wina_core.model_info.names import last_part
 from wina_core.records.imports import ImportedValue
 from wina_core.report.figures import ReportFigure, figures
 from wina_core.report.findings import Findings, chat_template_text, gather, number
-from wina_core.report.layout import ABSENT, Table, TextTable, tables
+from wina_core.report.layout import ABSENT, ReportTable, TextTable, tables
 from wina_core.report.reproduce import study_command, study_command_note
 from wina_core.report.significance import contrast_table, significance, significance_note, task_table
 from wina_core.specs import ROLE, ModelSource, RunSpec, quantization_label
@@ -44,7 +44,7 @@ class Document:
     warnings: tuple[str, ...]
     measured_note: str
     """Definition of the measured sparsity in tables."""
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     latency: tuple[TextTable, ...]
     worth: TextTable | None
     imported: TextTable | None

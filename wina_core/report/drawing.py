@@ -90,7 +90,7 @@ Figure = tuple[Panel, ...]
 
 
 @dataclass(frozen=True)
-class Style:
+class FigureStyle:
     """Size and colours of a drawn figure."""
 
     width: float
@@ -142,7 +142,7 @@ _LETTERS_OF_HANDLE = 6
 _MAX_CELLS_WITH_TEXT = 2000
 
 
-def render(figure: Figure, style: Style, format: str, dpi: float = 300.0, title: str = "") -> bytes:
+def render(figure: Figure, style: FigureStyle, format: str, dpi: float = 300.0, title: str = "") -> bytes:
     """Draw a figure as the content of a file.
 
     `format` is png, svg or pdf; `dpi` is the resolution of a PNG. Equal figures give equal bytes.
@@ -160,7 +160,7 @@ def render(figure: Figure, style: Style, format: str, dpi: float = 300.0, title:
     return content.getvalue()
 
 
-def program(figure: Figure, style: Style) -> str:
+def program(figure: Figure, style: FigureStyle) -> str:
     """Return a Python program that draws the figure with matplotlib alone.
 
     The figure's texts and numbers are literals, so that no name of a model, task or run is ever more than a text.
@@ -187,7 +187,7 @@ if __name__ == "__main__":  # python plot.py draws plot.png, python plot.py figu
 """
 
 
-def draw(figure: Figure, style: Style) -> "Canvas":
+def draw(figure: Figure, style: FigureStyle) -> "Canvas":
     """Draw a figure's panels, at most `style.across` in a row, with one legend and one colour bar for each scale."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
@@ -215,7 +215,7 @@ def draw(figure: Figure, style: Style) -> "Canvas":
     return canvas
 
 
-def _wrapped(text: str, style: Style, points: float) -> str:
+def _wrapped(text: str, style: FigureStyle, points: float) -> str:
     return textwrap.fill(text, max(20, int(points / (_LETTER * style.font_size))))
 
 
@@ -223,7 +223,7 @@ def _wrapped(text: str, style: Style, points: float) -> str:
 
 
 def _draw_lines(
-    axes: "Axes", panel: LinePanel, style: Style, width: float, height: float
+    axes: "Axes", panel: LinePanel, style: FigureStyle, width: float, height: float
 ) -> dict[tuple[str, ...], Any]:
     """Draw a panel in axes of about `width` x `height` points; return the legend's handles by name and look."""
     from matplotlib.ticker import LogLocator, NullLocator
@@ -255,7 +255,7 @@ def _draw_lines(
     return handles
 
 
-def _draw_series(axes: "Axes", series: Series, style: Style) -> Any:
+def _draw_series(axes: "Axes", series: Series, style: FigureStyle) -> Any:
     errors = [_lengths(series.low, series.y), _lengths(series.y, series.high)] if series.low else None
     if series.width:
         bars: dict[str, Any] = {"color": series.colour, "ecolor": style.text, "error_kw": {"linewidth": 0.8}}
@@ -280,7 +280,7 @@ def _lengths(low: Sequence[float], high: Sequence[float]) -> list[float]:
     return [max(0.0, end - start) if math.isfinite(end - start) else 0.0 for start, end in zip(low, high, strict=True)]
 
 
-def _draw_legend(canvas: "Canvas", handles: dict[tuple[str, ...], Any], style: Style) -> None:
+def _draw_legend(canvas: "Canvas", handles: dict[tuple[str, ...], Any], style: FigureStyle) -> None:
     """Draw the legend at the right, or below in columns where names are long; letters are smaller where it is full."""
     names = [name for name, *_ in handles]
     letters = int(72 * style.width / (_LETTER * style.font_size))
@@ -300,7 +300,7 @@ def _draw_legend(canvas: "Canvas", handles: dict[tuple[str, ...], Any], style: S
 # ---- maps ------------------------------------------------------------------------------------------------------
 
 
-def _draw_map(axes: "Axes", panel: MapPanel, style: Style, width: float, height: float) -> None:
+def _draw_map(axes: "Axes", panel: MapPanel, style: FigureStyle, width: float, height: float) -> None:
     """Draw a map in axes of about `width` x `height` points, hatched where there is no data."""
     norm, colours = _scale(panel)
     axes.patch.set(hatch="////", edgecolor=style.muted, linewidth=0.0)

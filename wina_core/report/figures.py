@@ -9,9 +9,9 @@ from wina_core.analysis.comparison.frontier import frontier_points, originals
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import SparsityKind, sparsity_of
 from wina_core.records import METRIC_UNITS
-from wina_core.report.drawing import Figure, LinePanel, MapPanel, Series, Style, render
+from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, Series, render
 from wina_core.report.findings import Findings
-from wina_core.report.layout import Measure, measured_value, measures, published_number
+from wina_core.report.layout import ReportMeasure, measured_value, measures, published_number
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
 from wina_core.specs.methods.colours import method_colour
 from wina_core.store import LatencyRow, Store
@@ -21,7 +21,7 @@ from wina_core.studies.published import base_metric
 if TYPE_CHECKING:
     import pandas as pd
 
-_INK = Style.text
+_INK = FigureStyle.text
 _FURTHER_COLOURS = ("#7A7ADB", "#1B9E77", "#D95F02", "#C0578A", "#66A61E", "#A6761D")
 _MARKERS = "osD^vPX*<>"
 _BITS_MARKERS = "os^Dv*Ph"
@@ -71,7 +71,7 @@ def _draw(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapP
     width, side = (_MAP_WIDTH, 0.6) if is_map else (_PANEL_WIDTH, _LEGEND_WIDTH)
     across = min(len(panels), int(_PAGE_WIDTH / width))
     height = _PANEL_HEIGHT * -(-len(panels) // across)
-    style = Style(width * across + side, height, across=across, titled=True)
+    style = FigureStyle(width * across + side, height, across=across, titled=True)
     return ReportFigure(name, title, caption, tuple(panels), render(tuple(panels), style, "svg", title=title))
 
 
@@ -122,7 +122,7 @@ def _frontier(findings: Findings) -> ReportFigure | None:
     return _draw("frontier", "Frontier", f"{'; '.join(notes)}.", panels)
 
 
-def _summarizing(findings: Findings) -> tuple[Measure, ...]:
+def _summarizing(findings: Findings) -> tuple[ReportMeasure, ...]:
     """Return the measure that sums the study up: its mean, else all of them, else the KL from the
     original, or from the model without gates."""
     main = measures(findings)
@@ -130,11 +130,11 @@ def _summarizing(findings: Findings) -> tuple[Measure, ...]:
     if main:
         return tuple(measure for measure in main if measure.weights is not None) or main
     if evaluation.original:
-        return (Measure(ORIGINAL, "KL from the original (nats per token)", "kl"),)
-    return (Measure(FIDELITY, "KL (nats per token)", "kl"),) if evaluation.fidelity else ()
+        return (ReportMeasure(ORIGINAL, "KL from the original (nats per token)", "kl"),)
+    return (ReportMeasure(FIDELITY, "KL (nats per token)", "kl"),) if evaluation.fidelity else ()
 
 
-def _y_title(findings: Findings, measure: Measure) -> str:
+def _y_title(findings: Findings, measure: ReportMeasure) -> str:
     if measure.weights is not None:
         return f"{measure.title} (%)"
     metric = base_metric(measure.metric) or findings.metric_title(measure.task)
@@ -142,7 +142,7 @@ def _y_title(findings: Findings, measure: Measure) -> str:
     return f"{metric} ({'%' if unit == 'fraction' else unit})" if unit else metric
 
 
-def _configuration_series(findings: Findings, model: str, bits: str, measure: Measure) -> tuple[Series, ...]:
+def _configuration_series(findings: Findings, model: str, bits: str, measure: ReportMeasure) -> tuple[Series, ...]:
     """Return the lines of a model's configurations, in the method's colour or, where that is taken, a further one;
     none where all of them are published ones."""
     runs = [run for run in findings.runs if (run.model, run.quantization) == (model, bits)]
@@ -168,7 +168,7 @@ def _configuration_name(run: StudyRun, runs: Sequence[StudyRun]) -> str:
 
 
 def _line(
-    findings: Findings, measure: Measure, name: str, runs: Sequence[StudyRun], colour: str, marker: str
+    findings: Findings, measure: ReportMeasure, name: str, runs: Sequence[StudyRun], colour: str, marker: str
 ) -> list[Series]:
     """Return a configuration's values and the published ones; of the dense model as lines across the plot."""
     points: list[tuple[float, float, float, float]] = []
@@ -205,7 +205,7 @@ def _front(store: Store, findings: Findings) -> ReportFigure | None:
     panels = front_panels(store, findings)
     if not panels:
         return None
-    costs = ", ".join(dict.fromkeys(panel.x_title.lower() for panel in panels))
+    costs = ", ".join(dict.fromkeys(panel.x_title[:1].lower() + panel.x_title[1:] for panel in panels))
     caption = (
         f"KL from the original against {costs}; the dashed line is the Pareto front, dominated configurations are "
         "faded; error bars are standard errors."

@@ -63,7 +63,7 @@ _USUAL = _Layout("task", "model")
 
 
 @dataclass(frozen=True)
-class Measure:
+class ReportMeasure:
     """One quantity of every run."""
 
     task: str
@@ -77,7 +77,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReportCell:
     """Our value beside the published one."""
 
     value: Value | None = None
@@ -146,18 +146,18 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One row; `labels` are under the table's heads."""
 
     labels: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ReportCell, ...]
     dense: bool
     begins: bool
     """True for the first row of a model and sparsity."""
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """One table of the report."""
 
     title: str
@@ -165,7 +165,7 @@ class Table:
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
     """Unit of each column; empty where it is named elsewhere."""
-    rows: tuple[Row, ...]
+    rows: tuple[ReportRow, ...]
     footnote: str = ""
     """Explanation of the rows' marks; may be empty."""
 
@@ -187,10 +187,10 @@ class TextTable:
 class _Point(NamedTuple):
     place: Mapping[Axis, str]
     run: StudyRun
-    cell: Cell
+    cell: ReportCell
 
 
-def tables(findings: Findings) -> tuple[Table, ...]:
+def tables(findings: Findings) -> tuple[ReportTable, ...]:
     """Return the study's tables: the paper's or its tasks, then the workbench's own measurements."""
     layout = _LAYOUTS.get(findings.study.paper, _USUAL)
     main = measures(findings)
@@ -208,45 +208,45 @@ def tables(findings: Findings) -> tuple[Table, ...]:
     return (*result, _table(findings, "Measured by the workbench", points, "task", {})) if points else tuple(result)
 
 
-def _workbench_measures(findings: Findings) -> list[Measure]:
+def _workbench_measures(findings: Findings) -> list[ReportMeasure]:
     """Return the workbench's own measurements in the study."""
     evaluation = findings.study.evaluation
     if evaluation.synthetic or not findings.study.models:
         return []
     requested = {ORIGINAL: evaluation.original, FIDELITY: evaluation.fidelity, COST: evaluation.cost_context}
     return [
-        Measure(unit, title, metric)
+        ReportMeasure(unit, title, metric)
         for unit, titles in _WORKBENCH_TITLES.items()
         for metric, title in titles.items()
         if requested[unit]
     ]
 
 
-def measures(findings: Findings) -> tuple[Measure, ...]:
+def measures(findings: Findings) -> tuple[ReportMeasure, ...]:
     """Return the main tables' columns: the paper's as far as the study measures them, or its tasks."""
     study = findings.study.paper
     measured = {*findings.tasks, *({COST} if findings.study.evaluation.cost_context else ())}
     if findings.study.evaluation.synthetic:
-        return tuple(Measure(name, name, "error") for name in findings.study.evaluation.synthetic.networks)
+        return tuple(ReportMeasure(name, name, "error") for name in findings.study.evaluation.synthetic.networks)
     weights = {task: weight for task, weight in mean_weights(study).items() if task in measured}
-    papers: dict[str, Measure] = {}
+    papers: dict[str, ReportMeasure] = {}
     by_task = _LAYOUTS.get(study, _USUAL).columns == "task"
     for entry in published(study) if study else ():
         title = entry.column if by_task else entry.task
         if entry.task == MEAN and weights:
             is_complete = len(weights) == len(mean_weights(study))
-            papers[entry.task] = Measure(MEAN, title, weights=weights, complete=is_complete)
+            papers[entry.task] = ReportMeasure(MEAN, title, weights=weights, complete=is_complete)
         elif entry.task in measured:
-            papers[entry.task] = Measure(entry.task, title, entry.metric if entry.task == COST else "")
+            papers[entry.task] = ReportMeasure(entry.task, title, entry.metric if entry.task == COST else "")
     in_means = set(weights) if papers else set()
-    further = [Measure(task, task) for task in findings.tasks if task not in papers and task not in in_means]
+    further = [ReportMeasure(task, task) for task in findings.tasks if task not in papers and task not in in_means]
     fractions = findings.fractions
     if not papers and len(fractions) > 1:
-        further.append(Measure(MEAN, "Mean", weights=dict.fromkeys(fractions, 1.0), complete=False))
+        further.append(ReportMeasure(MEAN, "Mean", weights=dict.fromkeys(fractions, 1.0), complete=False))
     return (*papers.values(), *further)
 
 
-def measured_value(findings: Findings, run: StudyRun, measure: Measure) -> tuple[Value | None, int]:
+def measured_value(findings: Findings, run: StudyRun, measure: ReportMeasure) -> tuple[Value | None, int]:
     """Return a run's value of a measure, and the number of missing measurements."""
     if measure.weights is not None:
         return findings.mean(run.run, measure.weights)
@@ -254,7 +254,7 @@ def measured_value(findings: Findings, run: StudyRun, measure: Measure) -> tuple
     return value, int(value is None)
 
 
-def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
+def _point(findings: Findings, run: StudyRun, measure: ReportMeasure) -> _Point:
     value, missing = measured_value(findings, run, measure)
     paper, deviation = published_number(findings, run, measure, value)
     place: dict[Axis, str] = {
@@ -269,11 +269,11 @@ def _point(findings: Findings, run: StudyRun, measure: Measure) -> _Point:
     specs = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
     judged = not any(spec.limit or spec.first for spec in specs) and not findings.of_demo
     same_model = findings.study.published_model(run.model) == run.model
-    return _Point(place, run, Cell(value, paper, deviation, missing, judged, same_model))
+    return _Point(place, run, ReportCell(value, paper, deviation, missing, judged, same_model))
 
 
 def published_number(
-    findings: Findings, run: StudyRun, measure: Measure, value: Value | None
+    findings: Findings, run: StudyRun, measure: ReportMeasure, value: Value | None
 ) -> tuple[float | None, float | None]:
     """Return the published number beside our `value`, and its deviation over seeds; None where nothing is published, or
     of other metrics than ours."""
@@ -312,7 +312,7 @@ def _title(study: str, model: str) -> str:
 
 def _table(
     findings: Findings, title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]
-) -> Table:
+) -> ReportTable:
     axes = [
         axis for axis in HEADS if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
     ]
@@ -324,16 +324,18 @@ def _table(
             raise ValueError(f"the runs {other.run.run} and {point.run.run} would stand in one cell of {title!r}")
         line[point.place[columns]] = point
     best = _best(points)
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     previous_group: list[str] | None = None
     for labels, by_column in lines.items():
         group = [labels[place] for place, axis in enumerate(axes) if axis not in ("configuration", "allocation")]
         in_row = [by_column.get(name) for name in names]
         measured = _measured(findings, {point.run for point in by_column.values()})
         rows.append(
-            Row(
+            ReportRow(
                 _with_measured(labels, axes, measured),
-                tuple(Cell() if point is None else replace(point.cell, best=id(point) in best) for point in in_row),
+                tuple(
+                    ReportCell() if point is None else replace(point.cell, best=id(point) in best) for point in in_row
+                ),
                 dense=next(iter(by_column.values())).run.is_dense,
                 begins=group != previous_group,
             )
@@ -342,7 +344,7 @@ def _table(
     has_misses = any(MISSES in label for row in rows for label in row.labels)
     distance = f"{100 * TOLERANCE:g} points"
     footnote = f"{MISSES} The {findings.count} sparsity of a run misses its target by more than {distance}."
-    return Table(
+    return ReportTable(
         title,
         heads=_with_measured([HEADS[axis] for axis in axes], axes, MEASURED),
         columns=names,
@@ -410,7 +412,7 @@ def _badness(value: Value) -> float:
     return value.value if value.higher_is_better is False else -value.value
 
 
-def _metric_title(findings: Findings, measure: Measure) -> str:
+def _metric_title(findings: Findings, measure: ReportMeasure) -> str:
     if measure.weights is not None:
         return f"mean of {len(measure.weights)}"
     return base_metric(measure.metric) or findings.metric_title(measure.task)

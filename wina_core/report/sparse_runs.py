@@ -53,9 +53,9 @@ def measured_run(store: Store, spec: RunSpec) -> RunSpec | None:
         return spec
     return next(
         (
-            each
-            for each in runs_of_plan(store, spec.model, spec.rotation, spec.method, spec.plan)
-            if _same_gates(each, spec)
+            stored
+            for stored in runs_of_plan(store, spec.model, spec.rotation, spec.method, spec.plan)
+            if _same_gates(stored, spec)
         ),
         None,
     )
@@ -65,7 +65,7 @@ def runs_of_plan(
     store: Store, model: ModelSource, rotation: RotationSpec, method: MethodSpec, plan: Plan
 ) -> Iterator[RunSpec]:
     """Yield the stored runs with results of a model, rotation, method and plan, the latest first."""
-    wanted = MetricFilter(
+    of_gates = MetricFilter(
         models=(model.content_hash(),),
         rotations=(rotation.label,),
         methods=(method.label,),
@@ -73,8 +73,8 @@ def runs_of_plan(
     )
     rows = [
         row
-        for row in store.metric_rows(wanted)
-        # an allocator meets the budget that it was asked for only nearly
+        for row in store.metric_rows(of_gates)
+        # an allocator meets its budget only nearly
         if not row.superseded and (abs(row.target_sparsity - plan.budget) < _SAME or row.plan == plan.provenance)
     ]
     for run in dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True)):
@@ -110,17 +110,19 @@ def same_plan(store: Store, stored: RunSpec, plan: Plan) -> bool:
 def original_rows(store: Store, run: RunSpec, rows: Sequence[MetricRow]) -> dict[tuple[str, str], MetricRow]:
     """Return the results of the original model (dense, unrotated, unquantized) on the same requests as a run's rows, by
     task and metric; the latest, where several are stored."""
-    wanted = MetricFilter(models=(run.model.unquantized.content_hash(),), rotations=("none",), methods=(DENSE.label,))
-    found: dict[tuple[str, str], MetricRow] = {}
-    asked = {(row.task, row.metric): row for row in rows if row.unit in run.evaluation.task_names}
-    for row in sorted(store.metric_rows(wanted) if asked else (), key=lambda row: row.finished):
-        own = asked.get((row.task, row.metric))
-        if own is None or row.superseded or own.prompt_hash is None or _requests(own) != _requests(row):
+    of_original = MetricFilter(
+        models=(run.model.unquantized.content_hash(),), rotations=("none",), methods=(DENSE.label,)
+    )
+    latest: dict[tuple[str, str], MetricRow] = {}
+    measured = {(row.task, row.metric): row for row in rows if row.unit in run.evaluation.task_names}
+    for row in sorted(store.metric_rows(of_original) if measured else (), key=lambda row: row.finished):
+        sparse = measured.get((row.task, row.metric))
+        if sparse is None or row.superseded or sparse.prompt_hash is None or _requests(sparse) != _requests(row):
             continue
         dense = store.run_spec(row.run)
         if dense is not None and _longest(dense.evaluation, row.unit) == _longest(run.evaluation, row.unit):
-            found[row.task, row.metric] = row
-    return found
+            latest[row.task, row.metric] = row
+    return latest
 
 
 def _requests(row: MetricRow) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from wina_app.plots.figure import recoloured
 from wina_app.style.palette import LIGHT, Tokens
 from wina_app.style.theme import tokens
 from wina_core.files.tables import write_atomically
-from wina_core.report.drawing import Figure, Style, program, render
+from wina_core.report.drawing import Figure, FigureStyle, program, render
 
 _NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
 """Colours of lines that differ between the appearances."""
@@ -24,12 +24,12 @@ def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | Non
     write_atomically(path, content or image_of(figure, style, choice.format, choice.dpi))
 
 
-def image_of(figure: Figure, style: Style, format: str, dpi: float) -> bytes:
+def image_of(figure: Figure, style: FigureStyle, format: str, dpi: float) -> bytes:
     """Draw a figure as png, svg or pdf; the first takes a second longer, for loading matplotlib."""
     return render(figure, style, format, dpi, "; ".join(panel.title for panel in figure))
 
 
-def styled(figure: Figure, choice: PlotFile, look: Tokens) -> tuple[Figure, Style]:
+def styled(figure: Figure, choice: PlotFile, look: Tokens) -> tuple[Figure, FigureStyle]:
     """Return the figure and its style as chosen: light for print, else in the window's colours."""
     if choice.light:
         figure = recoloured(figure, {getattr(look, name): getattr(LIGHT, name) for name in _NEUTRAL})
@@ -37,9 +37,9 @@ def styled(figure: Figure, choice: PlotFile, look: Tokens) -> tuple[Figure, Styl
     return figure, style_of(look, *choice.inches)
 
 
-def style_of(look: Tokens, width: float, height: float) -> Style:
+def style_of(look: Tokens, width: float, height: float) -> FigureStyle:
     """Return the style of an appearance, for a size in inches."""
-    return Style(width, height, text=look.text, muted=look.muted, grid=look.grid, surface=look.surface)
+    return FigureStyle(width, height, text=look.text, muted=look.muted, grid=look.grid, surface=look.surface)
 
 
 def preview(figure: Figure, choice: PlotFile, width: int, height: int, look: Tokens) -> bytes:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.report.drawing import Figure, LinePanel, MapPanel, Series, Style, draw, program, render
+from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, Series, draw, program, render
 
-STYLE = Style(5.0, 3.0)
+STYLE = FigureStyle(5.0, 3.0)
 LINES = LinePanel(
     title="accuracy", x_title="target sparsity (%)", y_title="acc", x_range=(20.0, 70.0), y_range=(0.0, 0.8),
     series=(

@@ -1,18 +1,21 @@
-"""The plots of reports: measured sparsity on the x axis, published numbers at their nominal one."""
+"""The figures of reports: measured sparsity on the x axis, published numbers at their nominal one; costs and speed."""
 
 import pytest
 
 from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
 from tests.wina_core.samples import timed
 from wina_core.analysis.results.measured import SparsityKind
+from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report import write_up
 from wina_core.report.drawing import LinePanel
-from wina_core.report.figures import ReportFigure, figures
+from wina_core.report.figures import ReportFigure, figures, front_panels
 from wina_core.report.findings import gather
 from wina_core.report.layout import published_metric
+from wina_core.specs import COST, ORIGINAL, Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
+from wina_core.studies.expand import labelled, specs_of
 
 
 def line_panel(figure: ReportFigure) -> LinePanel:
@@ -106,3 +109,47 @@ def test_speed_ups_stand_at_the_measured_sparsity_or_the_target(
     (table,) = document.latency
     assert table.columns == ("Method", "Batch", "Target 50 %", "Target 65 %")
     assert table.rows == (("wina", "1", "1.50 (2 ms; 52.7 % measured)", "1.50 (2 ms)"),)
+
+
+# ---- quality against cost --------------------------------------------------------------------------------------
+
+MODEL = ModelSource(location="demo")
+TWO_BITS = StudySpec(
+    name="both",
+    models=(MODEL, MODEL.model_copy(update={"quantization": "int8"})),
+    configurations=(Configuration(), Configuration(method=MethodSpec(name="wina"))),
+    sparsities=(0.5,),
+    evaluation=EvaluationSpec(fidelity=None, original=TextSpec(source="demo:heldout"), cost_context=2048),
+)
+
+
+def stored(of: StudySpec, numbers: list[tuple[float, float]]) -> tuple[Store, StudySpec]:
+    """Return a store with the KL and the megabytes of each run of a study."""
+    store, runs = Store("sqlite://"), specs_of(labelled(of))
+    store.save_study(of, runs)
+    for run, (kl, megabytes) in zip(runs, numbers, strict=True):
+        for name, metric, value in ((ORIGINAL, "kl", kl), (COST, "net_bytes", 1e6 * megabytes)):
+            record = MetricRecord(task=name, metric=metric, value=value, n=99, higher_is_better=False)
+            store.record_unit(UnitRecord(run=run.content_hash(), unit=name, metrics=(record,), seconds=1.0))
+    return store, of
+
+
+def test_the_bits_of_a_model_share_a_panel_with_one_front() -> None:
+    store, of = stored(TWO_BITS, [(0.0, 20.0), (0.05, 15.0), (0.001, 12.0), (0.02, 9.0)])
+    with store:
+        (panel,) = front_panels(store, gather(store, of, "gated"))
+    front, *points = panel.series
+    assert (panel.title, panel.log_y, panel.x_title) == ("demo", True, "Bytes read per token (MB)")
+    assert front.x == (9.0, 12.0, 12.0, 20.0, 20.0)
+    assert front.y == (0.02, 0.02, 0.001, 0.001, 1e-6)
+    colours = {series.name: series.colour for series in points}
+    assert set(colours) == {"dense", "wina", "int8, dense", "int8, wina"}
+    assert colours["wina"] == colours["int8, wina"] + "59", "faded"
+
+
+def test_without_the_original_there_is_no_panel() -> None:
+    evaluation = TWO_BITS.evaluation.model_copy(update={"original": None, "fidelity": TextSpec()})
+    with Store("sqlite://") as store:
+        of = TWO_BITS.model_copy(update={"evaluation": evaluation})
+        store.save_study(of, specs_of(labelled(of)))
+        assert front_panels(store, gather(store, of, "gated")) == ()

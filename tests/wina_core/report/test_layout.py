@@ -13,7 +13,7 @@ from tests.wina_core.studies.shipped_texts import with_shipped_texts
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report import latex
 from wina_core.report.findings import gather
-from wina_core.report.layout import Cell, Table, published_metric, tables
+from wina_core.report.layout import ReportCell, ReportTable, published_metric, tables
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
@@ -32,7 +32,7 @@ def store() -> Iterator[Store]:
         yield opened
 
 
-def cells(table: Table) -> dict[tuple[str, ...], dict[str, Cell]]:
+def cells(table: ReportTable) -> dict[tuple[str, ...], dict[str, ReportCell]]:
     """Return cells by the row's labels, without the measured sparsity, and the column."""
     return {
         tuple(label for label, head in zip(row.labels, table.heads, strict=True) if head != "Measured"): dict(
@@ -48,7 +48,7 @@ def ablation(roles: tuple[Role, ...] = ROLES) -> StudySpec:
     return study(paper="ablation", roles=roles, models=models)
 
 
-def first_table(store: Store, of: StudySpec, **options: Any) -> Table:
+def first_table(store: Store, of: StudySpec, **options: Any) -> ReportTable:
     """Fill the study and lay out its first table."""
     fill(store, of, **options)
     return tables(gather(store, of))[0]

@@ -1,4 +1,4 @@
-"""A report's verdicts on decoding, and imported points: of the study's models alone, and marked as imported."""
+"""What a report has beside its tables: verdicts on decoding, imported points, remarks on quantized weights."""
 
 from pathlib import Path
 
@@ -6,7 +6,11 @@ import pytest
 
 from tests.wina_core.analysis.comparison.test_worth import timed
 from tests.wina_core.report.report_study import fill, runs, study
+from tests.wina_core.samples import summary
+from tests.wina_core.tiny_gguf import tiny_gguf
+from wina_core.model_info.resolve import resolve
 from wina_core.report import make_report, write_up
+from wina_core.report.findings import gguf_remarks
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import DecodePoint
 from wina_core.store import Store
@@ -53,3 +57,24 @@ def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(fill
     make_report(filled, study(), tmp_path)
     (page,) = tmp_path.glob("*.md")
     assert "## Results of other tools" in page.read_text(encoding="utf-8")
+
+
+def test_a_file_says_how_it_held_the_weights_while_it_is_the_measured_one(tmp_path: Path) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf", kind="Q4_0")
+    model = resolve(ModelSource(location=str(file)))
+    eight = model.model_copy(update={"quantization": "int8"})
+    (remark,) = gguf_remarks({model: None, eight: None, ModelSource(location="some/model"): None})
+    assert remark.startswith("tiny.gguf: Its weights were quantized before, in a GGUF file (")
+    tiny_gguf(file, kind="F32")
+    assert gguf_remarks({model: None}) == ()
+
+
+def test_a_report_has_the_remark_of_a_file_that_lies_elsewhere(store: Store) -> None:
+    fill(store, study())
+    assert not any("GGUF" in warning for warning in write_up(store, study(), "study.toml").warnings)
+    model = runs(study())[0].model
+    remarks = ("Its weights were quantized before, in a GGUF file.", "Its weights are stored in bfloat16.")
+    store.record_model(model, summary(model).model_copy(update={"remarks": remarks}))
+    warnings = write_up(store, study(), "study.toml").warnings
+    assert "llama: Its weights were quantized before, in a GGUF file." in warnings
+    assert not any("bfloat16" in warning for warning in warnings)
