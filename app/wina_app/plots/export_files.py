@@ -20,8 +20,11 @@ def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | Non
     any thread.
     """
     figure, style = styled(figure, choice, look or tokens())
-    content = program(figure, style).encode() if choice.format == "py" else None
-    write_atomically(path, content or image_of(figure, style, choice.format, choice.dpi))
+    if choice.format == "py":
+        content = program(figure, style).encode()
+    else:
+        content = image_of(figure, style, choice.format, choice.dpi)
+    write_atomically(path, content)
 
 
 def image_of(figure: Figure, style: FigureStyle, format: str, dpi: float) -> bytes:

@@ -46,6 +46,7 @@ def test_the_page_needs_nothing_else_and_takes_names_for_text(written: Path) -> 
     sources = re.findall(r"\b(?:src|href)\s*=\s*[\"']?([^\"'>]*)", page)
     assert [source.partition(",")[0] for source in sources] == ["data:image/svg+xml;base64"] * 2
     assert "url(" not in page
+    assert "default-src 'none'; img-src data:" in page
     assert "Table 3 &lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert len(re.findall(r'<img [^>]* alt="[^"]', page)) == 2  # the frontier and the layers
     assert len(page) < 1_000_000
