@@ -4,7 +4,8 @@
 
 The study's runs are synthetic, so that most of the time goes to starting the elements' processes. One kill in four ends
 an element's processes by SIGKILL, one its script by scancel, one requeues it as a preemption does, one is the signal
-before a time limit. `wina jobs follow` imports the results, and is killed once, too.
+before a time limit. `wina jobs follow` merges the results, and is killed once, too. What killed elements have left is
+submitted again.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import pytest
 
 from tests.trust.inputs import called
 from tests.trust.stored_study import StoredStudy
-from tests.wina_core.remote.cluster.slurm_server import SlurmServer, running_slurm
+from tests.wina_core.remote.slurm_server import SlurmServer, running_slurm
 
 STUDY = """\
 name = "queued"
@@ -67,28 +68,29 @@ def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, p
     study.write_text(STUDY.format(sparsities=sparsities, seeds=3))
     environment = os.environ | slurm.environment | {"WINA_HOME": str(folder), "OMP_NUM_THREADS": "1"}
     stored = StoredStudy(folder / "data")
-    _wina(environment, "study", "submit", study, "--slurm", "partition=test,time=10", "--runs-per-element", per_element)
-    follower = _follow(environment)
+    submission = ("study", "submit", study, "--slurm", "partition=test,time=10", "--runs-per-element", per_element)
     hit: set[str] = set()
     left, killed_follower = kills, False
-    while follower.poll() is None or not killed_follower:
-        if time.monotonic() - start > SECONDS:
-            follower.kill()
-            raise SystemExit(slurm.call("squeue", "--array", "--states=all"))
-        fresh = [element for element in slurm.running() if element not in hit]
-        if left and fresh:
-            time.sleep(chance.random() * 3)  # from the start of the process to the end of its runs
-            element = chance.choice(fresh)
-            way = ("kill", "preempt", "kill_script", "warn")[left % 4]
-            getattr(slurm, way)(element)
-            hit.add(element)
-            report.kills[way] = report.kills.get(way, 0) + 1
-            left -= 1
-        if left <= kills // 2 and not killed_follower:
-            follower.send_signal(signal.SIGKILL)
-            follower.wait()
-            follower, killed_follower = _follow(environment), True
-        time.sleep(0.1)
+    while "Submitted" in _wina(environment, *submission):
+        follower = _follow(environment)
+        while follower.poll() is None or not killed_follower:
+            if time.monotonic() - start > SECONDS:
+                follower.kill()
+                raise SystemExit(slurm.call("squeue", "--array", "--states=all"))
+            fresh = [element for element in slurm.running() if element not in hit]
+            if left and fresh:
+                time.sleep(chance.random() * 3)  # from the start of the process to the end of its runs
+                element = chance.choice(fresh)
+                way = ("kill", "preempt", "kill_script", "warn")[left % 4]
+                getattr(slurm, way)(element)
+                hit.add(element)
+                report.kills[way] = report.kills.get(way, 0) + 1
+                left -= 1
+            if left <= kills // 2 and not killed_follower:
+                follower.send_signal(signal.SIGKILL)
+                follower.wait()
+                follower, killed_follower = _follow(environment), True
+            time.sleep(0.1)
     _check(report, stored, folder, study, runs)
     report.seconds = round(time.monotonic() - start, 1)
     return report
@@ -99,7 +101,7 @@ def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs:
     report.missing = runs - len(found["units"])
     report.doubled, report.damages = stored.doubled(), stored.damages()
     report.left = len(list((folder / "data" / "arrays").iterdir()))
-    report.left += len(list((folder / "data" / "results.sqlite.arrays").iterdir())) + (not stored.is_done())
+    report.left += not stored.is_done()
     here = folder / "here"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINA_HOME", str(here))
@@ -108,11 +110,12 @@ def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs:
     report.differing = sum(len({*found[table]} ^ {*expected[table]}) for table in ("runs", "units", "metrics"))
 
 
-def _wina(environment: dict[str, str], *words: object) -> None:
+def _wina(environment: dict[str, str], *words: object) -> str:
     command = [sys.executable, "-m", "wina_core.cli", *map(str, words)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
+    return done.stderr
 
 
 def _follow(environment: dict[str, str]) -> subprocess.Popen[bytes]:

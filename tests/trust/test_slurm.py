@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.trust.slurm import run
-from tests.wina_core.remote.cluster.slurm_server import SlurmServer, slurm
+from tests.wina_core.remote.slurm_server import SlurmServer, slurm
 
 __all__ = ["slurm"]
 

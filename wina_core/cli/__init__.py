@@ -60,7 +60,7 @@ _COMMANDS = {
     "jobs": "jobs.app",
     "machines": "machines.app",
     "desktop": "desktop.app",
-    "cluster": "cluster.app",
+    "cluster": "arrays.app",
 }
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster",)

@@ -1,19 +1,23 @@
-"""Studies in a cluster's queue: listed, followed and cancelled on the command line."""
+"""Studies in a cluster's queue: computed, listed, followed and cancelled on the command line."""
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import typer
 
+from wina_core.cli.arguments import options
 from wina_core.cli.counts import counted
+from wina_core.cli.running import run_recorded
 from wina_core.cli.terminal import TerminalReporter
 from wina_core.errors import WinaError, without_controls
+from wina_core.jobs import EvaluateJob, PendingRun, encode
 from wina_core.jobs.queued import ArrayJob, ArrayReport
-from wina_core.remote.cluster import arrays
-from wina_core.remote.cluster.arrays import Update
-from wina_core.remote.cluster.asking import ask
-from wina_core.remote.cluster.kept import KeptArray, KeptArrays
+from wina_core.remote import slurm
+from wina_core.remote.slurm import ArrayLook, SlurmArray
+from wina_core.specs.machine import LOCAL
+from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
 _LOOK_SECONDS = 5.0
@@ -22,106 +26,124 @@ _CHECK_SECONDS = 0.2
 """Interval of checking for Ctrl-C."""
 Row = tuple[object, ...]
 
+app = typer.Typer(help="Commands that the window runs.", no_args_is_help=True)
 
-def updates(store: Store) -> Iterator[tuple[KeptArray, Update | None, str]]:
-    """Import what has come of all arrays; yield each with what was found, or why its machine does not answer."""
-    for array in KeptArrays(store.url):
+
+def compute_element(study: StudySpec, job: EvaluateJob, file: Path) -> None:
+    """Compute the measurements of a job of a study that an SQLite file lacks, and store them there.
+
+    The file is on a file system that machines share.
+    """
+    with Store(file, shared=True) as store:
+        specs = [run.spec for run in job.runs]
+        store.save_study(study, specs)
+        missing = {run.spec.content_hash(): run.units for run in store.pending(specs, job.samples)}
+        runs = [(run, missing.get(run.spec.content_hash(), ())) for run in job.runs]
+        common = [(run, tuple(unit for unit in run.units if unit in units)) for run, units in runs]
+        left = tuple(PendingRun(spec=run.spec, units=units) for run, units in common if units)
+        if left:
+            run_recorded(job.model_copy(update={"runs": left}), store)
+
+
+def looks(store: Store) -> Iterator[tuple[SlurmArray, ArrayLook | None, str]]:
+    """Look at all arrays; yield each with its look, or the reason why Slurm does not answer."""
+    for array in slurm.submitted_arrays(store):
         try:
-            yield array, arrays.update(array, store, ask), ""
+            yield array, slurm.look(array, store), ""
         except WinaError as error:
             yield array, None, str(error)
 
 
 def rows(store: Store) -> list[Row]:
     """Return a row for each array, as `wina jobs` prints them."""
-    found: list[Row] = []
-    for array, update, problem in updates(store):
-        progress = update.progress if update else KeptArrays(store.url).progress(array)
-        state, done = problem or progress.states, progress.results
-        found.append((array.id, array.title, array.machine, state, done, array.units, "measurements", done))
-    return found
+    printed: list[Row] = []
+    for array, look, problem in looks(store):
+        progress = look.progress if look else array.progress
+        state, done = problem or progress.states, progress.measurements
+        printed.append((array.id, array.title, LOCAL, state, done, array.measurements, "measurements", done))
+    return printed
 
 
 def follow(store: Store, reporter: TerminalReporter) -> list[str]:
-    """Import the results of all arrays until they have ended, and return the errors of their runs and elements."""
+    """Merge the results of all arrays until they have ended, and return the errors of their runs and elements."""
     failures: list[str] = []
-    refused: dict[str, str] = {}
-    while left := list(updates(store)):
-        for array, update, problem in left:
-            if problem and refused.get(array.id) != problem:
+    problems: dict[str, str] = {}
+    while left := list(looks(store)):
+        for array, look, problem in left:
+            if problem and problems.get(array.id) != problem:
                 reporter.log("warning", problem)
-            refused[array.id] = problem
-            if update is not None:
-                progress = update.progress
-                failures += [*update.failures, *progress.errors]
-                metric = f"{array.title}: {progress.states}"
-                reporter.progress(progress.results, array.units, "measurements", metric)
+            problems[array.id] = problem
+            if look is not None:
+                failures += look.failures
+                metric = f"{array.title}: {look.progress.states}"
+                reporter.progress(look.progress.measurements, array.measurements, "measurements", metric)
         until = time.monotonic() + _LOOK_SECONDS
-        while time.monotonic() < until and KeptArrays(store.url).names():
+        while time.monotonic() < until and slurm.submitted_arrays(store):
             reporter.check()
             time.sleep(_CHECK_SECONDS)
     return failures
 
 
+@app.command("watch")
+def print_reports(database: options.Database = None) -> None:
+    """Merge the results of all array jobs until they have ended, and print a line of JSON for each look at one."""
+    with Store(database) as store:
+        for report in watch(store):
+            print(encode(report), end="", flush=True)
+
+
 def watch(store: Store) -> Iterator[ArrayReport]:
-    """Import the results of all arrays until they have ended; yield each after each look at it."""
-    known: dict[str, KeptArray] = {}
-    while left := list(updates(store)):
-        for array, update, problem in left:
-            known[array.id] = array
-            yield _report(array, update, problem, store)
-        for array in [array for array in known.values() if array.id not in {each.id for each, _, _ in left}]:
-            yield _gone(known.pop(array.id))  # another program imported its end
-        for array, update, _ in left:
-            if update is not None and update.progress.ended:
-                known.pop(array.id, None)
+    """Merge the results of all arrays until they have ended; yield each after each look at it."""
+    watched: dict[str, SlurmArray] = {}
+    while left := list(looks(store)):
+        for array, look, problem in left:
+            watched[array.id] = array
+            yield _report(array, look, problem)
+            if look is not None and look.progress.ended:
+                del watched[array.id]
+        for name in watched.keys() - {array.id for array, _, _ in left}:
+            yield _gone(watched.pop(name))
         time.sleep(_LOOK_SECONDS)
-    for array in known.values():
+    for array in watched.values():
         yield _gone(array)
 
 
-def _report(array: KeptArray, update: Update | None, problem: str, store: Store) -> ArrayReport:
-    progress = update.progress if update else KeptArrays(store.url).progress(array)
-    log = ""
-    if update is not None and update.dead and not progress.ended:
-        with suppress(WinaError):
-            log = arrays.log_tail(array, update.dead[0], ask)
+def _report(array: SlurmArray, look: ArrayLook | None, problem: str) -> ArrayReport:
+    progress = look.progress if look else array.progress
     return ArrayReport(
-        job=_job(array),
+        job=ArrayJob(array=array.id, job=array.job),
         title=array.title,
         states=problem or progress.states,
-        done=progress.results,
-        total=array.units,
-        failures=() if update is None else (*update.failures, *progress.errors),
-        log=log,
-        ended=update is not None and progress.ended,
+        done=progress.measurements,
+        total=array.measurements,
+        failures=() if look is None else tuple(look.failures),
+        log=slurm.log_tail(array, look.dead[0]) if look is not None and look.dead else "",
+        ended=look is not None and progress.ended,
         cancelled=progress.cancelled,
     )
 
 
-def _gone(array: KeptArray) -> ArrayReport:
-    return ArrayReport(job=_job(array), title=array.title, states="", done=array.units, total=array.units, ended=True)
-
-
-def _job(array: KeptArray) -> ArrayJob:
-    return ArrayJob(array=array.id, machine=array.machine, job=array.job)
+def _gone(array: SlurmArray) -> ArrayReport:
+    """Return the report on an array whose end another program merged."""
+    job, total = ArrayJob(array=array.id, job=array.job), array.measurements
+    return ArrayReport(job=job, title=array.title, states="", done=total, total=total, ended=True)
 
 
 def cancel(ids: Sequence[str], store: Store) -> list[str]:
     """Cancel the arrays among these ids; return the other ids."""
-    known = {array.id: array for array in KeptArrays(store.url)}
+    arrays = {array.id: array for array in slurm.submitted_arrays(store)}
     for name in ids:
-        if name in known:
-            arrays.cancel(known[name], store, ask)
-    return [name for name in ids if name not in known]
+        if name in arrays:
+            slurm.cancel(arrays[name], store)
+    return [name for name in ids if name not in arrays]
 
 
 def print_log(name: str, element: int, store: Store) -> None:
     """Print the end of an element's log."""
-    array = next((array for array in KeptArrays(store.url) if array.id == name), None)
+    array = next((array for array in slurm.submitted_arrays(store) if array.id == name), None)
     if array is None:
         raise WinaError(f'No array job "{name}" is in a queue; `wina jobs` lists them.')
-    if element >= len(array.elements):
-        raise WinaError(f"The array has {counted(len(array.elements), 'element')}, numbered from 0.")
+    if element >= len(array.names):
+        raise WinaError(f"The array has {counted(len(array.names), 'element')}, numbered from 0.")
     with suppress(BrokenPipeError):
-        typer.echo(without_controls(arrays.log_tail(array, element, ask)) or "It has not begun: there is no log.")
+        typer.echo(without_controls(slurm.log_tail(array, element)) or "It has not begun: there is no log.")

@@ -15,7 +15,7 @@ from wina_core.engine.client.background import Handover, start_in_background
 from wina_core.engine.client.rest import resumed
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import EvaluateJob, Submit
-from wina_core.remote.cluster.kept import KeptArrays
+from wina_core.remote.slurm import submitted_arrays
 from wina_core.specs.machine import LOCAL
 from wina_core.store import Store
 
@@ -92,7 +92,7 @@ def cancel(
     """Cancel jobs of the background, of windows or of a queue at their next batch; stored results stay."""
     with Store(database) as store:
         living = [job.submit.job_id for job in store.list_jobs() if job.state != "unfinished"]
-        ids = [*living, *KeptArrays(store.url).names()]
+        ids = [*living, *(array.id for array in submitted_arrays(store))]
         chosen = ids if everything else list(jobs or ())
         unknown = [job for job in chosen if job not in ids]
         if unknown or not chosen:

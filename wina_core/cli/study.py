@@ -1,6 +1,6 @@
 """`wina study`: the gallery of studies, the models of their roles, and running them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
@@ -8,15 +8,15 @@ import typer
 from wina_core.cli.arguments import options
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.arguments.options import panel
-from wina_core.cli.computing import RunOptions, run_study
-from wina_core.cli.places import choose_machines
-from wina_core.cli.submit import submit_study
+from wina_core.cli.arrays import compute_element, looks
+from wina_core.cli.computing import RunOptions, queue_study, run_study
+from wina_core.cli.counts import counted
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError, near_matches
+from wina_core.jobs import PendingRun
+from wina_core.jobs.queued import RUNS_PER_ELEMENT
+from wina_core.remote import slurm
 from wina_core.remote.cluster.ray.options import RayOptions
-from wina_core.remote.cluster.slurm.settings import RUNS_PER_ELEMENT, parse_settings
-from wina_core.remote.registry import find_machine
-from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, rebind, with_data_folder
@@ -65,10 +65,7 @@ def run(
 @app.command()
 def submit(
     study: options.StudyName,
-    machine: Annotated[
-        str, in_queue("--machine", help='The machine that reaches the queue; "local" is this computer.')
-    ] = "local",
-    slurm: Annotated[
+    settings: Annotated[
         list[str] | None,
         in_queue(
             "--slurm",
@@ -91,11 +88,36 @@ def submit(
 ) -> None:
     """Submit a study's missing measurements to Slurm as an array job, and return; `wina jobs` shows it."""
     manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
-    if machine != LOCAL:
-        find_machine(machine)
-    choose_machines([machine])  # consents to code are those for it
-    settings = parse_settings(slurm or ())
-    submit_study(open_study(study, role, data_folder), manner, machine, settings, runs_per_element, database)
+    parsed = slurm.parse_settings(settings or ())
+    spec = open_study(study, role, data_folder)
+    if not spec.models:
+        raise WinaError("This study measures latencies alone, which belong to one machine; use: wina study run.")
+    if spec.latency:
+        typer.echo("The study's latencies are not submitted; measure them on a machine with: wina study run.", err=True)
+    with Store(database) as store:
+        for _array, _look, problem in looks(store):  # what an element has left is submitted again
+            if problem:
+                raise WinaError(problem)
+        _, job = queue_study(spec, manner, store)
+        runs = _not_queued(job.runs, store) if job is not None else ()
+        if job is None or not runs:
+            return
+        elements = slurm.split_job(job.model_copy(update={"runs": runs}), runs_per_element)
+        array = slurm.submit(elements, spec, parsed, store, compute_element)
+    typer.echo(
+        f"Submitted as array job {array.job} of {counted(len(elements), 'element')} ({array.id}); follow it with: "
+        "wina jobs follow",
+        err=True,
+    )
+
+
+def _not_queued(runs: Sequence[PendingRun], store: Store) -> tuple[PendingRun, ...]:
+    """Return the runs that no array job has in the queue."""
+    queued = slurm.queued_runs(store)
+    left = tuple(run for run in runs if run.spec.content_hash() not in queued)
+    if len(left) < len(runs):
+        typer.echo(f"{counted(len(runs) - len(left), 'run')} in a queue already: they are left out.", err=True)
+    return left
 
 
 def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:

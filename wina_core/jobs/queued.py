@@ -4,6 +4,9 @@ from typing import Literal
 
 from wina_core.jobs.message import Message
 
+RUNS_PER_ELEMENT = 8
+"""Most runs of an element where the user does not choose."""
+
 
 class ArrayJob(Message):
     """Runs in a cluster's queue; no engine of this program gets this job."""
@@ -11,7 +14,6 @@ class ArrayJob(Message):
     kind: Literal["array"] = "array"
     array: str
     """Its id, as `wina jobs` lists it."""
-    machine: str
     job: str
     """Slurm's number."""
 
@@ -22,9 +24,9 @@ class ArrayReport(Message):
     job: ArrayJob
     title: str
     states: str
-    """Elements by state, such as "2 running, 5 pending"; or why its machine does not answer."""
+    """Elements by state, such as "2 running, 5 pending"; or the reason why Slurm does not answer."""
     done: int
-    """Stored measurements."""
+    """Merged measurements."""
     total: int
     failures: tuple[str, ...] = ()
     """New errors of runs and elements."""

@@ -35,11 +35,6 @@ def load_places() -> dict[str, Machine | RayCluster]:
     return {place.name: place for place in places}
 
 
-def load_machines() -> dict[str, Machine]:
-    """Return the machines by name. Raises as `load_places`."""
-    return {name: place for name, place in load_places().items() if isinstance(place, Machine)}
-
-
 def find_place(name: str) -> Machine | RayCluster:
     """Return a stored machine or cluster; WinaError with similar names for an unknown one."""
     places = load_places()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, func, insert, select, update
+from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
@@ -22,6 +22,7 @@ from wina_core.store.imported.tables import ImportedFile, ImportedPoint
 from wina_core.store.postgres import is_postgres
 from wina_core.store.read_only import open_to_read
 from wina_core.store.reader import Reader
+from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.store import Store
 
 OnProgress = Callable[[int, int], object]
@@ -59,6 +60,7 @@ def _table(of: type[tables.Table]) -> Table:
 
 
 _LAYERS, _RUNS, _MODELS = _table(tables.LayerStat), _table(tables.Run), _table(tables.Model)
+_UNITS = _table(tables.Unit)
 KINDS = (
     _Kind(_MODELS, ("hash",)),
     _Kind(_table(tables.Environment), ("hash",)),
@@ -67,7 +69,7 @@ KINDS = (
     _Kind(_table(tables.Rotation), ("hash", "model_id"), (_LAYERS,)),
     _Kind(_table(tables.Calibration), ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
     _Kind(_RUNS, ("hash",)),
-    _Kind(_table(tables.Unit), ("run_id", "unit"), (_table(tables.Metric), _table(tables.Sample), _LAYERS)),
+    _Kind(_UNITS, ("run_id", "unit"), (_table(tables.Metric), _table(tables.Sample), _LAYERS)),
     _Kind(_table(tables.Study), ("hash",), (_table(tables.StudyRun), _table(tables.StudyLabel))),
     _Kind(_table(tables.Latency), ("hash", "environment_id")),
     _Kind(_table(tables.Decoding), ("hash", "environment_id")),
@@ -77,13 +79,16 @@ KINDS = (
 """Each after those that it names. Jobs that have not ended belong to their program and stay behind."""
 
 
-def merge_database(source: str | Path, store: Store, on_progress: OnProgress = lambda *_: None) -> dict[str, int]:
+def merge_database(
+    source: str | Path, store: Store, on_progress: OnProgress = lambda *_: None, *, newer: bool = False
+) -> dict[str, int]:
     """Add to the store what it lacks of another database, an SQLite file or a URL; return the rows added by table.
 
     Of a plan, timing or completion that both have, the store keeps its own. Tags and pins are united; an empty note is
     replaced. Runs that were not finished arrive as interrupted, and a run is done once the units of both databases make
-    it complete. A run that was deleted here stays deleted and gets no units. Each transaction leaves a valid database;
-    merging again completes what was interrupted and changes nothing else. Raises WinaError for a source that is
+    it complete. A run that was deleted here stays deleted and gets no units. With `newer`, a measurement takes the
+    place of one that was finished before it. Each transaction leaves a valid database; merging again completes what was
+    interrupted and changes nothing else. Raises WinaError for a source that is
     missing, foreign, damaged, or of another schema.
     """
     if place_of(parse_url(source)) == place_of(store.url):
@@ -91,7 +96,7 @@ def merge_database(source: str | Path, store: Store, on_progress: OnProgress = l
     with open_source(source) as engine, engine.connect() as reading:
         target = open_engine(store.url)
         try:
-            return _Merge(reading, target).run(on_progress)
+            return _Merge(reading, target, newer=newer).run(on_progress)
         finally:
             target.dispose()
 
@@ -122,8 +127,8 @@ def open_source(place: str | Path) -> Iterator[Engine]:
 class _Merge:
     """A merge under way."""
 
-    def __init__(self, source: Connection, target: Engine) -> None:
-        self._source, self._target = source, target
+    def __init__(self, source: Connection, target: Engine, *, newer: bool) -> None:
+        self._source, self._target, self._newer = source, target, newer
         self._ids: Ids = {}
         self._states: dict[int, Row] = {}
         """State of each run that is done in the other database, by its number here."""
@@ -182,6 +187,8 @@ class _Merge:
         if "run_id" in kind.identity:
             found = {number: row for number, row in found.items() if row["run_id"] not in self._deleted}
         stored = _stored(writing, kind, found.values())
+        if self._newer and table is _UNITS:
+            stored = self._without_older(writing, kind, found.values(), stored)
         new = {_identity(kind, row): row for row in found.values() if _identity(kind, row) not in stored}
         self._unite(writing, kind, found.values(), stored)
         if new:
@@ -202,6 +209,16 @@ class _Merge:
             if rows:
                 writing.execute(insert(part), rows)
                 self._count(part, len(rows))
+
+    def _without_older(
+        self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
+    ) -> dict[tuple[Any, ...], Row]:
+        """Delete the stored measurements that are older than theirs, and return the others."""
+        pairs = [(ours, theirs) for theirs in rows if (ours := stored.get(_identity(kind, theirs))) is not None]
+        older = {ours["id"] for ours, theirs in pairs if ours["finished"] < theirs["finished"]}
+        for ids in _portions(older, _MOST_VALUES):
+            writing.execute(delete(kind.table).where(kind.table.c.id.in_(ids)))
+        return {identity: row for identity, row in stored.items() if row["id"] not in older}
 
     def _count(self, table: Table, rows: int) -> None:
         if rows:
@@ -225,7 +242,8 @@ class _Merge:
     def _unite(
         self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
     ) -> None:
-        """Add to stored runs what was written on theirs, and to stored models what was read from theirs."""
+        """Add to stored runs what was written on theirs or chosen for them, and to stored models what was read from
+        theirs."""
         for theirs in rows:
             ours = stored.get(_identity(kind, theirs))
             if ours is None:
@@ -236,6 +254,7 @@ class _Merge:
                     "tags": join_tags({*split_tags(ours["tags"]), *split_tags(theirs["tags"])}),
                     "note": ours["note"] or theirs["note"],
                     "pinned": ours["pinned"] or theirs["pinned"],
+                    "chosen_rotation": ours["chosen_rotation"] or theirs["chosen_rotation"],
                 }
             elif kind.table is _MODELS:
                 united = {name: theirs[name] for name in ("summary", "opened") if ours[name] is None}
@@ -247,7 +266,8 @@ class _Merge:
         run, unit = tables.Run, tables.Unit
         units = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
-        complete = run.id.in_(runs) & run.status.not_in(("done", *ACTIVE)) & (run.unit_count > 0)
+        waits = run.status.in_(ACTIVE) & ~run.owner.startswith(QUEUED_ELSEWHERE)  # a program here ends it itself
+        complete = run.id.in_(runs) & (run.status != "done") & ~waits & (run.unit_count > 0)
         query = select(run.id, last).where(complete, run.deleted.is_(None), units == run.unit_count)
         for number, finished in writing.execute(query).all():
             state = self._states.get(number, {"status": "done", "error": "", "finished": finished})

@@ -47,10 +47,15 @@ class Store(Writer):
     open it again. Raises WinaError for a database that is another program's, newer, damaged, locked or unreadable.
     """
 
-    def __init__(self, place: str | Path | None = None) -> None:
-        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`."""
+    def __init__(self, place: str | Path | None = None, *, shared: bool = False) -> None:
+        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
+
+        A `shared` file is read by other machines while this one writes: it gets no write-ahead log, whose index lies in
+        the memory of one machine.
+        """
         url = parse_url(paths.database() if place is None else place)
         super().__init__(url, open_engine(url))
+        self._shared = shared
         self._sessions: Sessions | None = None
         self._watch: sqlite3.Connection | None = None
         """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
@@ -94,7 +99,7 @@ class Store(Writer):
             with explained(self.url), sessions.starting:
                 schema.check_server(engine)
                 schema.prepare(engine)
-                if file := sqlite_file(self.url):
+                if (file := sqlite_file(self.url)) and not self._shared:
                     use_wal(file)
                 _mark_interrupted(engine, sessions)
                 self._session = sessions.begin()

@@ -67,9 +67,9 @@ class SubmittedArrays(QObject):
         self._url = store.url.render_as_string(hide_password=False)
 
         def question(opened: Any) -> bool:
-            from wina_core.remote.cluster.kept import KeptArrays  # loads what the store's thread has anyway
+            from wina_core.remote.slurm import submitted_arrays  # loads what the store's thread has anyway
 
-            return bool(KeptArrays(opened.url).names())
+            return bool(submitted_arrays(opened))
 
         self._workbench.store.ask(question, lambda found: self.watch() if found else None)
 
@@ -111,7 +111,7 @@ class SubmittedArrays(QObject):
     def _on_report(self, report: ArrayReport) -> None:
         jobs, job, name = self._workbench.jobs, report.job, report.job.array
         if name not in jobs:
-            title = tr("{title} (Slurm job {job} on {machine})", title=report.title, job=job.job, machine=job.machine)
+            title = tr("{title} (Slurm job {job})", title=report.title, job=job.job)
             self._workbench.host(job, title, lambda: self._cancel(name), name)
             jobs.apply(Started(job_id=name))
         entry = jobs[name]

@@ -6,7 +6,7 @@ from wina_app.jobs.texts import engines_text, remark
 from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import Assigned, Done, Failed, InspectJob
-from wina_core.remote.registry import load_machines, machines_file
+from wina_core.remote.registry import load_places, machines_file
 from wina_core.specs.machine import Machine
 
 
@@ -48,7 +48,7 @@ def test_a_renamed_or_removed_machine_is_not_chosen_any_more(bench):
     machines.choose(["gpu", "lab"])
     machines.save(Machine(host="new"), replaced="gpu")
     assert (list(machines.known), machines.chosen) == (["lab", "new"], ("lab",))
-    assert list(load_machines()) == ["lab", "new"]
+    assert list(load_places()) == ["lab", "new"]
     machines.remove("lab")
     workbench.submit(InspectJob(model=SOURCE), "Load")
     engine.answer(done())

@@ -14,7 +14,7 @@ from wina_core.jobs import encode
 from wina_core.jobs.queued import ArrayJob, ArrayReport
 
 NAME = "0" * 12
-JOB = ArrayJob(array=NAME, machine="local", job="7")
+JOB = ArrayJob(array=NAME, job="7")
 
 
 def report(**changes: Any) -> str:
@@ -65,7 +65,7 @@ def test_an_array_is_a_job_that_shows_its_states_until_its_end(qtbot: Any, bench
     made.arrays.watch()
     qtbot.waitUntil(lambda: NAME in made.workbench.jobs and not made.entry.active)
     assert (made.entry.state, made.entry.done, made.entry.total) == ("done", 4, 4)
-    assert "Slurm job 7 on local" in made.entry.title
+    assert "Slurm job 7" in made.entry.title
     assert not made.entry.can_retry
     assert stored
 

@@ -13,7 +13,7 @@ from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob, Ready
 from wina_core.records import Environment
 from wina_core.remote import machine_client
-from wina_core.remote.registry import load_machines, load_places
+from wina_core.remote.registry import load_places
 from wina_core.specs.machine import Machine, RayCluster
 
 GIB = 2**30
@@ -46,12 +46,12 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
     page.folders.setItem(0, 0, QTableWidgetItem("/models"))
     page.folders.setItem(0, 1, QTableWidgetItem("/data/models"))
     expected = Machine(host="me@big", command="/opt/wina/bin/wina", folders={"/models": "/data/models"})
-    assert load_machines()["me@big"] == machines.known["me@big"] == expected
+    assert load_places()["me@big"] == machines.known["me@big"] == expected
     assert (page.list.currentItem().text(), page.check.isEnabled()) == ("me@big", True)
     type_into(page.host, "bigger")
-    assert list(load_machines()) == ["bigger", "gpu", "lab"]
+    assert list(load_places()) == ["bigger", "gpu", "lab"]
     qtbot.mouseClick(page.remove, Qt.MouseButton.LeftButton)
-    assert (list(load_machines()), page.host.text()) == (["gpu", "lab"], "gpu")
+    assert (list(load_places()), page.host.text()) == (["gpu", "lab"], "gpu")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_is_no_machine_is_not_stored_and_says_why(page, field, text, proble
     before = machines.known["gpu"]
     type_into(getattr(page, field), text)
     assert page.problem.text().startswith(problem)
-    assert load_machines()["gpu"] == before
+    assert load_places()["gpu"] == before
     page.list.setCurrentRow(1)
     assert (page.problem.text(), page.host.text()) == ("", "lab")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError
-from wina_core.remote.registry import find_machine, load_machines, machines_file, remove_machine, save_machine
+from wina_core.remote.registry import find_machine, load_places, machines_file, remove_machine, save_machine
 from wina_core.specs.machine import Machine, RayCluster
 
 PARTS = st.lists(st.text("ab -'$\n", min_size=1).filter(lambda part: part.strip() != ""), min_size=1, max_size=4)
@@ -113,10 +113,10 @@ def test_machines_are_stored_found_and_forgotten() -> None:
     gpu = machine(folders={"/m": "/n"}, command="env A=b wina")
     save_machine(gpu)
     save_machine(machine(host="big"))
-    assert load_machines() == {"big": machine(host="big"), "gpu": gpu}
+    assert load_places() == {"big": machine(host="big"), "gpu": gpu}
     with pytest.raises(WinaError, match=r'no machine "gqu"; did you mean gpu\?'):
         find_machine("gqu")
-    assert list(remove_machine("gpu")) == ["big"] == list(load_machines())
+    assert list(remove_machine("gpu")) == ["big"] == list(load_places())
 
 
 @pytest.mark.parametrize("content", ["{", '[{"name": "gpu"}]', "[1]"])

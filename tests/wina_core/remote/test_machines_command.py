@@ -10,7 +10,7 @@ import pytest
 from tests.wina_core.conftest import Wina
 from tests.wina_core.remote.sshd import SshServer, sshd
 from wina_core.files.paths import resources_folder
-from wina_core.remote.registry import load_machines, save_machine
+from wina_core.remote.registry import load_places, save_machine
 
 __all__ = ["sshd"]
 
@@ -30,12 +30,12 @@ def test_the_guides_commands_work(wina: Wina, sshd: SshServer, tmp_path: Path, m
         done.add(words[1])
         printed = wina.succeeds(*words)
         if words[1] == "add":
-            assert load_machines()["gpu"].folders
+            assert load_places()["gpu"].folders
             save_machine(sshd.machine(host="gpu"))
         elif words[1] == "check":
             assert re.search(r"device +cpu(.|\n)*python +3(.|\n)*torch +\d", printed)
     assert done == {"add", "list", "check", "remove"}
-    assert load_machines() == {}
+    assert load_places() == {}
 
 
 def test_machines_are_listed_and_faults_are_sentences(wina: Wina) -> None:
@@ -55,6 +55,6 @@ def test_machines_are_listed_and_faults_are_sentences(wina: Wina) -> None:
     wina.succeeds("machines", "add-ray", "grid", "10.0.0.1:6379", "--gpus", 0.5)
     assert "Ray 10.0.0.1:6379" in wina.succeeds("machines", "list")
     assert "grid is a Ray cluster" in wina.fails(1, "machines", "check", "grid")
-    assert set(load_machines()) == {"me@gpu"}
+    assert set(load_places()) == {"grid", "me@gpu"}
     wina.succeeds("machines", "remove", "grid")
     wina.succeeds("machines", "remove", "me@gpu")

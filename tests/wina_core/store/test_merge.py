@@ -280,13 +280,30 @@ def test_a_run_that_was_done_there_names_who_computed_it(tmp_path: Path) -> None
                 for name in EVALUATION.units:
                     store.record_unit(unit(RUNS[0], name))
     with closing(sqlite3.connect(there)) as connection, connection:
-        connection.execute("UPDATE runs SET user = 'anna', host = 'gpu'")
+        connection.execute("UPDATE runs SET user = 'anna', host = 'gpu', chosen_rotation = 'auto: free'")
     with closing(sqlite3.connect(here)) as connection, connection:
         connection.execute("UPDATE runs SET status = 'interrupted', user = 'ben', host = 'laptop'")
     merge(there, here)
     with closing(sqlite3.connect(here)) as connection:
-        row = connection.execute("SELECT status, user, host, environment_id IS NOT NULL FROM runs").fetchone()
-    assert row == ("done", "anna", "gpu", 1)
+        columns = "status, user, host, chosen_rotation, environment_id IS NOT NULL"
+        row = connection.execute(f"SELECT {columns} FROM runs").fetchone()
+    assert row == ("done", "anna", "gpu", "auto: free", 1)
+
+
+def test_a_newer_measurement_takes_the_place_of_an_older_one_where_that_is_wanted(tmp_path: Path) -> None:
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    for place, now in ((here, 2.0), (there, 3.0)):
+        with Store(place) as store, store.dated(now):
+            store.save_study(study(), RUNS[:1])
+            for name in EVALUATION.units:
+                store.record_unit(unit(RUNS[0], name))
+    with Store(here) as store, closing(sqlite3.connect(here)) as connection:
+        times = [set[float]()] * 3
+        for place, newer in enumerate((False, True, True)):
+            merge_database(there, store, newer=newer)
+            times[place] = {time for (time,) in connection.execute("SELECT finished FROM units")}
+    assert times == [{2.0}, {3.0}, {3.0}]
+    assert counts(here) == counts(there)
 
 
 def test_a_run_that_was_deleted_here_stays_deleted(filled: Path, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Runs on clusters: array jobs in a queue, engines on the nodes of a Ray cluster."""
+"""Engines on the nodes of a Ray cluster."""

@@ -32,8 +32,6 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
 from wina_core.records import EstimateRecord
-from wina_core.remote.registry import load_machines
-from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 
@@ -74,8 +72,8 @@ class StudiesView(ConsentView, QuestionView, Protocol):
     def show_estimate(self, text: str, *, running: bool = False) -> None:
         """Show the estimated time of the selected study; empty if unknown."""
 
-    def ask_submission(self, machines: Sequence[str], last: SubmitChoice) -> SubmitChoice | None:
-        """Ask for the machine and the settings of an array job; None if the user declines."""
+    def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
+        """Ask for the settings of an array job; None if the user declines."""
 
     def show_report(self, page: Path | None) -> None:
         """Enable opening the selected study's report; None if there is none."""
@@ -287,11 +285,7 @@ class StudiesController(QObject):
         if file is None or state is None or state.request or state.trouble:
             return
         self._view.clear_message()
-        try:
-            choice = self._view.ask_submission((LOCAL, *load_machines()), self._submission)
-        except WinaError as error:
-            self._view.show_error(str(error))
-            return
+        choice = self._view.ask_submission(self._submission)
         if choice is None:
             return
         self._submission, missing, launch = choice, state.missing, self._view.choice()

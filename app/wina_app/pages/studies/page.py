@@ -177,10 +177,10 @@ class StudiesPage(Page):
         self.launch.commit()
         self.submit_requested.emit()
 
-    def ask_submission(self, machines: Sequence[str], last: SubmitChoice) -> SubmitChoice | None:
+    def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
         from wina_app.pages.studies.submit_dialog import SubmitDialog  # few need it
 
-        dialog = SubmitDialog(machines, last, self)
+        dialog = SubmitDialog(last, self)
         return dialog.choice() if dialog.exec() else None
 
     def _open_report(self) -> None:

@@ -1,24 +1,19 @@
 """Dialog that submits a study to a cluster's queue."""
 
-from collections.abc import Sequence
-
-from pydantic import ValidationError
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
-from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
-from wina_core.errors import WinaError, explain
-from wina_core.remote.cluster.slurm.settings import parse_settings
-from wina_core.specs.machine import LOCAL
+from wina_core.errors import WinaError
+from wina_core.remote.slurm import parse_settings
 
 _WHAT = tr(
-    "The missing measurements become an array job of the machine's Slurm queue. Results are imported while this window "
-    "is open, and by any later start; the Jobs dock shows the array."
+    "The missing measurements become an array job of this computer's Slurm queue. Results are imported while this "
+    "window is open, and by any later start; the Jobs dock shows the array."
 )
 _SETTINGS = tr(
     "For example partition=gpu,gpus=1,time=2:00:00. Also account, qos, cpus, mem, parallel (elements at once), and any "
@@ -29,16 +24,12 @@ _MOST_RUNS = 20_000
 
 
 class SubmitDialog(QDialog):
-    """Machine, settings and size of the elements."""
+    """Settings and size of the elements."""
 
-    def __init__(self, machines: Sequence[str], last: SubmitChoice, parent: QWidget) -> None:
+    def __init__(self, last: SubmitChoice, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Submit to Slurm"))
         self.setMinimumWidth(GRID * 72)
-        self.machine = ComboBox(tr("Machine"))
-        for name in machines:
-            self.machine.addItem(tr("This computer") if name == LOCAL else name, name)
-        self.machine.setCurrentIndex(max(0, self.machine.findData(last.machine)))
         self.settings = QLineEdit(last.slurm)
         self.settings.setAccessibleName(tr("Slurm settings"))
         self.runs = whole_number(1, _MOST_RUNS, last.runs_per_element, name=tr("Runs per element"))
@@ -50,7 +41,6 @@ class SubmitDialog(QDialog):
         vbox(
             self,
             text_label(_WHAT, wrap=True),
-            labelled(tr("Machine"), self.machine),
             labelled(tr("Slurm settings"), self.settings, hint=_SETTINGS),
             labelled(tr("Runs per element"), self.runs, hint=_RUNS),
             self.problem,
@@ -63,7 +53,7 @@ class SubmitDialog(QDialog):
 
     def choice(self) -> SubmitChoice:
         """Return what was entered."""
-        return SubmitChoice(self.machine.currentData(), self.settings.text().strip(), self.runs.value())
+        return SubmitChoice(self.settings.text().strip(), self.runs.value())
 
     def _check(self) -> None:
         """Say what is wrong with the settings, and submit none of these."""
@@ -71,8 +61,6 @@ class SubmitDialog(QDialog):
             parse_settings([self.settings.text().strip()] if self.settings.text().strip() else [])
         except WinaError as error:
             problem = str(error)
-        except ValidationError as error:
-            problem = explain(error)
         else:
             problem = ""
         self.problem.setText(problem)

@@ -443,11 +443,11 @@ def test_a_study_is_submitted_by_wina_with_the_choices_of_dialog_and_page(bench)
     words = []
     bench.controller._arrays.submit = words.extend
     bench.show(bench.demo)
-    bench.view.returns(ask_submission=SubmitChoice("cluster", "partition=gpu", 4), choice=replace(PLAIN, samples=True))
+    bench.view.returns(ask_submission=SubmitChoice("partition=gpu", 4), choice=replace(PLAIN, samples=True))
     bench.controller.submit()
     assert words == [
         str(bench.demo),
-        *("--machine=cluster", "--runs-per-element=4", "--slurm=partition=gpu", "--log-samples"),
+        *("--runs-per-element=4", "--slurm=partition=gpu", "--log-samples"),
     ]
     bench.view.returns(ask_submission=None)
     words.clear()

@@ -350,8 +350,8 @@ def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(pag
 def test_the_dialog_of_a_submission_checks_the_settings(qtbot):
     parent = QWidget()
     qtbot.addWidget(parent)
-    dialog = SubmitDialog(("local", "cluster"), SubmitChoice("cluster", "partition=gpu", 4), parent)
-    assert dialog.choice() == SubmitChoice("cluster", "partition=gpu", 4)
+    dialog = SubmitDialog(SubmitChoice("partition=gpu", 4), parent)
+    assert dialog.choice() == SubmitChoice("partition=gpu", 4)
     for wrong in ("gpus=one", "comment=$(id)", "wrap=x"):
         dialog.settings.setText(wrong)
         assert dialog.problem.text()

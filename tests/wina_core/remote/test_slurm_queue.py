@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from tests.wina_core.remote.cluster.slurm_server import SlurmServer
+from tests.wina_core.remote.slurm_server import SlurmServer, slurm
+
+__all__ = ["slurm"]
 
 STUDY = """\
 name = "queued"
@@ -55,7 +57,3 @@ def test_what_slurm_refuses_is_said_in_its_words(wina: Wina, study: Path) -> Non
     assert "Invalid partition name" in refused
     refused = wina.fails(1, "study", "submit", study, "--slurm", "foo=bar")
     assert "refuses the job: unrecognized option '--foo=bar'; check the settings." in refused
-
-
-def test_another_machine_must_be_known(wina: Wina, study: Path) -> None:
-    assert "There is no machine" in wina.fails(1, "study", "submit", study, "--machine", "nowhere")

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 _PREFIX = "wina-slurm-"
 """Of the names of folders; the process that made one follows."""
 _PATIENCE_S = 120.0

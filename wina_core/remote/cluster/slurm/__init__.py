@@ -1,1 +1,0 @@
-"""Array jobs of Slurm: their settings, submission, states and cancellation, on the machine that reaches the queue."""
