@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
+from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
-from wina_core.remote.cluster.ray.client import open_ray_engines
-from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.remote.ray_cluster import ray_clients
 from wina_core.specs import EvaluationSpec
+from wina_core.specs.machine import RayCluster
 
-SLEEPING = Path(__file__).parents[1] / "wina_core" / "cluster" / "ray" / "sleeping_engine.py"
+SLEEPING = Path(__file__).parents[1] / "wina_core" / "remote" / "sleeping_engine.py"
 POISON = 0.95
 """Sparsity of a run that ends its engine."""
 _STORE_BYTES = 80 * 2**20
@@ -57,9 +58,11 @@ class Report:
         return self.lost + self.doubled
 
 
-def sleeping_engine(seconds: float) -> tuple[str, ...]:
-    """Return the command of an engine that sleeps so long for each run."""
-    return (sys.executable, str(SLEEPING), str(seconds))
+def sleeping_engines(events: Events, address: str, seconds: float | str) -> EnginePool:
+    """Return a pool of engines of one processor each that sleep so long for each run."""
+    command = (sys.executable, str(SLEEPING), str(seconds))
+    makers = ray_clients(RayCluster(name="grid", address=address, cpus=1), command)
+    return EnginePool(events, [{}] * len(makers), lambda to, _: makers[0](to))
 
 
 @contextmanager
@@ -91,7 +94,7 @@ def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1,
     report, events, chance = Report(runs, len(workers), kills), Events(), random.Random(seed)
     specs = [run(0.9 * index / runs, EvaluationSpec(fidelity=SHORT)) for index in range(runs)]
     poison = [run(POISON, EvaluationSpec(fidelity=SHORT))] if poisoned else []
-    pool = open_ray_engines(events, RayOptions(cluster.address, cpus=1), command=sleeping_engine(seconds))
+    pool = sleeping_engines(events, cluster.address, seconds)
     try:
         for place in range(len(workers)):
             events.wait_for_number(Ready, place + 1)

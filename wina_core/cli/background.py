@@ -13,7 +13,7 @@ from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.rest import measured_points, rest_of
 from wina_core.errors import WinaError
 from wina_core.jobs import Cancel, Done, Event, Failed, Log, RunFailed, Submit
-from wina_core.remote.cluster.places import open_place
+from wina_core.remote.places import open_place
 from wina_core.store import Backlog, Store
 
 LOOK_SECONDS = 1.0

@@ -16,7 +16,7 @@ from wina_core.cli.tables import pivot, print_table, shown_first, summarized
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, Job, LatencyJob, PendingRun, RunFailed, Submit
 from wina_core.model_info.cost.quantizers import check_made
-from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import labelled, specs_of
@@ -38,7 +38,7 @@ class RunOptions:
     trust_task_code: bool = False
     engines: int | None = None
     """Processes that share the runs; 0 for one on each GPU. None for this process alone, on Ray for all that fit."""
-    ray: RayOptions | None = None
+    ray: RayCluster | None = None
     """The Ray cluster with the engines; None for this machine."""
     background: bool = False
     """Leave the runs to the background host and return."""

@@ -13,8 +13,8 @@ from wina_core.cli.computing import RunOptions, run_study
 from wina_core.model_info.resolve import resolve
 from wina_core.model_info.sizes import has_short_weights
 from wina_core.records.imports import scored_beside
-from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs import COST_CONTEXT, DENSE, Configuration, MethodSpec, ModelSource, Quantization, RotationSpec
+from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
 from wina_core.store import Store
@@ -91,7 +91,7 @@ def evaluate(
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = None,
-    ray: RayOptions | None,
+    ray: RayCluster | None,
     again: options.Again = False,
     _yes: options.Yes = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,

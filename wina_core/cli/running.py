@@ -11,6 +11,7 @@ from wina_core.cli.places import chosen_machines
 from wina_core.cli.terminal import TerminalReporter, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
+from wina_core.engine.client.workers import OpenMachine
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
 from wina_core.jobs import (
     Cancel,
@@ -27,9 +28,9 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.jobs.planning.products import planned_phases
-from wina_core.remote.cluster.places import open_place
-from wina_core.remote.cluster.ray.client import open_ray_engines
-from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.remote.places import open_place
+from wina_core.remote.ray_cluster import ray_clients
+from wina_core.specs.machine import RayCluster
 from wina_core.store import Backlog, Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
@@ -101,24 +102,25 @@ def run_recorded_in_pool(
     store: Store,
     engines: int,
     observe: Callable[[Event], object] = lambda _: None,
-    ray: RayOptions | None = None,
+    ray: RayCluster | None = None,
 ) -> JobOutcome:
-    """Run a job like `run_recorded`, in a number of engines at once, here or on a Ray cluster; 0 is one for each GPU.
+    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU, or all that fit on Ray.
 
-    The engines are those of `chosen_machines`, this computer's by default.
+    The engines are those of a Ray cluster or of `chosen_machines`, this computer's by default.
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
     machines = chosen_machines()
+    open_machine: OpenMachine = open_place
+    if ray is not None:
+        cluster = ray.model_copy(update={"engines": engines})
+        machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with terminal_reporter() as reporter:
         if machines:
             reporter.start(machines)
         kept = _Kept(store, job, reporter)
-        if ray is None:
-            client = open_engines(events.put, engines, machines=open_place)
-        else:
-            client = open_ray_engines(events.put, ray, engines)
+        client = open_engines(events.put, engines, machines=open_machine)
         try:
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines))
             end = _follow(client, events, kept, reporter, observe)

@@ -16,7 +16,7 @@ from wina_core.errors import WinaError, near_matches
 from wina_core.jobs import PendingRun
 from wina_core.jobs.queued import RUNS_PER_ELEMENT
 from wina_core.remote import slurm
-from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, expand, rebind, with_data_folder
@@ -39,7 +39,7 @@ def run(
     trust_task_code: options.TrustTaskCode = False,
     memory: options.Memory = None,
     engines: options.Engines = None,
-    ray: RayOptions | None,
+    ray: RayCluster | None,
     background: options.Background = False,
     _machine: options.Machines = None,
     again: options.Again = False,

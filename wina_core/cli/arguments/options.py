@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
+from pydantic import ValidationError
 
 from wina_core import specs
 from wina_core.cli.arguments.data_folder import choose_data_folder, chosen_data_folder
 from wina_core.cli.arguments.flags import taking
 from wina_core.cli.asking import accept
 from wina_core.cli.places import choose_machines
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
 from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
 from wina_core.model_info.cost.quantizers import check_made
 from wina_core.model_info.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
-from wina_core.remote.cluster.ray.options import RayOptions
 from wina_core.specs import (
     AUTO_ROTATION,
     FREE_ROTATION,
@@ -38,6 +38,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
+from wina_core.specs.machine import RayCluster
 from wina_core.specs.methods import method_names
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan
@@ -321,12 +322,17 @@ Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table."
 
 def ray_options(
     *, address: RayAddress = None, gpus: RayGpus = None, cpus: RayCpus = None, memory: RayMemory = None
-) -> RayOptions | None:
+) -> RayCluster | None:
     """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
     if address is None and (gpus, cpus, memory) != (None, None, None):
         raise WinaError("Resources on Ray need the cluster's address; give --ray ADDRESS.")
+    if address is None:
+        return None
     bytes_ = None if memory is None else parse_bytes(memory)
-    return None if address is None else RayOptions(address, gpus, cpus, bytes_)
+    try:
+        return RayCluster(name="ray", address=address, gpus=gpus, cpus=cpus, memory=bytes_)
+    except ValidationError as error:
+        raise WinaError(f"An engine on Ray: {explain(error)}") from None
 
 
 def quantization_of(

@@ -3,25 +3,27 @@
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from wina_core.cli.arguments.options import ray_options
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
-from wina_core.remote.cluster.ray import actor
-from wina_core.remote.cluster.ray.capacity import MOST_ENGINES, choose, count_engines
-from wina_core.remote.cluster.ray.client import open_ray_engines
-from wina_core.remote.cluster.ray.connect import check_address, connect, explain_refusal
-from wina_core.remote.cluster.ray.messages import Resources
-from wina_core.remote.cluster.ray.options import RayOptions
+from wina_core.remote import ray_cluster
+from wina_core.remote.ray_cluster import MAX_ENGINES, check_version, explain_refusal, ray_clients, size_engines
+from wina_core.specs.machine import RayCluster
 
 GPU_NODE = {"CPU": 16.0, "GPU": 4.0, "memory": 64e9}
 SMALL, LARGE = {"CPU": 4.0, "memory": 8e9}, {"CPU": 64.0, "memory": 256e9}
 
 
-def test_ray_is_imported_by_its_driver_alone() -> None:
-    program = "import sys, wina_core.cli, wina_core.remote.cluster.ray.client; sys.exit('ray' in sys.modules)"
+def asked(**fields: Any) -> RayCluster:
+    return RayCluster.model_validate({"name": "grid", "address": "auto"} | fields)
+
+
+def test_ray_is_imported_by_the_processes_of_engines_alone() -> None:
+    program = "import sys, wina_core.cli, wina_core.remote.places; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
@@ -30,19 +32,19 @@ def test_a_cluster_that_does_not_run_is_never_started() -> None:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(WinaError, match=rf"{address} \(Connection refused\).*ray start --head"):
-            open_ray_engines(print, RayOptions(address))
+            ray_clients(asked(address=address))
 
 
 @pytest.mark.parametrize("address", ["local", "ray://head:10001", "head", "head:99999", "head:6379; rm", ""])
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(WinaError, match="is no address of a Ray cluster"):
-        check_address(address)
+        ray_options(address=address)
 
 
 def test_ray_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(WinaError, match=r'pip install "wina-workbench\[cluster\]"'):
-        connect("auto")
+        ray_cluster.connect("auto")
 
 
 def test_other_versions_of_ray_or_python_are_named() -> None:
@@ -55,36 +57,36 @@ def test_other_versions_of_ray_or_python_are_named() -> None:
 
 
 def test_a_node_must_have_the_same_version_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not actor.check_version(__version__)
-    assert f"has version {__version__}, here 99.0" in actor.check_version("99.0")
+    assert not check_version(__version__)
+    assert f"has version {__version__}, here 99.0" in check_version("99.0")
     monkeypatch.setitem(sys.modules, "wina_core.files.version", None)
-    assert f"install wina-workbench {__version__} in the Python" in actor.check_version(__version__)
+    assert f"install wina-workbench {__version__} in the Python" in check_version(__version__)
 
 
 @pytest.mark.parametrize(
-    ("asked", "nodes", "engines"),
+    ("cluster", "nodes", "engines"),
     [
-        (Resources(), [GPU_NODE, SMALL], 4),  # one for each GPU
-        (Resources(gpus=0.5), [GPU_NODE], 8),
-        (Resources(gpus=0.5, memory=32e9), [GPU_NODE], 2),
-        (Resources(), [SMALL, SMALL], 2),  # one for each node
-        (Resources(cpus=1), [SMALL, LARGE], 68),
-        (Resources(cpus=0.1), [LARGE], MOST_ENGINES),
+        (asked(), [GPU_NODE, SMALL], 4),  # one for each GPU
+        (asked(gpus=0.5), [GPU_NODE], 8),
+        (asked(gpus=0.5, memory=32e9), [GPU_NODE], 2),
+        (asked(), [SMALL, SMALL], 2),  # one for each node
+        (asked(cpus=1), [SMALL, LARGE], 68),
+        (asked(cpus=0.1), [LARGE], MAX_ENGINES),
     ],
 )
 def test_engines_are_counted_by_the_resources_of_each_node(
-    asked: Resources, nodes: list[dict[str, float]], engines: int
+    cluster: RayCluster, nodes: list[dict[str, float]], engines: int
 ) -> None:
-    assert count_engines(choose(asked, nodes), nodes) == engines
+    assert size_engines(cluster, nodes)[0] == engines
 
 
 def test_an_engine_for_which_no_node_has_room_is_refused() -> None:
     with pytest.raises(WinaError, match=r"needs 1 processors, 8 GPUs; its nodes have 16 processors, 4 GPUs"):
-        count_engines(choose(Resources(gpus=8), [GPU_NODE]), [GPU_NODE])
+        size_engines(asked(gpus=8), [GPU_NODE])
 
 
 def test_resources_need_an_address_and_a_size() -> None:
     with pytest.raises(WinaError, match="give --ray ADDRESS"):
         ray_options(gpus=1.0)
     with pytest.raises(WinaError, match="greater than 0"):
-        open_ray_engines(print, RayOptions(cpus=-1.0))
+        ray_options(address="auto", cpus=-1.0)

@@ -6,6 +6,7 @@ from functools import partial
 from wina_core.engine.client.client import EngineClient
 from wina_core.jobs import Event
 from wina_core.remote.machine_client import MachineClient
+from wina_core.remote.ray_cluster import ray_clients
 from wina_core.remote.registry import find_machine, find_place
 from wina_core.specs.machine import RayCluster
 
@@ -13,9 +14,6 @@ from wina_core.specs.machine import RayCluster
 def open_place(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
     """Return makers of the clients of a place's engines. Raises WinaError for one that is not known or not reached."""
     place = find_place(name)
-    if not isinstance(place, RayCluster):
-        return [partial(MachineClient, machine=place, find_machine=find_machine)]
-    from wina_core.remote.cluster.ray.client import ray_clients
-    from wina_core.remote.cluster.ray.options import RayOptions
-
-    return ray_clients(RayOptions(place.address, place.gpus, place.cpus, place.memory), place.engines)
+    if isinstance(place, RayCluster):
+        return ray_clients(place)
+    return [partial(MachineClient, machine=place, find_machine=find_machine)]

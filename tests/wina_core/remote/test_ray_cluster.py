@@ -1,6 +1,6 @@
 """Engines on the nodes of a real Ray cluster: nodes killed, a run that ends engines, engines that cannot start.
 
-By day test_client.py has a cluster that is none: Ray gives a node 30 s to start, which a busy machine exceeds.
+By day test_ray_engines.py has a cluster that is none: Ray gives a node 30 s to start, which a busy machine exceeds.
 """
 
 import shlex
@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.trust.ray_grid import SLEEPING, ray_cluster, run_grid
+from tests.trust.ray_grid import ray_cluster, run_grid, sleeping_engines
 from tests.wina_core.engine.engine_events import Events, evaluate, run
 from wina_core.cli import app
 from wina_core.files.paths import resources_folder
 from wina_core.jobs import Failed, Submit
-from wina_core.remote.cluster.ray import client
-from wina_core.remote.cluster.ray.client import open_ray_engines
-from wina_core.remote.cluster.ray.options import RayOptions
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Ray's test clusters need Linux or macOS")
 
@@ -60,14 +57,9 @@ def test_the_guides_options_exist() -> None:
 
 
 @pytest.mark.nightly
-def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "_PAUSE_SECONDS", 0.0)
+def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(cluster: Any) -> None:
     events = Events()
-    pool = open_ray_engines(
-        events, RayOptions(cluster.address, cpus=1), command=(sys.executable, str(SLEEPING), "never")
-    )
+    pool = sleeping_engines(events, cluster.address, "never")
     pool.send(Submit(job_id="job", job=evaluate(run(0.5))))
     end = events.end("job")
     pool.stop()

@@ -1,1 +1,0 @@
-"""Engines on the nodes of a Ray cluster."""

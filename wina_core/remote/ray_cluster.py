@@ -1,0 +1,508 @@
+"""Engines in actors on the nodes of a Ray cluster that runs already.
+
+An engine's process here, `python -m wina_core.remote.ray_cluster engine CLUSTER`, makes one actor, which starts the
+engine on a node, and passes lines between that engine's standard streams and its own: an `EngineClient` needs nothing
+else. The program that uses the engines never imports Ray, whose signal handlers, threads and aborts, as where the head
+node is lost, end no more than these processes.
+"""
+
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any, BinaryIO
+
+from wina_core.engine.client.client import Engine, EngineClient
+from wina_core.engine.client.engine_end import describe_end
+from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
+from wina_core.files.version import __version__
+from wina_core.jobs import EngineRequest, EvaluateJob, Event, Failed, Log, Submit, encode
+from wina_core.jobs.streams import take_standard_streams
+from wina_core.specs.machine import RayCluster, split_address
+
+MAX_ENGINES = 256
+"""Engines of one cluster, each of which has a process here."""
+LOST = 70
+"""Exit code of an engine's process here whose engine was lost with its node or actor."""
+_KILLED = 128
+"""Exit code of an engine that a signal ended, less the signal's number."""
+REFUSAL_SECONDS = 60.0
+"""Time for which jobs are refused at once after no engine could be started."""
+_START = "Ray is never started by this program; start a cluster with: ray start --head"
+_NODE_ID = "ray.io/node-id"
+"""Ray's own label of nodes."""
+_CONNECT_SECONDS, _PROBE_SECONDS, _REACH_SECONDS = 180.0, 60.0, 5.0
+"""Time for everything until the engines are counted, for a node's answer, and for the address."""
+_PATIENCE_SECONDS = 10.0
+"""Time after which an engine that waits for resources says so."""
+_READ_SECONDS = 5.0
+"""Time that one call waits for lines of an engine."""
+_PAUSE_SECONDS = 1.0
+"""Pause before an engine whose node was lost while it started is started elsewhere."""
+_OnEvent = Callable[[Event], None]
+
+# ---- clients ---------------------------------------------------------------------------------------------------------
+
+
+class RayEngines:
+    """The engines of a cluster for one pool."""
+
+    def __init__(self, cluster: RayCluster, command: Sequence[str]) -> None:
+        """Count the engines; parameters and errors as of `ray_clients`."""
+        sizes = _probe_cluster(cluster)
+        self.count = cluster.engines or sizes["engines"]
+        self.warnings: list[str] = sizes["warnings"]
+        sized = cluster.model_copy(update={name: sizes[name] for name in ("cpus", "gpus")})
+        self.command = (*own_command(__name__), "engine", sized.model_dump_json(), *command)
+        self.clients: list[RayEngineClient] = []
+        self._lock = threading.Lock()
+        self._retired = 0
+
+    def retire(self, reason: str) -> None:
+        """Count a client whose engine no node can start; once all are, they refuse every job for this reason."""
+        with self._lock:
+            self._retired += 1
+            if self._retired < self.count:
+                return
+        for client in self.clients:
+            client.refuse(reason)
+
+    def start_again(self) -> None:
+        """Start the engines once more, of a cluster that may run again."""
+        with self._lock:
+            self._retired = 0
+        for client in self.clients:
+            client.start_again()
+
+
+class RayEngineClient(EngineClient):
+    """Client of an engine on whatever node has the resources.
+
+    A lost engine starts again elsewhere, while the runs that it had go back to the pool. The client is `available`
+    while its engine is ready, so that no work waits for resources. `stop` is final.
+    """
+
+    gives_back = True
+
+    def __init__(self, on_event: _OnEvent, engines: RayEngines) -> None:
+        super().__init__(on_event, command=engines.command)
+        self._engines = engines
+        self._refusal, self._refused = "", 0.0
+        self._is_lost = self._is_closed = False
+        engines.clients.append(self)
+
+    @property
+    def available(self) -> bool:
+        """True while its engine is ready; or if every job is refused, so that none waits for ever."""
+        with self._lock:
+            return bool(self._refusal) or (self._engine is not None and self._engine.ready)
+
+    def send(self, request: EngineRequest) -> None:
+        """Submit, cancel, pause, resume or release the job; see `EngineClient.send`."""
+        if isinstance(request, Submit) and self._refusal and time.monotonic() - self._refused > REFUSAL_SECONDS:
+            self._engines.start_again()
+        if isinstance(request, Submit) and self._refusal:
+            self._on_event(Failed(job_id=request.job_id, error=self._refusal))
+        elif isinstance(request, Submit) and isinstance(request.job, EvaluateJob) and not self.available:
+            lost = "was lost before it began"  # after the pool had chosen it
+            failed = Failed(job_id=request.job_id, error=f"The engine {lost}.", engine_end=lost, not_begun=True)
+            self._on_event(failed)
+        else:
+            super().send(request)
+
+    def stop(self) -> None:
+        """End the engine, at once if it is not ready yet."""
+        with self._lock:
+            self._is_closed = True
+            if self._engine is not None and not self._engine.ready:
+                self._engine.stopping = True
+                self._engine.process.kill()
+        super().stop()
+
+    def refuse(self, reason: str) -> None:
+        """Fail every job for this reason, for a while."""
+        self._refusal, self._refused = reason, time.monotonic()
+        self._on_event(Log(level="error", text=reason))
+
+    def start_again(self) -> None:
+        """Start an engine where there is none, and take jobs once it is ready."""
+        with self._lock:
+            self._refusal = ""
+            if not self._is_closed and self._engine is None:
+                self.start()
+
+    def describe_end(self, engine: Engine, code: int) -> str:
+        """Return the cause of an engine's end as the predicate of "the engine"."""
+        return "was lost with its node or Ray actor" if self._is_lost else describe_end(code, engine.log.tail, None)
+
+    def _on_engine_exit(self, engine: Engine, code: int) -> None:
+        """End the job, and start another engine; one that never was ready had tried all nodes."""
+        self._is_lost = code == LOST
+        if self._is_lost:
+            code = -signal.SIGTERM  # it says nothing about the work
+        elif code > _KILLED:
+            code = _KILLED - code
+        super()._on_engine_exit(engine, code)
+        if engine.ready or engine.stopping:
+            self.start_again()
+        else:
+            self._engines.retire(self._cause(engine, code))
+
+
+def ray_clients(cluster: RayCluster, command: Sequence[str] = ()) -> Sequence[Callable[[_OnEvent], RayEngineClient]]:
+    """Return makers of the clients of a running cluster's engines, which start when they are made.
+
+    `command` starts an engine on a node, by default the program's own. Waits for the nodes' answers; raises WinaError
+    if no cluster runs there or no node can run an engine.
+    """
+    engines = RayEngines(cluster, command)
+
+    def make(on_event: _OnEvent) -> RayEngineClient:
+        client = RayEngineClient(on_event, engines)
+        while engines.warnings:
+            on_event(Log(level="warning", text=engines.warnings.pop()))
+        client.start()
+        return client
+
+    return [make] * engines.count
+
+
+def _probe_cluster(cluster: RayCluster) -> dict[str, Any]:
+    """Return the number of engines, the resources of one, and sentences on nodes that cannot be used."""
+    check_address(cluster.address)
+    command = (*own_command(__name__), "probe", cluster.model_dump_json())
+    advice = f"Check the cluster with: ray status --address={cluster.address}"
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_CONNECT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise WinaError(f"The Ray cluster at {cluster.address} does not answer. {advice}") from error
+    if done.returncode == 0:
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+    cause = done.stderr.strip().rpartition("\n")[2]
+    if done.returncode == 1 and cause:
+        raise WinaError(cause)
+    raise WinaError(f"Ray did not connect to the cluster at {cluster.address} ({cause[:300]}). {advice}")
+
+
+def check_address(address: str) -> None:
+    """Raise WinaError if the address is not "auto" and nothing listens there."""
+    place = split_address(address)
+    if place is None:
+        return
+    try:
+        socket.create_connection(place, _REACH_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise WinaError(f"No Ray cluster can be reached at {address} ({reason}). {_START}") from None
+
+
+# ---- actors: Ray sends their code, so it uses the standard library alone until the version is checked ----------------
+
+
+def check_version(version: str) -> str:
+    """Return the reason why this node cannot run an engine of a version of the program; empty if it can."""
+    node = f"node {socket.gethostname()}"
+    try:
+        from wina_core.files.version import __version__ as installed
+    except ImportError as error:
+        return (
+            f"On {node} the program cannot be imported by {sys.executable} ({error}); install wina-workbench {version} "
+            "in the Python that Ray runs with there."
+        )
+    if installed != version:
+        return f"On {node} wina-workbench has version {installed}, here {version}; install the same version on both."
+    return ""
+
+
+class NodeEngine:
+    """An engine's process on a node. Ray calls the methods on several threads."""
+
+    LONGEST_LINE = 64 * 2**20
+    """Bytes; a longer line is passed on in pieces, which are no events."""
+    MAX_LINES = 1000
+    """Lines that wait; with more, the engine waits."""
+    GATHER_SECONDS = 0.002
+    """Time for further lines to come along with the first one."""
+
+    def __init__(self) -> None:
+        self._lines: queue.Queue[tuple[bool, str] | None] = queue.Queue(self.MAX_LINES)
+        self._open_streams = 2
+
+    def start(self, version: str, command: list[str]) -> tuple[str, str, str]:
+        """Start the engine; return the node's id and host name, and the reason where none can be started."""
+        import ray
+
+        error = check_version(version)
+        if not error:
+            try:
+                self._start(command)
+            except OSError as caught:
+                error = f"The engine could not be started on node {socket.gethostname()} ({caught})."
+        return ray.get_runtime_context().get_node_id(), socket.gethostname(), error
+
+    def _start(self, command: list[str]) -> None:
+        if not command:
+            from wina_core.files.own_command import own_command
+
+            command = list(own_command("wina_core.engine"))
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+        for is_log, stream in ((False, self._process.stdout), (True, self._process.stderr)):
+            assert stream is not None
+            threading.Thread(target=self._follow, args=(is_log, stream), daemon=True).start()
+
+    def _follow(self, is_log: bool, stream: IO[bytes]) -> None:
+        for line in iter(lambda: stream.readline(self.LONGEST_LINE), b""):
+            self._lines.put((is_log, line.decode(errors="replace")))
+        self._lines.put(None)
+
+    def read(self, seconds: float) -> tuple[str, str, int | None]:
+        """Wait for lines, at most so many seconds; return events, log, and once all were read the exit code."""
+        lines: list[tuple[bool, str] | None] = []
+        with suppress(queue.Empty):
+            lines.append(self._lines.get(timeout=seconds))
+            time.sleep(self.GATHER_SECONDS)
+            while len(lines) < self.MAX_LINES:
+                lines.append(self._lines.get_nowait())
+        self._open_streams -= lines.count(None)
+        out, log = ("".join(line[1] for line in lines if line is not None and line[0] == is_log) for is_log in (0, 1))
+        return out, log, None if self._open_streams else self._process.wait()
+
+    def write(self, line: str | None) -> None:
+        """Write to the engine's standard input, or close it for None; an engine that has ended reads nothing."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            if line is None:
+                self._process.stdin.close()
+            else:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+
+
+# ---- the process of one engine here ----------------------------------------------------------------------------------
+
+
+def connect(address: str) -> Any:
+    """Connect this process to a running cluster and return Ray; raise WinaError for none."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    check_address(address)
+    try:
+        import ray
+    except ImportError:
+        raise WinaError('Ray is not installed; install it with: pip install "wina-workbench[cluster]"') from None
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, namespace="wina")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise WinaError(explain_refusal(address, str(error))) from error
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray's handler would wait for the call that is under way
+    return ray
+
+
+def explain_refusal(address: str, error: str) -> str:
+    """Return the sentence on a cluster that Ray did not connect to."""
+    versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", error)
+    if len(versions) == 2:
+        (ray, python), (own_ray, own_python) = versions
+        return (
+            f"The Ray cluster at {address} runs Ray {ray} on Python {python}, this program Ray {own_ray} on Python "
+            f"{own_python}; use the same versions on both."
+        )
+    if "Could not find any running Ray instance" in error:
+        return f"No Ray cluster runs on this machine. {_START}"
+    return (
+        f"The Ray cluster at {address} cannot be joined from here ({' '.join(error.split())[:300]}). This machine must "
+        f"be one of its nodes: ray start --address={address}"
+    )
+
+
+def _living_nodes(ray: Any) -> dict[str, dict[str, Any]]:
+    """Return Ray's description of each living node with processors by its id."""
+    return {node["NodeID"]: node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
+
+
+def size_engines(cluster: RayCluster, nodes: Sequence[Mapping[str, float]]) -> tuple[int, dict[str, float]]:
+    """Return how many engines fit on nodes with these resources, at most MAX_ENGINES, and the resources of one.
+
+    By default an engine takes a GPU where there are any, else as many processors as the smallest node has, so that
+    each node gets an engine. Raises WinaError if no node has room for one.
+    """
+    gpus = cluster.gpus if cluster.gpus is not None else float(any(node.get("GPU", 0.0) >= 1.0 for node in nodes))
+    cpus = cluster.cpus
+    if cpus is None:
+        cpus = 1.0 if gpus else min((count for node in nodes if (count := node.get("CPU", 0.0))), default=1.0)
+    needs = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus), ("memory", cluster.memory)) if amount}
+    fitting = [int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in needs.items())) for node in nodes]
+    if not any(fitting):
+        largest = [_describe({name: node.get(name, 0.0) for name in needs}) for node in nodes]
+        raise WinaError(
+            f"No node of the Ray cluster has room for an engine, which needs {_describe(needs)}; its nodes have "
+            f"{'; '.join(dict.fromkeys(largest)) or 'nothing'}. Give it less, or start nodes that have more."
+        )
+    return min(sum(fitting), MAX_ENGINES), {"cpus": cpus, "gpus": gpus}
+
+
+def _describe(amounts: Mapping[str, float]) -> str:
+    units = {"CPU": "processors", "GPU": "GPUs"}
+    words = [
+        f"{amount / 1e9:.3g} GB of memory" if name == "memory" else f"{amount:g} {units[name]}"
+        for name, amount in amounts.items()
+    ]
+    return ", ".join(words)
+
+
+def probe_nodes(ray: Any, cluster: RayCluster) -> dict[str, Any]:
+    """Return what `_probe_cluster` does, as of the nodes' answers."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
+
+    nodes = _living_nodes(ray)
+    probe = ray.remote(num_cpus=0, max_retries=0)(check_version)
+    probes = {
+        probe.options(scheduling_strategy=OnNode(node_id=name, soft=False)).remote(__version__): name for name in nodes
+    }
+    done, late = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS) if probes else ([], [])
+    hosts = [nodes[probes[ref]].get("NodeManagerHostname", probes[ref]) for ref in late]
+    warnings = [f"Node {host} did not answer within {_PROBE_SECONDS:.0f} s." for host in hosts]
+    fit = []
+    for ref in done:
+        try:
+            warning = ray.get(ref)
+        except ray.exceptions.RayError as error:
+            warning = f"A node of the Ray cluster cannot be used ({' '.join(str(error).split())[-300:]})."
+        if warning:
+            warnings.append(warning)
+        else:
+            fit.append(nodes[probes[ref]]["Resources"])
+    warnings = list(dict.fromkeys(warnings))
+    if warnings and not fit:
+        raise WinaError(f"No node of the Ray cluster can run an engine. {' '.join(warnings)}")
+    engines, resources = size_engines(cluster, fit)
+    return {"engines": engines, "warnings": warnings, **resources}
+
+
+class Relay:
+    """The lines between a client's streams and an engine on a node."""
+
+    def __init__(self, ray: Any, cluster: RayCluster, command: list[str], requests: Iterable[bytes], wire: BinaryIO):
+        self._ray, self._cluster, self._command = ray, cluster, command
+        self._wire = wire
+        self._requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._is_ready = False
+        threading.Thread(target=self._take, args=(requests,), name="requests", daemon=True).start()
+
+    def run(self) -> int:
+        """Start the engine on one node after another until it speaks, and relay until its end; return the exit code."""
+        unfit: set[str] = set()
+        cause = ""
+        while not (nodes := _living_nodes(self._ray)) or not nodes.keys() <= unfit:
+            actor = self._make_actor(unfit)
+            try:
+                node, code, cause = self._relay(actor)
+            except self._ray.exceptions.RayError:
+                if self._is_ready:
+                    return LOST
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            if self._is_ready:
+                return code if code >= 0 else _KILLED - code
+            unfit.add(node)
+            self._ray.kill(actor)
+        print(f"No living node of the Ray cluster can start an engine. {cause}", file=sys.stderr)
+        return 1
+
+    def _make_actor(self, unfit: Iterable[str]) -> Any:
+        cluster = self._cluster
+        away = {_NODE_ID: f"!in({','.join(sorted(unfit))})"} if unfit else None
+        return (
+            self._ray.remote(NodeEngine)
+            .options(
+                num_cpus=cluster.cpus,
+                num_gpus=cluster.gpus,
+                memory=None if cluster.memory is None else int(cluster.memory),
+                max_restarts=0,
+                max_concurrency=4,
+                label_selector=away,
+            )
+            .remote()
+        )
+
+    def _relay(self, actor: Any) -> tuple[str, int, str]:
+        """Relay an engine's lines until its end; return its node, its exit code and the last line of its log."""
+        ray, cause = self._ray, ""
+        started = actor.start.remote(__version__, self._command)
+        if not ray.wait([started], timeout=_PATIENCE_SECONDS)[0]:
+            waits = "An engine waits: no node of the Ray cluster has free resources for this engine."
+            self._write(encode(Log(level="info", text=waits)))
+        node, host, error = ray.get(started)
+        if error:
+            return node, 1, error
+        print(f"The engine runs on node {host}.", file=sys.stderr, flush=True)
+        while True:
+            out, log, code = ray.get(actor.read.remote(_READ_SECONDS))
+            if out and not self._is_ready:
+                self._is_ready = True
+                threading.Thread(target=self._pass_on, args=(actor,), name="writer", daemon=True).start()
+            self._write(out)
+            sys.stderr.write(log)
+            sys.stderr.flush()
+            cause = log.strip().rpartition("\n")[2] or cause
+            if code is not None:
+                return node, code, cause
+
+    def _write(self, lines: str) -> None:
+        self._wire.write(lines.encode())
+        self._wire.flush()
+
+    def _take(self, requests: Iterable[bytes]) -> None:
+        """Take requests until they end, which ends the engine, too."""
+        for line in requests:
+            self._requests.put(line.decode())
+        self._requests.put(None)
+        if not self._is_ready:  # nobody else would end an engine that waits for resources
+            os._exit(1)
+
+    def _pass_on(self, actor: Any) -> None:
+        with suppress(self._ray.exceptions.RayError):  # the relay of its lines sees the end
+            line: str | None = ""
+            while line is not None:
+                line = self._requests.get()
+                self._ray.get(actor.write.remote(line))
+
+
+def main(action: str, cluster_json: str, *command: str) -> int:
+    """Probe a cluster's nodes, or relay the lines of one engine; return the exit code."""
+    requests, wire = take_standard_streams()
+    cluster = RayCluster.model_validate_json(cluster_json)
+    try:
+        ray = connect(cluster.address)
+        if action == "probe":
+            wire.write(json.dumps(probe_nodes(ray, cluster)).encode())
+            wire.flush()
+            return 0
+        return Relay(ray, cluster, list(command), requests, wire).run()
+    except WinaError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    exit_code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(exit_code)  # at once: Ray's threads must not keep it alive
