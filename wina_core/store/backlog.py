@@ -1,96 +1,80 @@
 """Backlog of results that the database refuses for now: on a full, failing or read-only disk, or a locked database."""
 
+import hashlib
+import os
+import shutil
+import stat
 import time
 import uuid
 from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import URL
 
 from wina_core.errors import WinaError
-from wina_core.jobs import CompletionFinished, Done, Event, Failed, Measured, Partial, Ready, Result, Submit
+from wina_core.files import paths
+from wina_core.jobs import (
+    CompletionFinished,
+    Done,
+    EvaluateJob,
+    Event,
+    Failed,
+    Measured,
+    Partial,
+    Ready,
+    Result,
+    RunFailed,
+    RunStarted,
+    Submit,
+    encode,
+)
+from wina_core.store.connection import place_of, sqlite_file
+from wina_core.store.merge import merge_database
 from wina_core.store.recorder import Recorders
 from wina_core.store.refusals import UnwritableError
-from wina_core.store.spill import (
-    LARGEST_SPILL,
-    RECORDED,
-    Recorded,
-    Spill,
-    find_spills,
-    line_of,
-    message_of,
-    write_spill,
-)
-from wina_core.store.writer import Writer
+from wina_core.store.store import Store
 
 RETRY_SECONDS = 5.0
 """Shortest time between two attempts to store what waits."""
-LARGEST_MEMORY = LARGEST_SPILL // 4
-"""Bytes of waiting messages in memory, 64 MiB, above which they go to a spill file."""
-MOST_SPILLS = 16
-"""Spill files of one process: 1 GiB of waiting messages."""
+LARGEST_MEMORY = 2**28
+"""Most bytes of waiting messages, 256 MiB."""
 _PATIENCE = 2.0
 """Longest wait in seconds for another program's lock on the database while jobs run."""
 _RESULTS = (Partial, Measured, CompletionFinished, Result)
 
+Recorded = Submit | Ready | RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
+"""A message that the recorder of a job needs."""
+RECORDED = (Submit, Ready, RunStarted, Partial, Measured, CompletionFinished, RunFailed, Result, Failed, Done)
 
-class _Batch:
-    """Lines that wait, in memory or, until their turn comes, in a spill file."""
 
-    def __init__(self, spill: Spill | None = None, results: int = 0) -> None:
-        self.lines: deque[bytes] = deque()
-        self.spill = spill
-        self.results = results
-        """Number of results among the lines that wait."""
-        self.stored = 0
-        """Number of results that have been stored."""
+class _Waiting(NamedTuple):
+    """A message and the time, in seconds since 1970, at which it came."""
 
-    def store(self, recorders: Recorders) -> str:
-        """Store all lines, and delete the spill file or set it aside; return why a line can never be stored.
-
-        A line that is refused for now raises UnwritableError and stays, with those behind it.
-        """
-        fault = ""
-        try:
-            if self.spill is not None and not self.lines:
-                self.lines.extend(self.spill.read())
-        except WinaError as error:
-            fault = str(error)
-        while self.lines:
-            line = self.lines.popleft()
-            try:
-                waiting = message_of(line)
-                recorders.record(waiting.message, waiting.at)
-            except UnwritableError:
-                self.lines.appendleft(line)
-                raise
-            except WinaError as error:
-                fault = fault or str(error)
-            else:
-                self.stored += isinstance(waiting.message, _RESULTS)
-        if self.spill is not None and fault:
-            fault = f"A part of {self.spill.path} cannot be stored ({fault}); it is kept as {self.spill.set_aside()}."
-        elif self.spill is not None:
-            self.spill.remove()
-        return fault
+    message: Recorded
+    at: float
 
 
 class Backlog:
     """Recorder of all jobs of a process, which keeps in order what the store refuses for now, until it is stored.
 
-    All methods are called on one thread, which never waits long for a disk or a lock, except at the end.
+    What still waits at the end goes to a database of its own, which the next backlog merges. All methods are called on
+    one thread, which never waits long for a disk or a lock, except at the beginning and at the end.
     """
 
-    def __init__(self, store: Writer) -> None:
+    def __init__(self, store: Store) -> None:
+        self.remarks = _merge_waiting(store)
+        """Sentences on results that waited for space since earlier programs."""
         self._store = store
         self._recorders = Recorders(store)
         self._ready: Ready | None = None
         self._jobs: dict[str, Submit] = {}
         """Jobs that have not ended, by their ids."""
-        self._spilled: deque[_Batch] = deque()
-        self._memory = _Batch()
-        self._preface: list[Recorded] = []
-        """Environment and jobs at the first line in memory, with which its spill file begins."""
+        self._waiting: deque[_Waiting] = deque()
+        self._preface: tuple[Recorded, ...] = ()
+        """Environment and jobs at the first message that waits."""
         self._bytes = 0
-        self._spills = 0
-        self._name = uuid.uuid4().hex
         self._tried = 0.0
         self.refusal = ""
         """Sentence on why messages wait; empty while none does."""
@@ -98,13 +82,13 @@ class Backlog:
     @property
     def waiting(self) -> int:
         """Number of results that wait."""
-        return sum(batch.results - batch.stored for batch in (*self._spilled, self._memory))
+        return sum(isinstance(each.message, _RESULTS) for each in self._waiting)
 
     def record(self, message: Submit | Event) -> None:
         """Store what a message brings, or keep it with its time behind what waits already.
 
         A job's Submit comes before its events, and Ready, the environment of the numbers, before both; they may come
-        again. Raises WinaError for what can never be stored, and when neither memory nor a spill file takes more.
+        again. Raises WinaError for what can never be stored, and when memory takes no more.
         """
         if not isinstance(message, RECORDED):
             return
@@ -135,39 +119,37 @@ class Backlog:
             raise WinaError(fault)
 
     def close(self) -> str:
-        """Store what waits or leave it in spill files for the next start; return a sentence on what was not stored.
+        """Store what waits, else in a database of its own; return a sentence on what is not in place.
 
-        Raises WinaError if no folder takes a spill file: what waits is lost.
+        Raises WinaError if no folder takes that database: what waits is lost.
         """
         fault = self._store_waiting(None) if self.refusal else ""
-        if not self.refusal:
+        if not self.refusal or not self.waiting:
             return fault
-        if self._memory.lines:
-            self._spill()
-        left = [batch.spill for batch in self._spilled if batch.spill is not None]
-        for spill in left:
-            spill.release()
-        places = " and ".join(str(spill.path) for spill in left)
-        return f"{_results(self.waiting)} could not be stored; the next start stores them from {places}. {self.refusal}"
+        count, file = self.waiting, self._store_aside()
+        results = "1 result" if count == 1 else f"{count} results"
+        return f"{results} could not be stored; the next start stores them from {file}. {self.refusal}"
 
     def _store_waiting(self, patience: float | None) -> str:
         """Store what waits, with so many seconds for a lock; return why a message can never be stored."""
-        faults: list[str] = []
-        self._tried = time.monotonic()
+        fault, self._tried = "", time.monotonic()
         self._store.patience = patience
         try:
-            while self._spilled:
-                faults.append(self._spilled[0].store(self._recorders))
-                self._spilled.popleft()
-            faults.append(self._memory.store(self._recorders))
-            self._memory, self._bytes = _Batch(), 0
+            while self._waiting:
+                try:
+                    self._recorders.record(*self._waiting[0])
+                except UnwritableError:
+                    raise
+                except WinaError as error:
+                    fault = fault or str(error)
+                self._waiting.popleft()
         except UnwritableError as error:
             self.refusal = str(error)
         else:
-            self.refusal = ""
+            self.refusal, self._bytes = "", 0
         finally:
             self._store.patience = None
-        return next(filter(None, faults), "")
+        return fault
 
     def _take(self, message: Recorded) -> bool:
         """Store a message unless the database refuses it for now; return whether it is stored."""
@@ -182,45 +164,88 @@ class Backlog:
         return True
 
     def _keep(self, message: Recorded) -> None:
-        line = line_of(message, time.time())
-        if not self._memory.lines:
-            self._preface = [*([self._ready] if self._ready else []), *self._jobs.values()]
-        self._memory.lines.append(line)
-        self._bytes += len(line)
-        self._memory.results += isinstance(message, _RESULTS)
+        if not self._waiting:
+            self._preface = (*([self._ready] if self._ready else []), *self._jobs.values())
+        self._bytes += len(encode(message))
         if self._bytes > LARGEST_MEMORY:
-            self._spill()
+            raise WinaError(f"No more than {LARGEST_MEMORY // 2**20} MiB of results can wait. {self.refusal}")
+        self._waiting.append(_Waiting(message, time.time()))
 
-    def _spill(self) -> None:
-        """Move what waits in memory to a spill file."""
-        if self._spills == MOST_SPILLS:
-            raise WinaError(f"No more than {MOST_SPILLS} files of results can wait to be stored. {self.refusal}")
-        name = f"{self._name}-{self._spills:04}"
+    def _store_aside(self) -> Path:
+        """Store what waits in a new database in the first folder that takes it, and return its file."""
+        refusal = self.refusal
+        for folder, prefix in _places_aside(self._store.url):
+            file = folder / f"{prefix}{uuid.uuid4().hex}.sqlite"
+            partial = file.with_suffix(".partial")
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                with Store(partial, shared=True) as aside:  # in one file
+                    self._copy_to(aside)
+                partial.chmod(0o600)
+                partial.rename(file)
+                _remove(partial)
+            except (WinaError, OSError) as error:
+                refusal = str(error)
+                _remove(partial)
+            else:
+                return file
+        raise WinaError(f"What could not be stored is lost, since no folder takes it: {refusal}")
+
+    def _copy_to(self, aside: Store) -> None:
         now = time.time()
-        preface = [line_of(message, now) for message in self._preface]
-        spill = write_spill(self._store.url, name, [*preface, *self._memory.lines])
-        self._spilled.append(_Batch(spill, self._memory.results - self._memory.stored))
-        self._spills += 1
-        self._memory, self._bytes = _Batch(), 0
+        recorders = Recorders(aside)
+        for message, at in (*(_Waiting(message, now) for message in self._preface), *self._waiting):
+            if isinstance(message, Submit) and isinstance(message.job, EvaluateJob):
+                aside.add_runs([run.spec for run in message.job.runs])
+            try:
+                recorders.record(message, at)
+            except UnwritableError:
+                raise
+            except WinaError:  # it can never be stored, which was said when it came
+                continue
+        recorders.end_all()
 
 
-def store_spills(store: Writer) -> list[str]:
-    """Store what ended programs left in spill files of this database; return a sentence on each file.
+def _merge_waiting(store: Store) -> list[str]:
+    """Merge the databases with what waited at the end of earlier programs; return a sentence on each.
 
-    A file that the database refuses for now stays.
+    One that the store refuses for now stays; one that cannot be read is set aside.
     """
     remarks: list[str] = []
-    for spill in find_spills(store.url):
-        batch, recorders = _Batch(spill), Recorders(store)
-        try:
-            fault = batch.store(recorders)
-            recorders.end_all()
-        except UnwritableError:
-            spill.release()
-            return remarks
-        remarks.append(fault or f"Stored {_results(batch.stored)} that waited in {spill.path}.")
+    for folder, prefix in _places_aside(store.url):
+        for file in sorted(folder.glob(f"{prefix}*.sqlite")):
+            if not _is_own(file):
+                continue
+            try:
+                merge_database(file, store)
+            except UnwritableError:
+                return remarks
+            except WinaError as error:
+                aside = file.with_suffix(".damaged")
+                file.rename(aside)
+                remarks.append(f"Results that waited cannot be stored ({error}); they are kept as {aside}.")
+            else:
+                _remove(file)
+                remarks.append(f"Stored the results that waited in {file}.")
     return remarks
 
 
-def _results(count: int) -> str:
-    return "1 result" if count == 1 else f"{count} results"
+def _places_aside(url: URL) -> Iterator[tuple[Path, str]]:
+    """Yield folders for databases with what another one refuses, and the beginning of their names."""
+    if file := sqlite_file(url):
+        yield file.parent, f"{file.name}.waiting-"
+    digest = hashlib.sha256(place_of(url).encode()).hexdigest()[:16]
+    for folder in paths.fallback_folders():
+        yield folder, f"results-{digest}.waiting-"
+
+
+def _is_own(file: Path) -> bool:
+    """Return whether a path is a file of this user: in a shared folder others could leave files for us."""
+    found = file.lstat()
+    return stat.S_ISREG(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
+
+
+def _remove(database: Path) -> None:
+    """Delete a database, if it is there, and the folder of its sessions."""
+    database.unlink(missing_ok=True)
+    shutil.rmtree(database.with_name(f"{database.name}.sessions"), ignore_errors=True)

@@ -1,6 +1,5 @@
 """The store: a database that is opened by this process, to read and to write."""
 
-import logging
 import os
 import sqlite3
 import time
@@ -18,7 +17,6 @@ from wina_core.files import paths
 from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
 from wina_core.store import schema, tables
-from wina_core.store.backlog import store_spills
 from wina_core.store.connection import (
     explained,
     for_writing,
@@ -36,15 +34,13 @@ from wina_core.store.writer import Writer, leave
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
-_log = logging.getLogger(__name__)
-
 
 class Store(Writer):
     """The only writer of a process; other processes may write in between.
 
-    Opening makes or upgrades the tables, after a backup, marks what a program that died left behind as interrupted, and
-    stores the results that waited for space. A database that cannot be written is opened to read; each write tries to
-    open it again. Raises WinaError for a database that is another program's, newer, damaged, locked or unreadable.
+    Opening makes or upgrades the tables, after a backup, and marks what a program that died left behind as interrupted.
+    A database that cannot be written is opened to read; each write tries to open it again. Raises WinaError for a
+    database that is another program's, newer, damaged, locked or unreadable.
     """
 
     def __init__(self, place: str | Path | None = None, *, shared: bool = False) -> None:
@@ -63,8 +59,6 @@ class Store(Writer):
         """The number of changes at the last call of `has_news`."""
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
-        self.remarks: list[str] = []
-        """Sentences on results that waited for space, and are stored since this store was opened or never can be."""
         try:
             self._open()
         except BaseException:
@@ -110,9 +104,6 @@ class Store(Writer):
             raise
         self._engine, self._sessions, self.problem = engine, sessions, ""
         self._watch_file()
-        for remark in store_spills(self):
-            _log.warning("%s", remark)
-            self.remarks.append(remark)
 
     def _watch_file(self) -> None:
         """Begin to look for news in a file; what is there already is none."""

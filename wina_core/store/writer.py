@@ -113,6 +113,11 @@ class Writer(Reader):
             self._queue_pending(connection, pending)
             return name
 
+    def add_runs(self, runs: Iterable[RunSpec]) -> None:
+        """Store runs that belong to no study here, to be merged with a database whose studies have them."""
+        with self._writing() as connection:
+            self._queue(connection, runs, self._now())
+
     def queue_runs(self, pending: Sequence[PendingRun]) -> None:
         """Queue stored runs that this program is about to compute, complete ones too; those that another program has
         queued or computes stay as they are until this program begins them."""

@@ -60,7 +60,7 @@ class StoreThread(QThread):
     failed = Signal(str)
     """The database could not be opened."""
     remarked = Signal(str)
-    """Sentence on the database that was opened."""
+    """Sentence on results that waited for space since earlier starts."""
     waits = Signal(int, str)
     """Number of results that wait to be stored, and the reason why nothing can be stored; 0 and empty once it can."""
     changed = Signal()
@@ -227,7 +227,7 @@ class StoreThread(QThread):
             self._close()
         self._store, self._backlog = store, Backlog(store)
         self.opened.emit(store)
-        for remark in store.remarks:
+        for remark in self._backlog.remarks:
             self.remarked.emit(remark)
 
     def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -95,7 +95,7 @@ def full(monkeypatch):
     record = Store.record_model
 
     def refuse(store, *arguments):
-        if reasons:
+        if reasons and store.url.database.endswith("results.sqlite"):
             raise UnwritableError(reasons[0])
         record(store, *arguments)
 
@@ -132,7 +132,7 @@ def test_results_that_wait_when_the_window_is_closed_are_stored_at_the_next_star
     thread.start()
     qtbot.waitUntil(lambda: len(remarks) == 1)
     thread.finish()
-    assert "1 result that waited in" in remarks[0]
+    assert "Stored the results that waited in" in remarks[0]
 
 
 def test_a_database_that_can_only_be_read_is_open_and_says_so_until_it_can_be_written(qtbot, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Backlog, Store
-from wina_core.store.spill import Recorded
+from wina_core.store.backlog import Recorded
 from wina_core.studies.expand import expand
 
 SPARE_PAGES = 3
@@ -56,7 +56,9 @@ def test_a_study_goes_on_while_the_disk_is_full_and_the_next_start_stores_the_re
     before = finished(store)
     assert 0 < len(before) < len(runs)
 
+    store.close()
     with Store(store.url.database) as again:
+        Backlog(again)
         after = finished(again)
         assert before.items() <= after.items()
         assert {run for run, _ in after} == {spec.content_hash() for spec in runs}
