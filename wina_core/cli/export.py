@@ -26,7 +26,7 @@ from wina_core.store.metric_frames import metric_rows_of
 if TYPE_CHECKING:  # pandas takes a third of a second to import
     import pandas as pd
 
-    from wina_core.analysis.results.cells import CellTable, Mask
+    from wina_core.analysis.results.table import Mask, MetricTable
 
 Format = Literal["csv", "tsv", "json", "markdown", "latex", "xlsx", "parquet"]
 _SUFFIXES: dict[Format, str] = {
@@ -95,7 +95,7 @@ def export(
 
 
 def _write_runs(
-    table: "CellTable",
+    table: "MetricTable",
     passing: "Mask",
     file: Path,
     suffix: str,
@@ -106,9 +106,9 @@ def _write_runs(
     """Write one line per run and return their number."""
     import numpy as np  # which loads in a tenth of a second
 
-    from wina_core.analysis.results.cells import CellRows
     from wina_core.analysis.results.publication import SUFFIXES, Publication, Style, usual_caption
     from wina_core.analysis.results.runs import RunTable, with_error_columns
+    from wina_core.analysis.results.table import TableRows
 
     runs = RunTable(table, passing)
     keys, rows = runs.keys_of(titles) if titles else runs.usual_keys(suffix in SUFFIXES), np.arange(len(runs))
@@ -117,7 +117,7 @@ def _write_runs(
         write_lines(Publication(runs, rows, keys, style=Style(caption, label)).write(suffix), file)
     else:
         columns = with_error_columns([runs[key] for key in keys])
-        write_table([cells.column.title for cells in columns], CellRows(columns, rows), file, suffix)
+        write_table([cells.column.title for cells in columns], TableRows(columns, rows), file, suffix)
     return len(runs)
 
 

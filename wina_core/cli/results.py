@@ -13,7 +13,7 @@ from wina_core.store import MetricFilter, MetricRow, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wina_core.analysis.results.cells import CellTable, Mask
+    from wina_core.analysis.results.table import Mask, MetricTable
 
 Study = Annotated[str | None, typer.Option(help="Only this study, by name or hash.")]
 Methods = Annotated[list[str] | None, typer.Option("--method", help="Repeatable: only these methods.")]
@@ -96,13 +96,13 @@ def filtered_frame(store: Store, chosen: MetricFilter, line: str) -> "pd.DataFra
     return table.metrics[mask]
 
 
-def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[CellTable, Mask]":
+def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[MetricTable, Mask]":
     """Return the chosen rows as a table, and which of them pass a filter line."""
-    from wina_core.analysis.results.cells import CellTable  # which load numpy and pandas
     from wina_core.analysis.results.filter import parse_filter, passing
+    from wina_core.analysis.results.table import MetricTable  # which load numpy and pandas
     from wina_core.store.metric_frames import details_frame
 
-    table = CellTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
+    table = MetricTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
     return table, passing(parse_filter(line, COLUMNS), table)
 
 

@@ -1,12 +1,15 @@
 """Columns of a table of stored metrics: their fields, texts, order and exports."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from wina_core.model_info.cost.warning import chosen_warning, joined, sparsity_warning
-from wina_core.records.texts import UNKNOWN, count_text, error_text, moment, number, percentage_text
+from wina_core.records.texts import count_text, error_text, moment, number, percentage_text
+
+if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
+    import pandas as pd
 
 Value = str | float | int | None
 
@@ -19,25 +22,18 @@ def _same(raw: Any) -> Any:
     return raw
 
 
-class Part(NamedTuple):
-    """Values that a function makes of several fields, for cells that differ in half a million rows."""
-
-    fields: tuple[str, ...]
-    made: Callable[..., Any]
-
-
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column. A cell's raw content is the field that it is made of, or the tuple of its fields, or what `made`
-    makes of these; `value` is what is sorted, compared and exported of that, `text` what is shown."""
+    """One column. A cell's content is the field that it shows, or what is made of the row; `value` is what is sorted,
+    compared and exported of that, `text` what is shown."""
 
     key: str
     title: str
-    fields: tuple[str | Part, ...]
-    """Fields of a MetricRow, or of its run's RunDetails, or what is made of some first."""
+    source: str = ""
+    """Field of a MetricRow, or of its run's RunDetails."""
     of_run: bool = False
-    made: Callable[[Any], Any] | None = None
-    """Function of the fields, for cells of many fields with few distinct values."""
+    made: "Callable[[pd.DataFrame], pd.Categorical] | None" = None
+    """Function of the metrics, in place of a field."""
     numeric: bool = False
     width: int = field(default=10, compare=False)
     """Width in digits."""
@@ -53,7 +49,7 @@ class ResultColumn:
 
 
 def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
-    return ResultColumn(key, more.pop("title", key), (key,), width=width, explanation=explanation, **more)
+    return ResultColumn(key, more.pop("title", key), key, width=width, explanation=explanation, **more)
 
 
 def _percentage(fraction: float | None) -> float | None:
@@ -64,7 +60,7 @@ def _sparsity(key: str, explanation: str) -> ResultColumn:
     return ResultColumn(
         key,
         f"{key} %",
-        (f"{key}_sparsity",),
+        f"{key}_sparsity",
         numeric=True,
         width=8,
         explanation=explanation,
@@ -87,6 +83,34 @@ def _words(raw: object) -> str:
     return "" if raw is None else str(raw)
 
 
+def made_of(frame: "pd.DataFrame", fields: Sequence[str], make: Callable[..., Any]) -> "pd.Categorical":
+    """Return what a function makes of several categorical columns, called once for each combination that is there.
+
+    `make` gets None for an absent cell, and may return it.
+    """
+    import numpy as np
+    import pandas as pd
+
+    rows = frame[list(fields)].reset_index(drop=True)
+    combinations = rows.groupby(list(fields), observed=True, sort=False, dropna=False).ngroup()
+    first = rows.loc[combinations.drop_duplicates().index].astype(object)
+    cells = list(map(make, *(first[name].where(first[name].notna(), None) for name in fields)))
+    codes, categories = pd.factorize(np.fromiter(cells, object, len(cells)))
+    return pd.Categorical.from_codes(codes[combinations], pd.Index(categories, tupleize_cols=False))
+
+
+def _warnings(metrics: "pd.DataFrame") -> "pd.Categorical":
+    """Return the warnings of rows, in steps: sparsities and tasks together differ in half a million rows."""
+    import pandas as pd
+
+    parts = {
+        "superseded": metrics["superseded"],
+        "sparsity": made_of(metrics, ("gated_sparsity", "net_sparsity"), sparsity_warning),
+        "chosen": made_of(metrics, ("chosen_on_evaluation", "task"), chosen_warning),
+    }
+    return made_of(pd.DataFrame(parts), tuple(parts), lambda *sentences: joined(sentences))
+
+
 COLUMNS: tuple[ResultColumn, ...] = (
     _plain("model", 14),
     _plain("method", 16),
@@ -102,7 +126,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "net",
         "net %",
-        ("gated_sparsity", "net_sparsity"),
+        made=lambda metrics: made_of(metrics, ("gated_sparsity", "net_sparsity"), lambda *sparsities: sparsities),
         numeric=True,
         width=8,
         explanation="The same with shortcuts, norms and added biases counted as kept; may be negative",
@@ -124,18 +148,13 @@ COLUMNS: tuple[ResultColumn, ...] = (
         text=error_text,
     ),
     _plain("n", 7, "Documents (tasks) or tokens (fidelity) behind the value", numeric=True, text=count_text),
-    ResultColumn("when", "when", ("finished",), width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
+    ResultColumn("when", "when", "finished", width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
     _plain("status", 8, "Status of the run; finished measurements stay valid after any end"),
     _plain("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
     ResultColumn(
         "warning",
         "warning",
-        (
-            Part(("superseded",), _same),
-            Part(("gated_sparsity", "net_sparsity"), sparsity_warning),
-            Part(("chosen_on_evaluation", "task"), chosen_warning),
-        ),
-        made=joined,
+        made=_warnings,
         width=8,
         explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
     ),
@@ -144,7 +163,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "pin",
         "pin",
-        ("pinned",),
+        "pinned",
         of_run=True,
         width=7,
         explanation="Pinned runs stay at the top",
@@ -155,7 +174,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "details",
         "rotation in detail",
-        ("rotation",),
+        "rotation",
         of_run=True,
         width=30,
         explanation="All settings of the rotation",
@@ -164,7 +183,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     ResultColumn(
         "fewshot",
         "few-shot",
-        ("num_fewshot",),
+        "num_fewshot",
         numeric=True,
         width=8,
         explanation="Solved examples before each question",
@@ -177,21 +196,19 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _plain("host", 12, "Computer whose program computed the run last", of_run=True, usual=False),
     _plain("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
     ResultColumn(
-        "study", "study", ("studies",), of_run=True, width=16, explanation="Studies that contain the run", usual=False
+        "study", "study", "studies", of_run=True, width=16, explanation="Studies that contain the run", usual=False
     ),
     _plain("version", 8, "Version of the task's definition", value=_words, text=_words, usual=False),
     ResultColumn(
         "truncated",
         "cut off",
-        ("truncated",),
+        "truncated",
         numeric=True,
         width=8,
         explanation="Prompts that were longer than the model's window and lost their beginning",
         text=count_text,
         usual=False,
     ),
-    ResultColumn("hash", "run", ("run",), width=17, explanation="Content hash that identifies the run", usual=False),
+    ResultColumn("hash", "run", "run", width=17, explanation="Content hash that identifies the run", usual=False),
 )
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
-
-__all__ = ["BY_KEY", "COLUMNS", "PINNED", "UNKNOWN", "WARNING", "ResultColumn", "Value"]

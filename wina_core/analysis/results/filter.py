@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from wina_core.analysis.results.cells import CellColumn, CellTable, Mask
 from wina_core.analysis.results.columns import ResultColumn
+from wina_core.analysis.results.table import Mask, MetricTable, TableColumn
 from wina_core.errors import WinaError
 
 PATIENCE_SECONDS = 2.0
@@ -87,7 +87,7 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     return tuple(terms)
 
 
-def passing(terms: Iterable[Term], table: CellTable) -> Mask:
+def passing(terms: Iterable[Term], table: MetricTable) -> Mask:
     """Return which rows have all terms, shape [rows]. Raises WinaError for an expression that takes too long."""
     mask = np.ones(len(table), np.bool_)
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -102,7 +102,7 @@ def passing(terms: Iterable[Term], table: CellTable) -> Mask:
     return mask
 
 
-def _hits(term: Term, cells: CellColumn, deadline: float) -> Mask:
+def _hits(term: Term, cells: TableColumn, deadline: float) -> Mask:
     """Return which of a column's categories have what the term wants."""
     if term.relation == ":":
         return cells.containing(term.text.casefold())
@@ -112,13 +112,12 @@ def _hits(term: Term, cells: CellColumn, deadline: float) -> Mask:
     if cells.column.numeric:
         known = ~np.isnan(cells.numbers)
         return np.asarray(compare(cells.numbers, _number(term.text, cells.column)) & known, np.bool_)
-    wanted = term.text.casefold()
-    return np.array([compare(text, wanted) for text in cells.folded], np.bool_)
+    return compare(cells.folded, term.text.casefold()).to_numpy(np.bool_)
 
 
-def _matches(pattern: str, cells: CellColumn, deadline: float) -> Mask:
+def _matches(pattern: str, cells: TableColumn, deadline: float) -> Mask:
     search = _compiled(pattern).search
-    found = np.zeros(len(cells.categories), np.bool_)
+    found = np.zeros(len(cells.folded), np.bool_)
     try:
         for place, text in enumerate(cells.folded):
             found[place] = search(text, timeout=_LONGEST) is not None
@@ -158,7 +157,7 @@ def _number(text: str, column: ResultColumn) -> float:
         ) from error
 
 
-def common(table: CellTable, mask: Mask) -> Mapping[str, str]:
+def common(table: MetricTable, mask: Mask) -> Mapping[str, str]:
     """Return the texts of columns that read alike in all rows of the mask, by key; empty without rows."""
     if not mask.any():
         return {}

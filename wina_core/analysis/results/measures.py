@@ -1,19 +1,18 @@
 """Measures of a table of stored metrics: its tasks and metrics, their order and their decimals."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.analysis.results.rounding import Floats, decimals_of
+from wina_core.analysis.results.rounding import decimals_of
 from wina_core.records import has_mean
 from wina_core.specs import COST, FIDELITY, ORIGINAL, OWN_UNITS, SYNTHETIC
 from wina_core.studies.published import base_metric, preferred_metric
 
-Codes = NDArray[np.intp]
-FACTS = ("unit", "task", "metric", "higher_is_better")
-"""Fields of a MetricRow that make a measure."""
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Measure(NamedTuple):
@@ -41,29 +40,26 @@ class Measures(NamedTuple):
     """All measures in the order of columns."""
 
     all: tuple[Measure, ...]
-    codes: Codes
+    codes: NDArray[Any]
     """Place of each row's measure among all, shape [rows]."""
 
-    @property
-    def decimals(self) -> NDArray[np.int8]:
-        """Decimals of each measure."""
-        return np.array([each.decimals for each in self.all], np.int8)
 
+def find_measures(metrics: "pd.DataFrame") -> Measures:
+    """Return the measures of stored metrics, as `Store.metrics` has them."""
+    import pandas as pd
 
-def find_measures(keys: Codes, facts: Iterable[tuple[Any, ...]], values: Floats, stderrs: Floats) -> Measures:
-    """Return the measures of rows; `keys`, shape [rows], count them from 0, and `facts` has the FACTS of each."""
-    known = list(facts)
-    order = np.argsort(keys.astype(np.min_scalar_type(len(known))), kind="stable")  # of few numbers by their digits
-    rows = np.split(order, np.searchsorted(keys[order], np.arange(1, len(known))))
-    measures = [
-        Measure(unit, task, metric, better, decimals_of(values[of], stderrs[of]))
-        for (unit, task, metric, better), of in zip(known, rows, strict=True)
-    ]
-    preferred = preferred_metrics(measures)
-    places = sorted(range(len(measures)), key=lambda place: _rank(measures[place], preferred))
-    codes = np.empty(len(places), np.min_scalar_type(-max(len(places), 1)))
-    codes[places] = np.arange(len(places))
-    return Measures(tuple(measures[place] for place in places), codes[keys] if len(keys) else keys)
+    values, stderrs = metrics["value"].to_numpy(), metrics["stderr"].to_numpy()
+    found: dict[Measure, NDArray[np.intp]] = {}
+    for rows in metrics.groupby(["task", "metric"], observed=True, sort=False).indices.values():
+        unit, task, metric, better = metrics.iloc[rows[0]][["unit", "task", "metric", "higher_is_better"]]
+        better = None if pd.isna(better) else bool(better)
+        found[Measure(unit, task, metric, better, decimals_of(values[rows], stderrs[rows]))] = np.asarray(rows)
+    preferred = preferred_metrics(found)
+    order = sorted(found, key=lambda measure: _rank(measure, preferred))
+    codes = np.empty(len(metrics), np.min_scalar_type(-max(len(order), 1)))
+    for place, measure in enumerate(order):
+        codes[found[measure]] = place
+    return Measures(tuple(order), codes)
 
 
 def preferred_metrics(measures: Iterable[Measure]) -> dict[str, str | None]:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wina_core.analysis.results.cells import CellColumn, CellTable, Codes
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.runs import MeasureColumn
+from wina_core.analysis.results.table import Codes, MetricTable, TableColumn
 from wina_core.files.markup import latex_text, markdown_text
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import DENSE
@@ -40,7 +40,7 @@ PLAIN_STYLE = Style()
 class Publication:
     """Rows of a table in some of its columns, as texts."""
 
-    cells: CellTable
+    cells: MetricTable
     rows: Codes
     """Places of the rows in their order."""
     keys: Sequence[str]
@@ -50,7 +50,7 @@ class Publication:
     style: Style = PLAIN_STYLE
 
     @cached_property
-    def _columns(self) -> list[CellColumn]:
+    def _columns(self) -> list[TableColumn]:
         return [self.cells[key] for key in self.keys]
 
     @cached_property
@@ -114,7 +114,7 @@ class Publication:
         return self.latex() if suffix == ".tex" else self.markdown()
 
 
-def usual_caption(cells: CellTable, rows: Codes) -> str:
+def usual_caption(cells: MetricTable, rows: Codes) -> str:
     """Return a caption that names the models and says what is printed."""
     model = cells["model"]
     names = [model.column.text(model.categories[code]) for code in np.unique(model.codes[rows])] if len(rows) else []
@@ -122,17 +122,17 @@ def usual_caption(cells: CellTable, rows: Codes) -> str:
     return f"{of}: value ± standard error; the best value of each metric, model and target sparsity is bold."
 
 
-def _title(column: CellColumn) -> str:
+def _title(column: TableColumn) -> str:
     better = column.higher_is_better if isinstance(column, MeasureColumn) else None
     return column.column.title + (f" {_ARROWS[better]}" if better is not None else "")
 
 
-def _latex_title(column: CellColumn) -> str:
+def _latex_title(column: TableColumn) -> str:
     better = column.higher_is_better if isinstance(column, MeasureColumn) else None
     return latex_text(column.column.title) + (f" {_LATEX_ARROWS[better]}" if better is not None else "")
 
 
-def _text(column: CellColumn, row: int) -> str:
+def _text(column: TableColumn, row: int) -> str:
     return column.text(row).removeprefix(f"{WARNING} ")
 
 

@@ -3,18 +3,22 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.analysis.results.cells import CellColumn, CellTable, Codes, Key, Mask, NumberColumn
 from wina_core.analysis.results.columns import ResultColumn
 from wina_core.analysis.results.measures import Measure, mean_weights
-from wina_core.analysis.results.rounding import decimals_of, error_at, value_text, with_error
+from wina_core.analysis.results.rounding import Floats, decimals_of, error_at, value_text, with_error
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable, NumberColumn, TableColumn, categorical
 from wina_core.errors import WinaError
 from wina_core.records import noise_of
 from wina_core.records.texts import UNKNOWN, error_text, number
 from wina_core.specs import COST, SYNTHETIC
+
+if TYPE_CHECKING:  # pandas takes seconds to import
+    import pandas as pd
 
 MEAN = "mean"
 """Key of the mean over tasks."""
@@ -22,11 +26,13 @@ _MEASURE, _PAPER = "metric", "paper"
 _OF_METRICS = frozenset(("task", "metric", "value", "paper", "stderr", "n", "fewshot", "version", "truncated"))
 """Columns of single metrics, which runs have none of."""
 _OF_UNITS = frozenset(("gated", "net", "when", "seconds"))
+"""Columns of what each unit of a run measured."""
+_SPARSITIES = ["gated_sparsity", "net_sparsity"]
+_BY_UNIT = [*_SPARSITIES, "finished", "seconds"]
 _FIRST = ("model", "method", "rotation", "selection", "settings", "gated", "net", "target")
 """Columns before those of the metrics."""
 _LAST = ("plan", "seed", "status", "when", "tags", "note", "warning")
 """Columns of a file behind those of the metrics."""
-Floats = NDArray[np.float64]
 
 
 def measure_key(measure: Measure, prefix: str = _MEASURE) -> str:
@@ -34,14 +40,14 @@ def measure_key(measure: Measure, prefix: str = _MEASURE) -> str:
     return "\t".join((prefix, measure.task, measure.metric))
 
 
-def with_error_columns(columns: Sequence[CellColumn]) -> list[CellColumn]:
+def with_error_columns(columns: Sequence[TableColumn]) -> list[TableColumn]:
     """Return the columns with that of the standard errors behind each metric that has any."""
-    found: list[CellColumn] = []
+    found: list[TableColumn] = []
     for cells in columns:
         found.append(cells)
         if isinstance(cells, MeasureColumn) and not np.isnan(cells.stderrs).all():
             key, title = f"stderr\t{cells.column.key}", f"{cells.column.title} stderr"
-            found.append(NumberColumn(ResultColumn(key, title, (), numeric=True, text=number), cells.stderrs))
+            found.append(NumberColumn(ResultColumn(key, title, numeric=True, text=number), cells.stderrs))
     return found
 
 
@@ -114,35 +120,28 @@ class MeasureColumn(NumberColumn):
         return {row for row in known if self.value_text(row) == self.value_text(best)}
 
 
-class RunTable(CellTable):
+class RunTable(MetricTable):
     """Runs of those rows of a table of metrics that pass, in the order of their first row."""
 
-    def __init__(self, source: CellTable, passing: Mask) -> None:
+    def __init__(self, source: MetricTable, passing: Mask) -> None:
         self.metrics, self.details = None, source.details
         self._source = None
+        self.runs: tuple[str, ...] = ()
+        self.first_rows: Codes = np.zeros(0, np.intp)
+        self._all_measures: tuple[Measure, ...] = ()
+        own = [column for column in source.columns if column.key not in _OF_METRICS]
         if source.metrics is None:
-            self.runs: tuple[str, ...] = ()
-            self.first_rows: Codes = np.zeros(0, np.intp)
-            self._all_measures: tuple[Measure, ...] = ()
-            self.cells = tuple(CellColumn(column, np.zeros(0, np.int8), ()) for column in _of_runs(source.columns))
-            self.columns = tuple(cells.column for cells in self.cells)
-            return
-        runs = source.metrics["run"].array
-        rows = np.arange(len(passing), dtype=np.int32)[passing]
-        of_rows = runs.codes[rows]
-        first = np.full(len(runs.categories), -1, np.intp)
-        first[of_rows[::-1]] = rows[::-1]  # the last one written stays
-        order = np.flatnonzero(first >= 0)
-        order = order[np.argsort(first[order])]
-        places = np.full(len(first), -1, np.int32)
-        places[order] = np.arange(len(order))
-        self.runs = tuple(runs.categories[order])
-        self.first_rows = first[order]
-        of_run = places[of_rows]  # [rows that pass]
-        self._units = self._find_units(source, rows, of_run)
-        own = [self._own(source, column, rows, of_run) for column in _of_runs(source.columns)]
-        split = sum(cells.column.key in _FIRST for cells in own)
-        self.cells = (*own[:split], *self._measures(source, rows, of_run), *own[split:])
+            self.cells = tuple(TableColumn(column, np.zeros(0, np.int8), ()) for column in own)
+        else:
+            # The runs are numbered in the order of their first row that passes.
+            rows = source.metrics[["run", "unit", "value", "stderr", *_BY_UNIT]].reset_index(drop=True)[passing]
+            rows["at"], runs = rows["run"].factorize()
+            self.runs = tuple(runs)
+            self.first_rows = rows.drop_duplicates("at").index.to_numpy()
+            by_run = _by_run(rows.drop_duplicates(["at", "unit"]))
+            cells = [self._own(source, column, rows, by_run) for column in own]
+            split = sum(column.key in _FIRST for column in own)
+            self.cells = (*cells[:split], *self._measures(source, rows), *cells[split:])
         self.columns = tuple(cells.column for cells in self.cells)
 
     def __len__(self) -> int:
@@ -193,104 +192,58 @@ class RunTable(CellTable):
 
     # ---- columns of runs -----------------------------------------------------------------------------------------
 
-    def _find_units(self, source: CellTable, rows: Codes, of_run: Codes) -> tuple[Codes, Codes]:
-        """Return the first row of each unit of each run, and its run, in the order of runs."""
-        assert source.metrics is not None
-        units = source.metrics["unit"].array
-        keys = of_run.astype(np.int64) * len(units.categories) + units.codes[rows]
-        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-        _, of_key = np.unique(keys[starts], return_index=True)
-        starts = starts[of_key]
-        return rows[starts], of_run[starts]
-
-    def _own(self, source: CellTable, column: ResultColumn, rows: Codes, of_run: Codes) -> CellColumn:
+    def _own(
+        self, source: MetricTable, column: ResultColumn, rows: "pd.DataFrame", by_run: "pd.DataFrame"
+    ) -> TableColumn:
+        """Return a column with the cell of each run's first row, of warnings with the first that there is."""
         if column.key in _OF_UNITS:
-            return self._of_units(source, column)
+            return categorical(column, by_run)
         cells = source[column.key]
         if column.key != "warning":
             return cells.take(self.first_rows)
-        warned = np.array([bool(text) for text in cells.folded], np.bool_)[cells.codes[rows]]
+        warned = rows[np.array([bool(value) for value in cells.values], np.bool_)[cells.codes[rows.index]]]
         first = self.first_rows.copy()
-        first[of_run[warned][::-1]] = rows[warned][::-1]
+        warned = warned.drop_duplicates("at")
+        first[warned["at"]] = warned.index
         return cells.take(first)
-
-    def _of_units(self, source: CellTable, column: ResultColumn) -> CellColumn:
-        if column.key == "seconds":
-            return _distinct(column, self._summed(_floats(source, "seconds", self._units[0])))
-        if column.key == "when":
-            latest = np.zeros(len(self))
-            np.maximum.at(latest, self._units[1], _floats(source, "finished", self._units[0]))
-            return _distinct(column, latest)
-        found = [self._measured(source, field) for field in column.fields if isinstance(field, str)]
-        if len(found) == 1:
-            return _distinct(column, *found)
-        cells = list(zip(*map(_known, found), strict=True))
-        return CellColumn(column, np.arange(len(self)), cells)
-
-    def _measured(self, source: CellTable, field: str) -> Floats:
-        """Return the mean over each run's units; cost and random networks count only where nothing else was."""
-        assert source.metrics is not None
-        sparsities = _floats(source, field, self._units[0])
-        units = source.metrics["unit"].array
-        on_text = ~np.isin(units.codes[self._units[0]], units.categories.get_indexer([COST, SYNTHETIC]))
-        first, second = (self._mean(np.where(chosen, sparsities, np.nan)) for chosen in (on_text, ~on_text))
-        return np.where(np.isnan(first), second, first)
-
-    def _mean(self, of_units: Floats) -> Floats:
-        counts = np.bincount(self._units[1], ~np.isnan(of_units), len(self))
-        with np.errstate(invalid="ignore"):
-            return np.where(counts, self._summed(of_units) / counts, np.nan)
-
-    def _summed(self, of_units: Floats) -> Floats:
-        return np.asarray(np.bincount(self._units[1], np.nan_to_num(of_units), len(self)), np.float64)
 
     # ---- columns of metrics --------------------------------------------------------------------------------------
 
-    def _measures(self, source: CellTable, rows: Codes, of_run: Codes) -> list[MeasureColumn]:
-        assert source.metrics is not None
-        measures, codes = source.measures
-        self._all_measures = measures
-        at = codes[rows].astype(np.intp) * len(self) + of_run
-        known = np.zeros((len(measures), len(self)), np.bool_)
-        known.ravel()[at] = True
-        fields = [source.metrics[field].to_numpy() for field in ("value", "stderr")]
+    def _measures(self, source: MetricTable, rows: "pd.DataFrame") -> list[MeasureColumn]:
+        import pandas as pd
+
+        self._all_measures, codes = source.measures
+        rows = rows.assign(measure=codes[rows.index], known=1.0)
         if "paper" in source:
-            fields.append(source["paper"].numbers[source["paper"].codes])
-        tables = [np.full(known.shape, np.nan) for _ in fields]
-        for table, numbers in zip(tables, fields, strict=True):
-            table.ravel()[at] = numbers[rows]
-        values, stderrs, *published = tables
-        columns = [_mean_column(measures, known, values, stderrs)]
-        for place, each in enumerate(measures):
-            columns.append(_measure_column(each, known[place], values[place], stderrs[place]))
+            rows["paper"] = source["paper"].numbers[source["paper"].codes[rows.index]]
+        fields = ["known", "value", "stderr", *(["paper"] if "paper" in source else [])]
+        rows = rows.drop_duplicates(["at", "measure"], keep="last")
+        cells = pd.MultiIndex.from_product([fields, range(len(self.runs))])
+        pivot = rows.pivot(index="measure", columns="at", values=fields)
+        pivot = pivot.reindex(index=range(len(self._all_measures)), columns=cells)
+        by_measure = pivot.to_numpy().reshape(len(self._all_measures), len(fields), len(self.runs))
+        known, values, stderrs, *published = by_measure.swapaxes(0, 1)
+        known = ~np.isnan(known)
+        columns = [_mean_column(self._all_measures, known, values, stderrs)]
+        for place, measure in enumerate(self._all_measures):
+            columns.append(_measure_column(measure, known[place], values[place], stderrs[place]))
             if published:
-                columns.append(_paper_column(each, published[0][place]))
+                columns.append(_paper_column(measure, published[0][place]))
         return columns
 
 
-def _of_runs(columns: Sequence[ResultColumn]) -> list[ResultColumn]:
-    return [column for column in columns if column.key not in _OF_METRICS]
+def _by_run(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Return what was measured by unit of each run, from one row of each of its units.
 
-
-def _floats(source: CellTable, field: str, rows: Codes) -> Floats:
-    """Return the numbers of a field, NaN of absent ones."""
-    assert source.metrics is not None
-    cells = source.metrics[field].array
-    return np.append(cells.categories.to_numpy(np.float64), np.nan)[cells.codes[rows]]
-
-
-def _known(numbers: Floats) -> list[float | None]:
-    """Return numbers as Python's own, None for NaN."""
-    cells: list[float | None] = numbers.tolist()
-    for place in np.flatnonzero(np.isnan(numbers)).tolist():
-        cells[place] = None
-    return cells
-
-
-def _distinct(column: ResultColumn, numbers: Floats) -> CellColumn:
-    categories, codes = np.unique(numbers, return_inverse=True)
-    known = categories[~np.isnan(categories)]
-    return CellColumn(column, np.where(codes < len(known), codes, -1), known.tolist())
+    A run's sparsities are the mean over its units; those of cost and of random networks count only where nothing else
+    was measured.
+    """
+    on_text = ~rows["unit"].isin([COST, SYNTHETIC])
+    rows = rows[["at", *_BY_UNIT]].astype(np.float64)
+    runs = rows.groupby("at")
+    sparsities = rows[on_text].groupby("at")[_SPARSITIES].mean().reindex(runs.size().index)
+    found = sparsities.fillna(rows[~on_text].groupby("at")[_SPARSITIES].mean())
+    return found.assign(finished=runs["finished"].max(), seconds=runs["seconds"].sum())
 
 
 def _measure_column(measure: Measure, known: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
@@ -321,4 +274,4 @@ def _mean_column(measures: Sequence[Measure], known: Mask, values: Floats, stder
 
 def _numbers(key: str, heading: str, explanation: str) -> ResultColumn:
     title = heading.replace("\n", " ")
-    return ResultColumn(key, title, (), numeric=True, explanation=explanation, text=number, heading=heading)
+    return ResultColumn(key, title, numeric=True, explanation=explanation, text=number, heading=heading)

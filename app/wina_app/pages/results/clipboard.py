@@ -8,9 +8,9 @@ import numpy as np
 
 from wina_app.pages.results.grouping import Arrangement
 from wina_app.style.translation import tr
-from wina_core.analysis.results.cells import CellColumn, CellRows, CellTable, Codes
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.analysis.results.runs import RunTable, is_measure, with_error_columns
+from wina_core.analysis.results.table import Codes, MetricTable, TableColumn, TableRows
 from wina_core.files.formulas import neutralized
 from wina_core.files.tables import Rows, table_text, write_lines, write_table
 
@@ -24,7 +24,7 @@ _NOTES = frozenset(
 class TableSnapshot:
     """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
 
-    cells: CellTable
+    cells: MetricTable
     arrangement: Arrangement
     group: str
     """Key of the column that the rows are grouped by."""
@@ -89,7 +89,7 @@ class TableSnapshot:
         rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
         if len(rows) or groups is None:
             columns = with_error_columns(columns) if with_errors else columns
-            return [each.column.title for each in columns], CellRows(columns, rows)
+            return [each.column.title for each in columns], TableRows(columns, rows)
         by = self.cells[self.group].column.title
         numbers = [~int(self.arrangement.lines[line]) for line in lines]
         headings = [groups[number] for number in numbers]
@@ -107,5 +107,5 @@ class TableSnapshot:
         rows = self.arrangement.lines[np.asarray(lines, np.intp)]
         return rows[rows >= 0]
 
-    def _columns(self) -> list[CellColumn]:
+    def _columns(self) -> list[TableColumn]:
         return [self.cells[key] for key in self.keys]

@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wina_app.style.translation import tr
-from wina_core.analysis.results.cells import CellColumn, CellTable, Codes, Mask
 from wina_core.analysis.results.rounding import with_error
 from wina_core.analysis.results.runs import MeasureColumn
+from wina_core.analysis.results.table import Codes, Mask, MetricTable, TableColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas.core.groupby import SeriesGroupBy
 
 PINS = "pin"
 _UNKNOWN = np.int32(np.iinfo(np.int32).max)
@@ -21,14 +26,6 @@ class SortKey(NamedTuple):
 
     column: str
     descending: bool = False
-
-
-class Ranges(NamedTuple):
-    """Mean, lowest and highest known value of each group; NaN where it has none."""
-
-    means: NDArray[np.float64]
-    lows: NDArray[np.float64]
-    highs: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -73,25 +70,23 @@ class Closed:
         """Return the same with this group opened or closed."""
         return Closed(self.named ^ {key}, self.all_others)
 
-    def among(self, keys: Sequence[str]) -> Mask:
+    def among(self, keys: "pd.Series[str]") -> Mask:
         """Return which of these groups are closed."""
-        if not self.named:
-            return np.full(len(keys), self.all_others)
-        return np.array([(key in self.named) != self.all_others for key in keys], np.bool_)
+        return keys.isin(self.named).to_numpy(np.bool_) != self.all_others
 
 
 class Groups:
     """Groups in their order, each made when it is read: there may be as many as rows."""
 
-    def __init__(self, table: CellTable, cells: CellColumn, rows: Codes, starts: Codes, closed: Closed) -> None:
-        """`rows[start]` is the first row of a group."""
-        self._table, self._cells, self._rows, self._starts = table, cells, rows, starts
-        self._first = rows[starts]
-        self._counts = np.diff(starts, append=len(rows))
+    def __init__(self, table: MetricTable, cells: TableColumn, rows: Codes, of: Codes, closed: Closed) -> None:
+        """Take the rows of all groups, one group after the other, and the number of each row's group."""
+        self._table, self._cells, self._rows, self._of = table, cells, rows, of
+        self._first = rows[np.flatnonzero(np.diff(of, prepend=-1))]
+        self._counts = np.bincount(of)
         self._of_runs = "value" not in table
-        self._has_mean = np.zeros(len(starts), np.bool_) if self._of_runs else _of_one_measure(table, rows, starts)
-        self._ranges: dict[str, Ranges] = {}
-        self.is_open = ~closed.among(cells.folded)[cells.codes[self._first]]
+        self._keys = cells.folded.take(cells.codes[self._first])
+        self._ranges: dict[str, pd.DataFrame] = {}
+        self.is_open = ~closed.among(self._keys)
 
     def __len__(self) -> int:
         return len(self._first)
@@ -99,44 +94,45 @@ class Groups:
     def __getitem__(self, number: int) -> Group:
         text, count = self._cells.text(self._first[number]), int(self._counts[number])
         is_open = bool(self.is_open[number])
-        if not self._has_mean[number] or self.mean(number, "value") is None:
+        if self._of_runs or not self._is_of_one_measure[number] or self.mean(number, "value") is None:
             return Group(text, count, None, None, None, is_open, of_runs=self._of_runs)
-        mean, low, high = (float(each[number]) for each in self._ranges_of("value"))
+        mean, low, high = self._ranges_of("value").iloc[number].tolist()
         measures = self._table.measures
         decimals = measures.all[int(measures.codes[self._first[number]])].decimals
         return Group(text, count, mean, low, high, is_open, decimals)
 
     def key(self, number: int) -> str:
         """Return the key of a group among those of this column."""
-        return self._cells.folded[int(self._cells.codes[self._first[number]])]
+        return str(self._keys.iloc[number])
 
     def mean(self, number: int, key: str) -> float | None:
         """Return the mean of a group's runs in the column of a metric; None where no run has the metric."""
-        found = float(self._ranges_of(key).means[number])
-        return None if np.isnan(found) else found
+        mean = float(self._ranges_of(key)["mean"].iloc[number])
+        return None if np.isnan(mean) else mean
 
     def mean_text(self, number: int, key: str) -> str:
         """Return this mean rounded as the column; empty for a column of no metric."""
         cells = self._table[key]
         if not isinstance(cells, MeasureColumn):
             return ""
-        found = self.mean(number, key)
-        return "" if found is None else with_error(found, None, cells.decimals)
+        mean = self.mean(number, key)
+        return "" if mean is None else with_error(mean, None, cells.decimals)
 
-    def _ranges_of(self, key: str) -> Ranges:
-        """Return the ranges of all groups in a column of numbers, computed once."""
+    @cached_property
+    def _is_of_one_measure(self) -> Mask:
+        """Whether all rows of each group are of one task and metric."""
+        return (self._grouped(self._table.measures.codes[self._rows]).nunique() == 1).to_numpy(np.bool_)
+
+    def _ranges_of(self, key: str) -> "pd.DataFrame":
+        """Return mean, lowest and highest known number of each group in a column, NaN where it has none."""
         if key not in self._ranges:
-            self._ranges[key] = _ranges(self._table[key].numbers[self._rows], self._starts)
+            self._ranges[key] = self._grouped(self._table[key].numbers[self._rows]).agg(["mean", "min", "max"])
         return self._ranges[key]
 
+    def _grouped(self, values: NDArray[Any]) -> "SeriesGroupBy[Any, Any]":
+        import pandas as pd
 
-def _ranges(values: NDArray[np.float64], starts: Codes) -> Ranges:
-    known = ~np.isnan(values)
-    knowns = np.add.reduceat(known.astype(np.intp), starts)
-    with np.errstate(invalid="ignore", divide="ignore"):  # infinities of both signs have no mean
-        means = np.add.reduceat(np.where(known, values, 0.0), starts) / knowns
-    lows = np.minimum.reduceat(np.where(known, values, np.inf), starts)
-    return Ranges(means, lows, np.maximum.reduceat(np.where(known, values, -np.inf), starts))
+        return pd.Series(values).groupby(self._of)
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,7 @@ class Arrangement:
 
 
 def arrange(
-    table: CellTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: Closed = Closed()
+    table: MetricTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: Closed = Closed()
 ) -> Arrangement:
     """The rows of the mask in the order of the keys, the first one first and the unknown last either way; those of
     pinned runs before all others. With `group`, a column's key, together with those that have the same value; of closed
@@ -162,7 +158,7 @@ def arrange(
     return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
 
 
-def _sorted(table: CellTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
+def _sorted(table: MetricTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     pins = table[PINS]
     levels = [~np.array(pins.categories, np.bool_)[pins.codes[rows]]] if any(pins.categories) else []
     for key in keys:
@@ -172,32 +168,14 @@ def _sorted(table: CellTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     return rows[np.lexsort(levels[::-1])] if levels else rows
 
 
-def _grouped(table: CellTable, rows: Codes, column: str, closed: Closed) -> Arrangement:
+def _grouped(table: MetricTable, rows: Codes, column: str, closed: Closed) -> Arrangement:
+    import pandas as pd
+
     cells = table[column]
-    values = cells.ranks[cells.codes[rows]]  # -1, of the unknown, is the last place of what is looked up below
-    first = np.full(len(cells.categories) + 1, len(rows))
-    first[values[::-1]] = np.arange(len(rows))[::-1]  # what is written last stays
-    places = np.empty_like(first)
-    places[np.argsort(first, kind="stable")] = np.arange(len(first))  # groups in the order of their first rows
-    of = places[values]
+    of, _ = pd.factorize(cells.ranks[cells.codes[rows]])  # numbers groups in the order of their first rows
     order = np.argsort(of, kind="stable")
     rows, of = rows[order], of[order]
     starts = np.flatnonzero(np.diff(of, prepend=-1))
-    groups = Groups(table, cells, rows, starts, closed)
-    lines = np.empty(len(rows) + len(starts), np.intp)
-    headings = starts + np.arange(len(starts))
-    is_heading = np.zeros(len(lines), np.bool_)
-    is_heading[headings] = True
-    lines[headings] = ~np.arange(len(starts))
-    lines[~is_heading] = rows
-    shown = is_heading.copy()
-    shown[~is_heading] = groups.is_open[of]
-    return Arrangement(lines[shown], groups)
-
-
-def _of_one_measure(table: CellTable, rows: Codes, starts: Codes) -> NDArray[np.bool_]:
-    alike = np.ones(len(starts), np.bool_)
-    for key in ("task", "metric"):
-        codes = table[key].codes[rows]
-        alike &= np.minimum.reduceat(codes, starts) == np.maximum.reduceat(codes, starts)
-    return alike
+    groups = Groups(table, cells, rows, of, closed)
+    lines = np.insert(rows, starts, ~np.arange(len(starts)))
+    return Arrangement(lines[np.insert(groups.is_open[of], starts, True)], groups)

@@ -9,10 +9,10 @@ from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.background_import import BackgroundImport
 from wina_app.services.store_thread import StoreThread
-from wina_core.analysis.results.cells import CellTable, Mask
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn
 from wina_core.analysis.results.filter import Terms, parse_filter, passing
 from wina_core.analysis.results.runs import RunTable
+from wina_core.analysis.results.table import Mask, MetricTable
 from wina_core.errors import WinaError
 from wina_core.store.metric_frames import details_frame
 
@@ -53,7 +53,7 @@ class _Listing(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    cells: CellTable
+    cells: MetricTable
     listing: _Listing
     error: str
     """Reason why everything passes, where the filter takes too long."""
@@ -74,7 +74,7 @@ class ResultsReading(QObject):
         self.stored = Stored()
         self._form: Form = "runs"
         self._store, self._table, self._view = store, table, view
-        self._cells = CellTable(columns=COLUMNS)
+        self._cells = MetricTable(columns=COLUMNS)
         self._scope: Scope | None = None
         self._shown: Scope | None = None
         """Scope of the rows in the table."""
@@ -104,7 +104,7 @@ class ResultsReading(QObject):
             cells = before
             if not before.is_of(everything, details, columns):
                 chosen = everything[everything["run"].isin(list(scope.configurations))] if scope else everything
-                cells = CellTable(chosen.reset_index(drop=True), details, columns, everything)
+                cells = MetricTable(chosen.reset_index(drop=True), details, columns, everything)
             try:
                 mask, error = passing(terms, cells), ""
             except WinaError as refusal:
@@ -197,7 +197,7 @@ class ResultsReading(QObject):
         self.listed.emit()
 
 
-def _listing(cells: CellTable, mask: Mask, form: Form) -> _Listing:
+def _listing(cells: MetricTable, mask: Mask, form: Form) -> _Listing:
     return _Listing(mask, RunTable(cells, mask) if form == "runs" else None)
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from wina_app.style.translation import tr
-from wina_core.analysis.results.columns import BY_KEY, COLUMNS, ResultColumn
+from wina_core.analysis.results.columns import BY_KEY, COLUMNS, ResultColumn, made_of
 from wina_core.records.texts import number
 from wina_core.specs import quantization_label
 from wina_core.specs.studies import StudySpec
@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
 
 _DENSE = "dense"
+_OF_A_CELL = ("run", "model_hash", "target_sparsity", "task", "metric")
+"""Fields of a MetricRow that decide which published number it repeats."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,7 @@ class Scope:
         return ResultColumn(
             "paper",
             "paper",
-            ("run", "model_hash", "target_sparsity", "task", "metric"),
-            made=lambda fields: self._published(*fields),
+            made=lambda metrics: made_of(metrics, _OF_A_CELL, self._published),
             numeric=True,
             width=8,
             explanation=tr("The number that the paper published for the same cell, of the model that the study names"),

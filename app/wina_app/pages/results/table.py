@@ -11,10 +11,10 @@ from wina_app.pages.results.clipboard import TableSnapshot
 from wina_app.pages.results.grouping import Arrangement, Closed, Group, SortKey, arrange
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.analysis.results.cells import CellTable, Codes, Key, Mask
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.analysis.results.filter import common
 from wina_core.analysis.results.runs import RunTable, measure_of
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 from wina_core.store.metric_rows import MetricRow
 
@@ -54,7 +54,7 @@ class ResultsTable(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
-        self._metrics = self._cells = CellTable(columns=COLUMNS)
+        self._metrics = self._cells = MetricTable(columns=COLUMNS)
         self._passing: Mask = np.zeros(0, np.bool_)
         self._mask: Mask = self._passing
         self._arrangement = Arrangement(np.zeros(0, np.intp))
@@ -76,12 +76,12 @@ class ResultsTable(QAbstractTableModel):
         return self._group if self._group in self._cells else ""
 
     @property
-    def cells(self) -> CellTable:
+    def cells(self) -> MetricTable:
         """All cells of the rows."""
         return self._cells
 
     @property
-    def metrics(self) -> CellTable:
+    def metrics(self) -> MetricTable:
         """All cells of the metrics, of which runs are made too."""
         return self._metrics
 
@@ -135,7 +135,7 @@ class ResultsTable(QAbstractTableModel):
         """Key: text of the columns that read alike in all rows that pass."""
         return common(self._cells, self._mask)
 
-    def show(self, cells: CellTable, mask: Mask, runs: RunTable | None = None) -> None:
+    def show(self, cells: MetricTable, mask: Mask, runs: RunTable | None = None) -> None:
         """Show those metrics of another reading that are in the mask, or the runs that are made of these."""
         shown, shown_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
         self._metrics, self._passing = cells, mask
@@ -208,7 +208,7 @@ class ResultsTable(QAbstractTableModel):
     def _arranged(self) -> Arrangement:
         return arrange(self._cells, self._mask, self.keys, self.group, self._closed)
 
-    def _rearrange(self, cells: CellTable, mask: Mask) -> None:
+    def _rearrange(self, cells: MetricTable, mask: Mask) -> None:
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         rows = [self.row_at(index.row()) for index in before]

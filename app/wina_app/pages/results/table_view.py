@@ -325,4 +325,4 @@ def _digits(table: ResultsTable, column: ResultColumn) -> int:
     cells = table.cells[column.key]
     if not 0 < len(cells.categories) <= _FEW:
         return column.width
-    return min(column.width, max(map(len, cells.folded)))
+    return min(column.width, int(cells.folded.str.len().max()))

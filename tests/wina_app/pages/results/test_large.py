@@ -25,6 +25,9 @@ class LargeStore:
 
     problem = ""
 
+    def retry(self) -> None:
+        pass
+
     def has_news(self) -> bool:
         return False
 
