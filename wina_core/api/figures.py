@@ -8,7 +8,7 @@ from pydantic import PositiveFloat
 from wina_core.analysis.comparison.axes import CostAxis, Quality
 from wina_core.api.arguments import checked
 from wina_core.cli.annotating import named_runs
-from wina_core.cli.frontier import points_of
+from wina_core.cli.results import points_of
 from wina_core.errors import WinaError
 from wina_core.report.drawing import FigureStyle, draw
 from wina_core.report.figures import front_panel, sparsity_panel

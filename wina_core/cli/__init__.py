@@ -65,7 +65,7 @@ _COMMANDS = {
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster",)
 """Commands that no person types."""
-_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "frontier", "experts", "merge")}
+_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "experts", "merge")}
 """Modules that add commands to a group."""
 
 

@@ -6,8 +6,6 @@ from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     DecodeRow,
     DeletedRow,
-    FrontierLine,
-    FrontierPoint,
     LatencyRow,
     LayerMap,
     MetricFilter,
@@ -23,8 +21,6 @@ __all__ = [
     "Backlog",
     "DecodeRow",
     "DeletedRow",
-    "FrontierLine",
-    "FrontierPoint",
     "LatencyRow",
     "LayerMap",
     "MetricFilter",

@@ -103,34 +103,6 @@ class MetricFilter:
 
 
 @dataclass(frozen=True)
-class FrontierPoint:
-    """One run on a frontier plot."""
-
-    run: str
-    target_sparsity: float
-    gated_sparsity: float | None
-    net_sparsity: float | None
-    value: float
-    stderr: float | None
-    n: int | None
-
-
-@dataclass(frozen=True)
-class FrontierLine:
-    """Runs that differ in nothing but their sparsity, in its order."""
-
-    label: str
-    model: str
-    method: str
-    """Method, which decides the colour."""
-    rotation: str
-    selection: str
-    plan: str
-    settings: str
-    points: tuple[FrontierPoint, ...]
-
-
-@dataclass(frozen=True)
 class LayerMap:
     """One metric over decoder layers x projections; `values[layer][projection]` is NaN where nothing is stored."""
 

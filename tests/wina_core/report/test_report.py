@@ -14,7 +14,7 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import fill, named, runs, study, unit
 from wina_core.analysis.comparison.compare_runs import compare_runs
 from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED
-from wina_core.analysis.statistics.holm import holm
+from wina_core.analysis.statistics import holm
 from wina_core.errors import WinaError
 from wina_core.report import html, make_report, markdown, write_up
 from wina_core.report.findings import gather

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
+from wina_core.analysis.comparison.frontier import FrontierLine, sparsity_lines
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, ExpertRecord, LayerRecord, UnitRecord
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
@@ -23,9 +24,8 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.studies import StudySpec
-from wina_core.store import FrontierLine, MetricFilter, Store
+from wina_core.store import MetricFilter, Store
 from wina_core.store.columns import run_columns
-from wina_core.store.frontier import lines
 from wina_core.store.metric_frames import metric_rows_of
 from wina_core.store.reader import EVERYTHING
 
@@ -123,7 +123,7 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: s
 
 def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
     """The frontier lines of the task's accuracy."""
-    return lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
+    return sparsity_lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
 
 
 def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(store: Store) -> None:
@@ -214,9 +214,9 @@ def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
     rows = [row for row in store.metric_rows() if (row.run, row.metric) == (RUNS[1].content_hash(), "acc")]
     few = [row._replace(num_fewshot=0, n=100, target_sparsity=0.5) for row in rows]
     limited = [row._replace(n=100, settings="limit 100") for row in rows]
-    assert [line.label for line in lines(rows)] == ["wina"]
-    assert [line.label for line in lines([*rows, *few])] == ["wina, 5-shot, n 400", "wina, 0-shot, n 100"]
-    assert [line.label for line in lines([*rows, *limited])] == ["wina, n 400", "wina, limit 100"]
+    assert [line.label for line in sparsity_lines(rows)] == ["wina"]
+    assert [line.label for line in sparsity_lines([*rows, *few])] == ["wina, 5-shot, n 400", "wina, 0-shot, n 100"]
+    assert [line.label for line in sparsity_lines([*rows, *limited])] == ["wina, n 400", "wina, limit 100"]
 
 
 def test_the_frontier_of_several_models_names_them(store: Store) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wina_core.analysis.comparison.compare_runs import RunComparisonResult, compare_runs, compare_with, top_level
 from wina_core.analysis.comparison.compare_tasks import Comparison, TestKey
-from wina_core.analysis.statistics.holm import holm_by_reference
+from wina_core.analysis.statistics import holm_by_reference
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
 from wina_core.store.reader import Reader

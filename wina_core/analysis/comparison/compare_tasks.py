@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.analysis.statistics.sign_flip import exchange_p, sign_flips, smallest_p
+from wina_core.analysis.statistics import exchange_p, sign_flips, smallest_p
 from wina_core.records.means import t95, t_p, welch_n
 from wina_core.records.proportions import Z95, mcnemar_p, newcombe, normal_p
 from wina_core.store import MetricRow

@@ -1,4 +1,5 @@
-"""Quality against cost: every configuration of a model as a point, in any bits and rotation, and the Pareto front."""
+"""Quality against sparsity and against cost: lines of configurations, and points in any bits and rotation with the
+Pareto front."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -224,3 +225,72 @@ def _imported(imports: Iterable[StoredImport], quality: Quality, axis: CostAxis)
             value = point.metrics[quality.imported]
             x = AXES[axis].scale * point.metrics[name].value
             yield Point(point.name, x, value.value, value.stderr, imported=True, source=point.source)
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One run on a frontier plot."""
+
+    run: str
+    target_sparsity: float
+    gated_sparsity: float | None
+    net_sparsity: float | None
+    value: float
+    stderr: float | None
+    n: int | None
+
+
+@dataclass(frozen=True)
+class FrontierLine:
+    """Runs that differ in nothing but their sparsity, in its order."""
+
+    label: str
+    model: str
+    method: str
+    """Method, which decides the colour."""
+    rotation: str
+    selection: str
+    plan: str
+    settings: str
+    points: tuple[FrontierPoint, ...]
+
+
+def sparsity_lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
+    """Sort rows of one metric into lines that differ in more than their sparsity and plans of one provenance.
+
+    Labels say only what sets a line apart; settings, also how many examples a task was asked with and on how many
+    documents, where that is not the same for all: a task may have numbers of its own.
+    """
+    several_examples = len({row.num_fewshot for row in rows}) > 1
+    several_counts = len({row.n for row in rows}) > 1
+    groups: dict[tuple[str, ...], list[MetricRow]] = {}
+    for row in rows:
+        asked = [row.settings]
+        if several_examples and row.num_fewshot is not None and f"{row.num_fewshot}-shot" not in row.settings:
+            asked.append(f"{row.num_fewshot}-shot")
+        if several_counts and row.n is not None and f"limit {row.n}" not in row.settings:
+            asked.append(f"n {row.n}")
+        settings = ", ".join(filter(None, asked))
+        key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, settings)
+        groups.setdefault(key, []).append(row)
+    several_models = len({row.model_hash for row in rows}) > 1
+    lines = []
+    for (model, _, method, rotation, selection, plan, settings), members in groups.items():
+        parts = (
+            model if several_models else "",
+            method,
+            rotation if rotation != "none" else "",
+            selection if selection != "topk" else "",
+            plan if plan != "uniform" else "",
+            settings,
+        )
+        members.sort(key=lambda row: row.target_sparsity)
+        points = tuple(
+            FrontierPoint(
+                row.run, row.target_sparsity, row.gated_sparsity, row.net_sparsity, row.value, row.stderr, row.n
+            )
+            for row in members
+        )
+        label = ", ".join(part for part in parts if part)
+        lines.append(FrontierLine(label, model, method, rotation, selection, plan, settings, points))
+    return tuple(lines)

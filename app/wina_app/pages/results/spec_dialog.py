@@ -1,13 +1,29 @@
-"""Dialog with a run's spec and the command that computes it again."""
+"""Dialog with a run as a study of its own, and the command that computes it again."""
 
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPlainTextEdit, QVBoxLayout, QWidget
 
-from wina_app.pages.results.spec_to_study import study_of
 from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import text_label
-from wina_core.specs import RunSpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, RunSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+
+
+def study_of(spec: RunSpec) -> StudySpec:
+    """Return the study that expands to exactly this run."""
+    table = isinstance(spec.plan, SparsityPlan)
+    study = StudySpec(
+        name=f"run {spec.content_hash()}",
+        models=(spec.model,),
+        configurations=(Configuration(rotation=spec.rotation, method=spec.method),),
+        sparsities=() if table else (spec.plan.sparsity,),
+        allocators=(spec.plan.allocator if isinstance(spec.plan, AllocatedSparsity) else AllocatorSpec(),),
+        plans=(spec.plan,) if table else (),
+        evaluation=spec.evaluation,
+    )
+    return study if spec.calibration is None else study.model_copy(update={"calibration": spec.calibration})
 
 
 class ResultsSpec(QDialog):

@@ -14,17 +14,16 @@ from wina_app.pages.results.comparison import (
     heading,
     sparsity_texts,
     sparsity_tips,
+    spec_differences,
 )
-from wina_app.pages.results.comparison_columns import columns_of
-from wina_app.pages.results.comparison_panel import ResultsComparison
-from wina_app.pages.results.spec_differences import spec_differences
+from wina_app.pages.results.comparison_panel import ResultsComparison, columns_of
 from wina_app.style.theme import GRID, apply_theme
 
 from tests.wina_app.stored_runs import GLOBAL, NO_ROTATION, SOURCE, record_run, run_spec
 from wina_core.analysis.comparison.compare_runs import compare_with
 from wina_core.analysis.comparison.compare_tasks import Comparison
 from wina_core.analysis.comparison.study_runs import shared_study
-from wina_core.analysis.statistics.holm import holm
+from wina_core.analysis.statistics import holm
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
 from wina_core.records.texts import UNKNOWN

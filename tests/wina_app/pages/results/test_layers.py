@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from wina_app.pages.results.plots.depth_plot import DepthPlot
-from wina_app.pages.results.plots.layer_maps import ResultsLayers
+from wina_app.pages.results.plots.layer_maps import DepthPlot, ResultsLayers
 from wina_app.pages.results.plots.layers import EACH, MEAN, difference, profile_choices, profile_lines, read_layers
 from wina_app.style.theme import apply_theme
 

@@ -1,10 +1,9 @@
 """The frontier over a cost: points of all bits, the front, faded and imported points, and the plan of a click."""
 
 import pytest
-from wina_app.pages.results.plots.frontier import Measure
+from wina_app.pages.results.plots.frontier import X_AXES, Measure, ParetoData, cost_axis, pareto_readout
+from wina_app.pages.results.plots.frontier_plot import ParetoPlot
 from wina_app.pages.results.plots.panels import FrontierPanel
-from wina_app.pages.results.plots.pareto import X_AXES, ParetoData, cost_axis, readout
-from wina_app.pages.results.plots.pareto_plot import ParetoPlot
 from wina_app.style.theme import method_colour
 
 from tests.wina_app.pages.results.results_content import show_rows
@@ -65,7 +64,7 @@ def test_dominated_points_are_faded_and_imported_ones_are_crosses_that_cannot_be
 
 
 def test_a_point_says_what_it_is():
-    texts = [readout(DATA, place) for place in range(5)]
+    texts = [pareto_readout(DATA, place) for place in range(5)]
     assert "wina 50 %" in texts[1]
     assert "bytes read per token 60 MB" in texts[1]
     assert "click: open its plan" in texts[1]

@@ -165,7 +165,7 @@ def test_pinned_columns_stay_while_the_others_scroll(qtbot, page, filled_store):
 
 
 def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
-    from wina_app.pages.results.header_menu import header_menu
+    from wina_app.pages.results.table_view import header_menu
 
     def choose(key: str, text: str) -> None:
         section = [column.key for column in page.controller.table.columns].index(key)

@@ -26,9 +26,9 @@ from tests.wina_app.stored_runs import (
     record_run,
     run_spec,
 )
+from wina_core.analysis.comparison.frontier import FrontierLine
 from wina_core.analysis.results.columns import BY_KEY, COLUMNS
 from wina_core.specs import NO_ROTATION
-from wina_core.store import FrontierLine
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 
 ACC = Measure("demo_choice", "acc", True)

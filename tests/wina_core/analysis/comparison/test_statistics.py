@@ -22,7 +22,7 @@ from wina_core.analysis.comparison.compare_tasks import (
     paired,
     unpaired,
 )
-from wina_core.analysis.statistics.sign_flip import FLIPS, sign_flips
+from wina_core.analysis.statistics import FLIPS, sign_flips
 from wina_core.records.proportions import mcnemar_p, newcombe, wilson
 from wina_core.store import MetricRow
 

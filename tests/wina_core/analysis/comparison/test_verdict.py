@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.analysis.comparison.verdict import BatchLimit, Gain, Rival, Speed, batch_limit, gain, verdict
+from wina_core.analysis.comparison.worth import BatchLimit, Gain, Rival, Speed, batch_limit, gain, verdict
 
 PAYS, LOSES, UNSURE = Gain(1.6, 1.5, 1.7), Gain(0.8, 0.7, 0.9), Gain(1.02, 0.95, 1.1)
 

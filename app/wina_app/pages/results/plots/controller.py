@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.comparison import compare
-from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, measures, models, offered_one
+from wina_app.pages.results.plots.frontier import (
+    FIRST_QUALITY,
+    X_AXES,
+    Measure,
+    cost_axis,
+    first_choice,
+    frontier,
+    measures,
+    models,
+    offered_one,
+    pareto_of,
+)
 from wina_app.pages.results.plots.layers import read_layers
-from wina_app.pages.results.plots.pareto import FIRST_QUALITY, X_AXES, cost_axis, pareto_of
 from wina_app.pages.results.plots.task_bars import bar_chart, bar_metrics, bar_sparsities, first_sparsity
 from wina_app.pages.results.plots.view import PlotsView
 from wina_app.pages.results.run_selection import RunSelection

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from wina_app.pages.results.plots.depth_plot import DepthPlot
-from wina_app.pages.results.plots.frontier import FrontierData, Measure
-from wina_app.pages.results.plots.frontier_plot import FrontierPlot
+from wina_app.pages.results.plots.frontier import X_AXES, FrontierData, Measure, ParetoData
+from wina_app.pages.results.plots.frontier_plot import FrontierPlot, ParetoPlot
+from wina_app.pages.results.plots.layer_maps import DepthPlot
 from wina_app.pages.results.plots.layers import EACH, MEAN, RunLayers, profile_choices
-from wina_app.pages.results.plots.pareto import X_AXES, ParetoData
-from wina_app.pages.results.plots.pareto_plot import ParetoPlot
 from wina_app.pages.results.plots.task_bars import OWN_METRIC, BarChart
 from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.pages.results.study_filter import is_dense

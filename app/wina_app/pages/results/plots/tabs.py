@@ -10,11 +10,10 @@ from PySide6.QtWidgets import QCheckBox, QPushButton, QStackedWidget, QTabBar, Q
 from wina_app.pages.results.comparison import RunComparison
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.plots.controller import PLOTS, Plot, ResultsPlotsController
-from wina_app.pages.results.plots.frontier import FrontierData, Measure
+from wina_app.pages.results.plots.frontier import FrontierData, Measure, ParetoData
 from wina_app.pages.results.plots.layer_maps import ResultsLayers
 from wina_app.pages.results.plots.layers import RunLayers
 from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
-from wina_app.pages.results.plots.pareto import ParetoData
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.plots.export import add_menu, ask_and_save
 from wina_app.shared.latency.chart import Chart

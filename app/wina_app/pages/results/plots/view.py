@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from wina_app.pages.results.comparison import RunComparison
-from wina_app.pages.results.plots.frontier import FrontierData, Measure
+from wina_app.pages.results.plots.frontier import FrontierData, Measure, ParetoData
 from wina_app.pages.results.plots.layers import RunLayers
-from wina_app.pages.results.plots.pareto import ParetoData
 from wina_app.pages.results.plots.task_bars import BarChart
 from wina_app.shared.latency.chart import Chart
 from wina_app.shared.latency.choices import PointChoices

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.analysis.statistics.holm import holm, holm_by_reference
+from wina_core.analysis.statistics import holm, holm_by_reference
 
 ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from wina_core.analysis.statistics.sign_flip import FLIPS, exchange_p, sign_flips, smallest_p
+from wina_core.analysis.statistics import FLIPS, exchange_p, sign_flips, smallest_p
 from wina_core.records.means import FEWEST_ROWS, mean_stderr, t95, t_p, welch_n
 from wina_core.records.proportions import mcnemar_p
 

@@ -1,1 +1,0 @@
-"""Small statistical tests, checked against published numbers."""
