@@ -10,8 +10,8 @@ from PySide6.QtCore import QObject, QTimer
 
 _TICK_MS = 100
 _MIDDLE_PER_FULL = 1000
-"""Collections of the middle generation per full one; Python's default is 10. With 100,000 results in memory a full
-collection stops all threads for 0.25 s, and every reading of them would trigger one."""
+"""Collections of the middle generation per full one; Python's default is 10. A full collection of the window's
+150,000 objects stops all threads for 0.13 s."""
 
 
 class GarbageCollector(QObject):

@@ -242,8 +242,8 @@ def _by_run(rows: "pd.DataFrame") -> "pd.DataFrame":
     rows = rows[["at", *_BY_UNIT]].astype(np.float64)
     runs = rows.groupby("at")
     sparsities = rows[on_text].groupby("at")[_SPARSITIES].mean().reindex(runs.size().index)
-    found = sparsities.fillna(rows[~on_text].groupby("at")[_SPARSITIES].mean())
-    return found.assign(finished=runs["finished"].max(), seconds=runs["seconds"].sum())
+    sparsities = sparsities.fillna(rows[~on_text].groupby("at")[_SPARSITIES].mean())
+    return sparsities.assign(finished=runs["finished"].max(), seconds=runs["seconds"].sum())
 
 
 def _measure_column(measure: Measure, known: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:

@@ -99,6 +99,12 @@ def test_a_column_is_as_wide_as_its_longest_number() -> None:
     assert cells.column.width >= max(len(cells.text(row)) for row in range(3))
 
 
+@pytest.mark.parametrize(("net", "columns"), [(0.25, []), (0.5, ["net"])])
+def test_a_sparsity_that_all_runs_share_is_no_column(net: float, columns: list[str]) -> None:
+    table = runs(measure("one", 0.7, net_sparsity=0.25), measure("other", 0.6, net_sparsity=net))
+    assert [key for key in table.usual_keys(True) if key in ("gated", "net")] == columns
+
+
 def test_groups_have_a_rule_between_them() -> None:
     table = runs(measure("one", 0.7), measure("other", 0.6))
     lines = list(Publication(table, np.arange(2), ["method"], breaks={0, 1}).latex())
