@@ -112,11 +112,9 @@ def _front(frame: "pd.DataFrame", quality: Quality, axis: CostAxis) -> NDArray[n
     front = np.zeros(len(frame), np.bool_)
     if quality.higher_is_better is None:
         return front
-    measured = ~frame["imported"].to_numpy(np.bool_)
-    for group in frame["group"].unique():
-        own = np.flatnonzero(measured & (frame["group"] == group).to_numpy(np.bool_))
-        x, y = (frame[name].to_numpy(np.float64)[own] for name in ("x", "y"))
-        front[own] = pareto_front(x, y, x_up=AXES[axis].higher_is_better, y_up=quality.higher_is_better)
+    for _, group in frame[~frame["imported"].astype(bool)].groupby("group"):
+        x, y = group["x"].to_numpy(np.float64), group["y"].to_numpy(np.float64)
+        front[group.index] = pareto_front(x, y, x_up=AXES[axis].higher_is_better, y_up=quality.higher_is_better)
     return front
 
 
@@ -130,11 +128,12 @@ def _places(
     if axis == "tokens_per_s":
         speeds = _speeds(decodings)
         return {row.run: speeds[key] for row in rows if (key := _timed_as(row)) in speeds}
-    found = _values(metrics, AXES[axis].task, AXES[axis].metric)
-    return _with_measured_bits(found, metrics) if axis == "bytes_read" else found
+    values = _values(metrics, AXES[axis].task, AXES[axis].metric)
+    values = _with_measured_bits(values, metrics) if axis == "bytes_read" else values
+    return {str(run): value for run, value in values.items()}
 
 
-def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> dict[str, float]:
+def _with_measured_bits(counted: "pd.Series[float]", metrics: "pd.DataFrame") -> "pd.Series[float]":
     """Return bytes read with the measured bits per weight in place of the counted ones, where both are known.
 
     Inputs that gates keep have more bits than the mean if bits go by energy, fewer of weights in planes. The measured
@@ -142,16 +141,14 @@ def _with_measured_bits(counted: dict[str, float], metrics: "pd.DataFrame") -> d
     """
     weights, bits = _values(metrics, COST, "gated_weights"), _values(metrics, COST, "bits_read")
     masks, measured = _values(metrics, COST, "mask_bytes"), _values(metrics, ORIGINAL, "bits_read")
-    known = set(weights) & set(bits) & set(masks) & set(measured)
-    return {
-        run: value + weights[run] * (measured[run] - bits[run]) / 8 - masks[run] if run in known else value
-        for run, value in counted.items()
-    }
+    corrected = counted + weights * (measured - bits) / 8 - masks  # NaN where one of them is unknown
+    return corrected.reindex(counted.index).fillna(counted)
 
 
-def _values(metrics: "pd.DataFrame", task: str, metric: str) -> dict[str, float]:
-    """Return a metric of each run that has it."""
-    return {row.run: row.value for row in metric_rows_of(_of_metric(metrics, task, metric))}
+def _values(metrics: "pd.DataFrame", task: str, metric: str) -> "pd.Series[float]":
+    """Return a metric of each run that has it, by the run's hash."""
+    rows = _of_metric(metrics, task, metric).drop_duplicates("run", keep="last")
+    return rows["value"].set_axis(rows["run"].astype(object))
 
 
 def _of_metric(metrics: "pd.DataFrame", task: str, metric: str) -> "pd.DataFrame":

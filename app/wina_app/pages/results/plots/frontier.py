@@ -99,7 +99,8 @@ def offered_one(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
 
 def models(metrics: "pd.DataFrame") -> dict[str, str]:
     """Return the hash and the short name of each model there is."""
-    return {row.model_hash: row.model for row in metric_rows_of(metrics.drop_duplicates("model_hash"))}
+    first = metrics.drop_duplicates("model_hash")
+    return dict(zip(first["model_hash"], first["model"], strict=True))
 
 
 def frontier(

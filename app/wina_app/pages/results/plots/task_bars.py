@@ -85,9 +85,9 @@ class BarChart:
 
 def bar_metrics(table: "pd.DataFrame") -> list[str]:
     """Return the choices of the y axis: each task's own metric if any is a fraction, and every metric."""
-    found = {(row.metric, row.unit in OWN_UNITS) for row in metric_rows_of(table.drop_duplicates(["metric", "unit"]))}
-    own = [OWN_METRIC] if any(not ours and _is_fraction(metric) for metric, ours in found) else []
-    return own + sorted({metric for metric, _ in found})
+    of_tasks = table.loc[~table["unit"].isin(list(OWN_UNITS)), "metric"].unique()
+    own = [OWN_METRIC] if any(map(_is_fraction, of_tasks)) else []
+    return own + sorted(table["metric"].unique())
 
 
 def bar_sparsities(table: "pd.DataFrame", model: str) -> list[float]:
