@@ -56,16 +56,19 @@ Place = tuple[str | int, ...]
 """The names and numbers that lead to a field."""
 
 
-def explain(error: ValidationError) -> str:
-    """Return one sentence that names the faulty field: "sparsities[2]: it should be less than 1, not 1.5."."""
-    (place, reason), *others = problems(error)
+def explain(error: ValidationError, *, with_classes: bool = False) -> str:
+    """Return one sentence that names the faulty field: "sparsities[2]: it should be less than 1, not 1.5.".
+
+    `with_classes`, for callers in Python, a spec is an instance of its class, not a group of named settings.
+    """
+    (place, reason), *others = problems(error, with_classes=with_classes)
     rest = f" (and {len(others)} more)" if others else ""
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     return f"{field}: {reason}{rest}." if field else f"{reason[0].upper()}{reason[1:]}{rest}."
 
 
-def problems(error: ValidationError) -> list[tuple[Place, str]]:
-    """Return each faulty place and its fault as a part of a sentence, in order.
+def problems(error: ValidationError, *, with_classes: bool = False) -> list[tuple[Place, str]]:
+    """Return each faulty place and its fault as a part of a sentence, in order; `with_classes` as in `explain`.
 
     pydantic reports a field of several possible kinds once for each kind. Only the kinds nearest to the value count.
     """
@@ -84,7 +87,7 @@ def problems(error: ValidationError) -> list[tuple[Place, str]]:
         kind = _kind(problem["loc"])
         if depths[kind] == nearest[_place(kind)]:
             alternatives.setdefault(_place(problem["loc"]), []).append(problem)
-    return [(place, _reason(reported)) for place, reported in alternatives.items()]
+    return [(place, _reason(reported, with_classes)) for place, reported in alternatives.items()]
 
 
 def _kind(location: Place) -> Place:
@@ -104,9 +107,9 @@ def _names_kind(part: str | int) -> bool:
 _FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
 
 
-def _reason(alternatives: Sequence[ErrorDetails]) -> str:
+def _reason(alternatives: Sequence[ErrorDetails], with_classes: bool) -> str:
     """Return the fault at one place: for fields of several kinds, "it should be this or that, not what it is"."""
-    reasons = list(dict.fromkeys(_one_reason(problem) for problem in alternatives))
+    reasons = list(dict.fromkeys(_one_reason(problem, with_classes) for problem in alternatives))
     ending = f", not {_shown(alternatives[0]['input'])}"
     if len(reasons) > 1 and all(reason.startswith(_SHOULD) and reason.endswith(ending) for reason in reasons):
         kinds = [reason.removeprefix(_SHOULD).removesuffix(ending) for reason in reasons]
@@ -117,7 +120,7 @@ def _reason(alternatives: Sequence[ErrorDetails]) -> str:
 _SHOULD = "it should be "
 
 
-def _one_reason(problem: ErrorDetails) -> str:
+def _one_reason(problem: ErrorDetails, with_classes: bool) -> str:
     context = problem.get("ctx", {})
     match problem["type"]:
         case "extra_forbidden":
@@ -134,7 +137,9 @@ def _one_reason(problem: ErrorDetails) -> str:
             tag = _shown(context["tag"])
             return f"its {context['discriminator']} should be one of {context['expected_tags']}, not {tag}"
         case "model_type" | "model_attributes_type" | "dict_type":
-            return f"it should be a group of named settings, not {_shown(problem['input'])}"
+            is_class = with_classes and "class_name" in context
+            kind = f"an instance of {context['class_name']}" if is_class else "a group of named settings"
+            return f"it should be {kind}, not {_shown(problem['input'])}"
         case "int_parsing_size":
             return f"it should be a smaller number, not {_shown(problem['input'])}"
         case "too_short" | "too_long":

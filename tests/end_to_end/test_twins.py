@@ -11,8 +11,8 @@ import pytest
 
 from tests.stock_tasks import STOCK_FILES
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.cli.computing import RunOptions, compute
-from wina_core.cli.latency import sweep_products
+from wina_core.api.studies import compute_study
+from wina_core.api.timing import sweep_products
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.latency import sweep, timing
 from wina_core.compute.sandbox import check_sandbox
@@ -23,6 +23,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import find_study, gallery
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.published import MEAN, mean_weights, preferred_metric, published
 
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
@@ -36,7 +37,7 @@ NIGHTLY = (
     ),  # like demo-commonsense-llama-2-7b
     *("demo-longbench-llama-2-7b", "demo-phi-4"),  # with other tasks, by the steps of demo-gsm8k
 )
-CONSENT = RunOptions(run_model_code=True)
+CONSENT = LaunchOptions(run_model_code=True)
 Cell = tuple[str, str, str, float, str]
 """Role, quantization, configuration, sparsity, task."""
 
@@ -108,7 +109,7 @@ def test_a_twin_runs_and_has_a_number_for_every_published_column(name: str, stor
             check_sandbox()
         except WinaError as error:
             pytest.skip(str(error))
-    computed = compute(study, CONSENT, store)
+    computed = compute_study(study, CONSENT, store)
     computed.check()
     assert {row.status for row in store.runs(computed.study)} == {"done"}
     rows = numbers(study, store.metric_rows(MetricFilter(study=computed.study)))
@@ -145,10 +146,10 @@ def test_the_twin_of_a_sweep_times_every_point_once(name: str, store: Store, mon
         spec = spec.model_copy(update={"shapes": spec.shapes[:1], "batches": spec.batches[:3]})
         monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**22)
         monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
-    report, rows = sweep_products(spec, again=False, store=store)
+    report, rows = sweep_products(spec, recompute=False, store=store)
     assert len(rows) == len(spec.points()) == report.measured + report.stored
     assert all(row.median_ms > 0 and row.speedup > 0 for row in rows)
-    again, _ = sweep_products(spec, again=False, store=store)
+    again, _ = sweep_products(spec, recompute=False, store=store)
     assert (again.measured, again.stored) == (0, len(rows))
 
 
@@ -184,7 +185,7 @@ def test_the_papers_own_recipe_runs_on_a_small_model(store: Store, tmp_path: Pat
             "configurations": tuple(each.model_copy(update={"sparsities": ()}) for each in whole.configurations),
         }
     )
-    computed = compute(study, CONSENT, store)
+    computed = compute_study(study, CONSENT, store)
     computed.check()
     rows = store.metric_rows(MetricFilter(study=computed.study, metrics=("acc_norm",)))
     found = {row.method.partition(" ")[0]: (row.selection, row.plan.partition(",")[0]) for row in rows}

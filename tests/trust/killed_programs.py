@@ -21,7 +21,7 @@ ENGINE, BACKGROUND = "wina_core.engine ", "wina_core.cli jobs compute"
 HEAVY = [
     "torch",
     "wina_core.cli",
-    "wina_core.cli.running",
+    "wina_core.api.running",
     "wina_core.engine.server.run_job",
     "wina_core.engine.server.evaluate",
     "wina_core.compute.evaluation.tasks",
@@ -152,7 +152,7 @@ def _kill_at(what: str, number: int) -> None:
     """Have this process kill itself when the number is reached."""
     from sqlalchemy import Engine, event
 
-    from wina_core.cli.terminal import TerminalReporter
+    from wina_core.api.progress import TerminalReporter
     from wina_core.store import Store
 
     def counted() -> None:

@@ -3,7 +3,6 @@
 import gc
 import sys
 from collections.abc import Iterator
-from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ class Wina:
         """Return exit code, stdout and stderr, which holds no traceback."""
         self._monkeypatch.setattr(sys, "argv", ["wina", *map(str, words)])
         with pytest.raises(SystemExit) as ended:
-            copy_context().run(cli.main)  # so that nothing chosen by a flag is left for the next call
+            cli.main()
         out, err = self._capsys.readouterr()
         assert "Traceback" not in err
         return int(ended.value.code or 0), out, err

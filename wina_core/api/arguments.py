@@ -1,6 +1,5 @@
 """Checks of the arguments of public functions, and the specs made of them, with errors in one sentence."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -8,12 +7,27 @@ from inspect import Parameter, signature
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 
 from wina_core.errors import WinaError, explain
-from wina_core.specs import MethodSpec, Selection
+from wina_core.model_info.resolve import resolve_rotation, resolve_text
+from wina_core.specs import (
+    AUTO_ROTATION,
+    FREE_ROTATION,
+    NO_ROTATION,
+    USUAL_EFFORT,
+    AllocatorSpec,
+    FoldNorms,
+    MethodSpec,
+    Objective,
+    RotationMode,
+    RotationSpec,
+    Selection,
+    TextSpec,
+)
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.methods import get_method
 from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -23,18 +37,8 @@ Result = TypeVar("Result")
 Sparsity = float | SparsityPlan | str | PathLike[str]
 """A fraction of the gated weights to drop, a plan, or a plan's file."""
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
-_GROUP = "a group of named settings"
-"""A spec in the sentences on files."""
-_ARGUMENTS = {
-    "context": "cost_context",
-    "confirm-run-unsafe-code": "confirm_run_unsafe_code=True",
-    "filter": "results",
-    "model": "model=NAME",
-    "original": "fidelity=True",
-    "trust-task-code": "trust_task_code=True",
-}
-"""Arguments of the public functions by the flags in sentences that the command line prints, too."""
-_FLAG = re.compile(rf"(?<=[ (])--({'|'.join(_ARGUMENTS)})\b")
+ALLOCATORS = (*BUILT_IN_ALLOCATORS, "greedy_wina_released", "greedy_teal_released", *ALLOCATOR_PLUGINS.names)
+"""Names of `allocator_spec`."""
 
 
 def _several(value: object) -> object:
@@ -49,24 +53,11 @@ Several = BeforeValidator(_several)
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raise WinaError in place of pydantic's ValidationError, with arguments in place of flags."""
+    """Raise WinaError in place of pydantic's ValidationError."""
     try:
         yield
     except ValidationError as error:
-        sentence = explain(error)
-        for problem in error.errors():  # of files, which need no classes
-            if "class_name" in (context := problem.get("ctx", {})):
-                sentence = sentence.replace(_GROUP, f"an instance of {context['class_name']}", 1)
-        raise WinaError(sentence) from error
-    except WinaError as error:
-        sentence = re.sub(r'--role "([^"=]+)=FOLDER"', r'roles={"\1": FOLDER}', str(error))
-        sentence = sentence.replace(
-            "`wina results --annotations` lists them", "the column run of query_results() has them"
-        )
-        sentence = _FLAG.sub(lambda flag: _ARGUMENTS[flag[1]], sentence)
-        if sentence == str(error):
-            raise
-        raise WinaError(sentence) from error
+        raise WinaError(explain(error, with_classes=True)) from error
 
 
 def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -74,18 +65,18 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
 
     Numbers of other libraries, such as NumPy's, become Python's.
     """
-    own = signature(function)
+    expected = signature(function)
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         try:
-            bound = own.bind(*args, **kwargs)
+            bound = expected.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{function.__name__}() {error}") from None  # as Python says it
-        given = {name: _number(value) for name, value in bound.arguments.items()}
+        arguments = {name: _number(value) for name, value in bound.arguments.items()}
         with explained():
-            _arguments(function)(**given)
-            return function(**given)  # type: ignore[call-arg]
+            _arguments(function)(**arguments)
+            return function(**arguments)  # type: ignore[call-arg]
 
     return call
 
@@ -95,10 +86,10 @@ def _arguments(function: Callable[..., Any]) -> type[BaseModel]:
     """Return a model of the function's arguments; those whose types are imported when they are used have any."""
     fields: dict[str, Any] = {
         name: (
-            Any if isinstance(each.annotation, str) else each.annotation,
-            ... if each.default is Parameter.empty else each.default,
+            Any if isinstance(parameter.annotation, str) else parameter.annotation,
+            ... if parameter.default is Parameter.empty else parameter.default,
         )
-        for name, each in signature(function).parameters.items()
+        for name, parameter in signature(function).parameters.items()
     }
     return create_model(function.__name__, __config__=_STRICT, **fields)
 
@@ -133,3 +124,47 @@ def plan_of(sparsity: Sparsity) -> UniformSparsity | SparsityPlan:
             "pair = wina_core.specs.plan_pair.load_pair(path), pair.quantization, pair.plan."
         )
     return pair.plan
+
+
+def rotation_spec(
+    mode: RotationMode | Literal["auto", "free"],
+    *,
+    heads: bool | None = None,
+    objective: Objective | None = None,
+    steps: int | None = None,
+    fold_norms: FoldNorms | None = None,
+    text: str | None = None,
+    tokens: int | None = None,
+    data_folder: str | None = None,
+    **settings: object,
+) -> RotationSpec:
+    """Return a rotation's spec, its files as they are on disk now; None takes the default of the mode and objective.
+
+    Heads are rotated by default in every mode but "none", and norms folded by default with any rotation, where masks
+    stay the same. `settings` are other fields of RotationSpec; `data_folder` is as in `resolve_rotation`.
+    """
+    per_head = mode != "none" if heads is None else heads
+    if mode == "none" and not per_head:
+        return NO_ROTATION.model_copy(update={"fold_norms": fold_norms or "none"})
+    base = {"free": FREE_ROTATION, "auto": AUTO_ROTATION}.get(mode) or RotationSpec.model_validate({"mode": mode})
+    usual_steps, usual_text = USUAL_EFFORT[objective or base.objective]
+    if base.is_auto and (objective or base.objective) == "eigen":
+        usual_text = base.text
+    settings |= {
+        "objective": objective,
+        "steps": usual_steps if steps is None else steps,
+        "fold_norms": fold_norms or "exact",
+        "text": TextSpec(source=text or usual_text.source, tokens=usual_text.tokens if tokens is None else tokens),
+    }
+    changes = {name: value for name, value in settings.items() if value is not None}
+    spec = RotationSpec.model_validate({**base.model_dump(), **changes, "per_head": per_head})
+    return resolve_rotation(spec, data_folder)
+
+
+def allocator_spec(name: str, *, data_folder: str | None = None, **settings: object) -> AllocatorSpec:
+    """Return the spec of a named allocator, its text as it is on disk now; `data_folder` is as in `resolve_text`."""
+    if name not in ALLOCATORS:
+        raise ALLOCATOR_PLUGINS.unknown(name, ALLOCATORS)
+    base, _, variant = (name, "", "") if name in ALLOCATOR_PLUGINS.names else name.partition("_")
+    spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
+    return spec.model_copy(update={"text": resolve_text(spec.text, data_folder)})

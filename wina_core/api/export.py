@@ -6,7 +6,7 @@ from pathlib import Path
 from wina_core.api.arguments import Sparsity, checked, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.session import compute
-from wina_core.cli.export_model import stored_run
+from wina_core.api.stored import stored_run
 from wina_core.errors import WinaError
 from wina_core.jobs import RotateJob
 from wina_core.report.model_card import export_job
@@ -76,11 +76,11 @@ def export_model(
     """
     path = Path(folder)
     if isinstance(model, str):
-        place = None if database is None else fspath(database)
-        with Store(place) as store:
+        address = None if database is None else fspath(database)
+        with Store(address) as store:
             spec = stored_run(store, model)
     elif sparsity is not None:
-        place = model.database
+        address = model.database
         configuration = Configuration(rotation=model.rotation, method=method_spec(method, selection))
         spec = sparse_run(model.source, configuration, plan_of(sparsity), calibration, dense_prefix)
     elif model.rotation.is_identity:
@@ -88,7 +88,7 @@ def export_model(
     else:
         compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path.absolute())), model.database)
         return path.absolute()
-    with Store(place) as store:
+    with Store(address) as store:
         job = export_job(store, spec, path)
-    compute(job, place)
+    compute(job, address)
     return Path(job.folder)

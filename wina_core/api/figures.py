@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import PositiveFloat
 
-from wina_core.analysis.comparison.axes import CostAxis, Quality
+from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
 from wina_core.api.arguments import checked
-from wina_core.cli.annotating import named_runs
-from wina_core.cli.results import points_of
+from wina_core.api.stored import named_runs
 from wina_core.errors import WinaError
 from wina_core.report.drawing import FigureStyle, draw
 from wina_core.report.figures import front_panel, sparsity_panel
@@ -129,9 +128,53 @@ def heatmap_figure(
         panel = sparsity_panel(title, shown.layout.projections, shown.sparsity, "Target sparsity (%)")
     else:
         with Store(None if database is None else fspath(database)) as store:
-            (run,) = named_runs([shown], list(store.run_details()), "run")
+            (run,) = named_runs([shown], list(store.run_details()))
             layers = store.layer_map(run)
         if layers is None:
             raise WinaError(f"No measured sparsity of the run {shown} is stored; measure it first.")
         panel = sparsity_panel(title or shown, layers.projections, layers.values, "Measured sparsity (%)")
     return draw((panel,), FigureStyle(*(size or (4.5, 1.2 + _LAYER_HEIGHT * len(panel.rows)))))
+
+
+def points_of(
+    store: Store, rows: "pd.DataFrame", axis: CostAxis, task: str, metric: str, model: str | None
+) -> "tuple[pd.DataFrame, Quality, str]":
+    """Return the frontier of stored rows, its quality, and the name of its model; WinaError where there is none."""
+    from wina_core.analysis.comparison.frontier import frontier_points, originals  # which load pandas
+
+    present = set(rows["model_hash"])
+    sources = {key: source for key, source in store.model_sources().items() if key in present}
+    named = originals(sources)
+    original = _chosen(named, model)
+    quality = _quality(rows, task, metric)
+    points = frontier_points(rows, sources, original, quality, axis, store.decode_rows(), store.imports())
+    if points.empty:
+        raise WinaError(
+            f'No configuration has both "{quality.title}" and "{AXES[axis].title.lower()}"; {AXES[axis].advice}'
+        )
+    return points, quality, named[original]
+
+
+def _chosen(named: dict[str, str], model: str | None) -> str:
+    """Return the hash of the named original, or of the only one."""
+    found = [key for key, name in named.items() if model in (None, name)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f'"{name}"' for name in named.values()) or "none yet"
+    if model is None and found:
+        raise WinaError(f"Several models are stored: {known}; choose one of these models.")
+    if found:
+        raise WinaError(f'"{model}" names several stored models of other files; narrow the results down by a filter.')
+    raise WinaError(f'No results of "{model}" are stored; the stored models are: {known}.')
+
+
+def _quality(rows: "pd.DataFrame", task: str, metric: str) -> Quality:
+    """Return the metric with its direction; WinaError where it is not stored."""
+    own = rows[rows["task"] == task]
+    found = own[own["metric"] == metric]
+    if found.empty:
+        known = ", ".join(sorted(set((own if len(own) else rows)["metric" if len(own) else "task"]))) or "none yet"
+        what = f'the metric "{metric}" of "{task}"' if len(own) else f'the task "{task}"'
+        raise WinaError(f"Nothing is stored for {what}; stored are: {known}.")
+    better = found["higher_is_better"].iloc[0]
+    return Quality(task, metric, None if better is None or better != better else bool(better))

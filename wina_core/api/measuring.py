@@ -1,36 +1,101 @@
-"""Measurements of gated models, and studies."""
+"""Gates on a live model, and measurements of gated models."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from wina_core.api.arguments import Several, Sparsity, checked, method_spec, plan_of
+from wina_core.api.arguments import Several, Sparsity, checked, explained, method_spec, plan_of
 from wina_core.api.model import Model
-from wina_core.api.session import in_job
-from wina_core.cli.computing import RunOptions, compute
-from wina_core.cli.latency import sweep_products
-from wina_core.cli.study import open_study
+from wina_core.api.progress import library_reporter
+from wina_core.api.session import COMPUTING, hold_gated, release_gated, session
+from wina_core.api.studies import run_study
 from wina_core.errors import WinaError
-from wina_core.specs import (
-    COST_CONTEXT,
-    DENSE,
-    CalibrationSpec,
-    Configuration,
-    EvaluationSpec,
-    MethodSpec,
-    Selection,
-    TaskSpec,
-    TextSpec,
-)
+from wina_core.specs import DENSE, CalibrationSpec, Configuration, MethodSpec, Selection, TaskSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.studies import StudySpec
-from wina_core.store import MetricFilter, Store
+from wina_core.studies.launch import StudyOptions, study_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch and pandas take seconds to import
     import pandas as pd
+
+    from wina_core.compute.gating.gates import Gates
+
+
+@checked
+@contextmanager
+def gate(
+    model: Model,
+    sparsity: Sparsity = 0.5,
+    method: str | MethodSpec = "wina",
+    *,
+    selection: Selection | None = None,
+    calibration: CalibrationSpec | None = None,
+    dense_prefix: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    kernels: bool = False,
+) -> "Iterator[Gates]":
+    """Gate a model within a `with` block.
+
+    `model.model` is gated there, in every use: forward passes, `generate`, evaluations of your own. Parameters and
+    their names stay as they are. Within the block, functions that compute with models refuse to, in every thread; a
+    block begins when a computation in another thread has ended.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    sparsity : float, plan or path
+        Fraction of every matrix's inputs to drop, in [0, 1); a plan of `allocate`; or a plan's file.
+    method : str or wina_core.specs.MethodSpec
+        The gate rule; a MethodSpec also has variant, shared masks and correction.
+    selection : {"topk", "threshold", "statistical", "top_p", "mixed"}, optional
+        Keep exactly the top k of each token, or scores by a calibrated value (`MethodSpec.selection`).
+    calibration : wina_core.specs.CalibrationSpec, optional
+        The text that thresholds are calibrated on, where the method needs that.
+    dense_prefix : float
+        Fraction of each prompt's first tokens that stays dense, in [0, 1).
+    kernels : bool
+        Multiply single tokens without reading the weights of dropped inputs, for speed; results differ by rounding.
+
+    Yields
+    ------
+    wina_core.compute.gating.gates.Gates
+        `gated_sparsity` is the measured fraction of dropped weights of the tokens so far, `measured()` that of each
+        matrix, `enabled` switches the gates, `reset_counts()` counts anew.
+
+    Raises
+    ------
+    WinaError
+        For an unknown method, a plan of another model, targets out of reach, or a model that is gated already.
+
+    Examples
+    --------
+    >>> import wina_core
+    >>> model = wina_core.open_model("demo", dtype="float32")
+    >>> ids = model.tokenizer("A list is", return_tensors="pt").input_ids
+    >>> dense = model.model(ids).logits
+    >>> with wina_core.gate(model, 0.5, "wina") as gates:
+    ...     gated = model.model(ids).logits  # [1, tokens, vocabulary]
+    >>> round(gates.gated_sparsity, 2)
+    0.5
+    >>> bool((model.model(ids).logits == dense).all())
+    True
+    """
+    from wina_core.compute.gating.gates import attach
+
+    spec, plan = method_spec(method, selection), plan_of(sparsity)
+    needed = (calibration or CalibrationSpec()) if spec.needs_calibration else None
+    with ExitStack() as block:
+        with explained(), COMPUTING, library_reporter() as reporter:  # waits for a job of another thread
+            with session().refusing_changed() if needed else nullcontext():
+                loaded = model.loaded
+            hold_gated(model.source, model.rotation, loaded)
+            block.callback(release_gated, model.source, model.rotation)
+            measured, corrected = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
+            gates = block.enter_context(attach(loaded, spec, plan, measured, dense_prefix, kernels, corrected))
+        yield gates
 
 
 @checked
@@ -130,103 +195,27 @@ def measure(
     if not plans and spec.name != DENSE.name:
         raise WinaError("sparsity: it should name at least one fraction or plan.")
     compared = TextSpec(source=fspath(text), tokens=tokens) if fidelity else None
-    measured = tuple(tasks)
-    study = StudySpec(
+    options = StudyOptions(
         name=name or f"{spec.name} on {model.source.location}"[:200],
-        models=(model.source,),
-        configurations=(Configuration(rotation=model.rotation, method=spec),),
-        sparsities=tuple(plan.sparsity for plan in plans if not isinstance(plan, SparsityPlan)),
-        plans=tuple(plan for plan in plans if isinstance(plan, SparsityPlan)),
+        model=model.source,
+        configurations=[Configuration(rotation=model.rotation, method=spec)],
+        sparsities=[plan.sparsity for plan in plans if not isinstance(plan, SparsityPlan)],
+        plans=[plan for plan in plans if isinstance(plan, SparsityPlan)],
         calibration=calibration or CalibrationSpec(),
-        evaluation=EvaluationSpec(
-            tasks=measured,
-            task_folders=tuple(str(Path(folder).absolute()) for folder in folders),
-            limit=limit,
-            num_fewshot=num_fewshot,
-            chat_template=apply_chat_template,
-            data_folder=None if data_folder is None else fspath(data_folder),
-            batch_size=batch_size,
-            dense_prefix=dense_prefix,
-            fidelity=compared,
-            original=compared,
-            cost_context=COST_CONTEXT if fidelity or measured else None,
-        ),
+        tasks=list(tasks),
+        task_folders=[str(Path(folder).absolute()) for folder in folders],
+        limit=limit,
+        num_fewshot=num_fewshot,
+        chat_template=apply_chat_template,
+        data_folder=None if data_folder is None else fspath(data_folder),
+        batch_size=batch_size,
+        dense_prefix=dense_prefix,
+        fidelity=compared,
+        original=compared,
     )
     return run_study(
-        study,
+        study_of(options),
         database=model.database,
         trust_task_code=trust_task_code,
         confirm_run_unsafe_code=confirm_run_unsafe_code,
     )
-
-
-@checked
-def run_study(
-    study: str | PathLike[str] | StudySpec,
-    *,
-    roles: Mapping[str, str | PathLike[str]] | None = None,
-    data_folder: str | PathLike[str] | None = None,
-    engines: Annotated[int, Field(ge=0)] = 1,
-    recompute: bool = False,
-    trust_task_code: bool = False,
-    confirm_run_unsafe_code: bool = False,
-    database: str | PathLike[str] | None = None,
-) -> "pd.DataFrame":
-    """Compute the missing measurements of a study, as `wina study run` does.
-
-    Parameters
-    ----------
-    study : str, path or wina_core.specs.studies.StudySpec
-        Its name in the gallery, a TOML or JSON file, or a spec.
-    roles : mapping of str to str or path, optional
-        Folder or Hugging Face id of the model for each role, this once.
-    data_folder : str or path, optional
-        Local data of the tasks.
-    engines : int
-        Processes that share the runs: 1 for this one, 0 for one on each GPU. More than one need a script that begins
-        with ``if __name__ == "__main__":``.
-    recompute : bool
-        Compute everything again, stored results included.
-    trust_task_code : bool
-        Consent, this once, to the code that task folders ask for: Python functions, metrics and readers of data. It
-        runs with all of your rights.
-    confirm_run_unsafe_code : bool
-        Consent, this once, to running programs that the model writes (humaneval, mbpp), each in a sandbox.
-    database : str or path, optional
-        SQLite file or PostgreSQL address; by default the one of the window and the command line.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The study's metrics, as `query_results` returns them. Latencies are in its table "latency".
-
-    Raises
-    ------
-    WinaError
-        For an unknown study, a role without a model, or runs that failed; the results of other runs are stored.
-
-    Examples
-    --------
-    >>> import wina_core
-    >>> found = wina_core.run_study("demo-gflops")
-    >>> sorted(found.method.unique())
-    ['dense', 'wina (as released)']
-    """
-    if isinstance(study, StudySpec):
-        spec = study
-    else:
-        given = [f"{role}={location}" for role, location in (roles or {}).items()]
-        spec = open_study(fspath(study), given, None if data_folder is None else fspath(data_folder))
-    options = RunOptions(
-        again=recompute,
-        engines=engines,
-        trust_task_code=trust_task_code,
-        run_model_code=confirm_run_unsafe_code,
-    )
-    with in_job() as models, Store(None if database is None else fspath(database)) as store:
-        computed = compute(spec, options, store, models)
-        if spec.latency:
-            sweep_products(spec.latency, recompute, store)
-        found = store.metrics(MetricFilter(study=computed.study)).copy()
-    computed.check()
-    return found

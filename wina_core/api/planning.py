@@ -3,10 +3,9 @@
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from wina_core.api.arguments import checked, method_spec
+from wina_core.api.arguments import allocator_spec, checked, method_spec
 from wina_core.api.model import Model
 from wina_core.api.session import compute
-from wina_core.cli.arguments.options import CALIBRATION_TEXT, allocator_spec
 from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
 from wina_core.model_info.resolve import resolve_text
 from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
@@ -26,14 +25,16 @@ from wina_core.specs.plans import SparsityPlan
 if TYPE_CHECKING:
     import pandas as pd
 
+_CALIBRATION_TEXT = CalibrationSpec().text
+
 
 @checked
 def calibrate(
     model: Model,
     method: str | MethodSpec = "wina",
     *,
-    text: str | PathLike[str] = CALIBRATION_TEXT.source,
-    tokens: int = CALIBRATION_TEXT.tokens,
+    text: str | PathLike[str] = _CALIBRATION_TEXT.source,
+    tokens: int = _CALIBRATION_TEXT.tokens,
 ) -> "pd.DataFrame":
     """Measure score thresholds and error curves of a method, and store them.
 
@@ -77,7 +78,7 @@ def calibrate(
     job = CalibrateJob(model=model.source, rotation=model.rotation, method=method_spec(method, None), calibration=spec)
     record = compute(job, model.database)
     assert isinstance(record, CalibrationRecord)
-    rows = [(each.layer, each.projection, each.metric, each.x, each.value) for each in record.layers]
+    rows = [(row.layer, row.projection, row.metric, row.x, row.value) for row in record.layers]
     return pd.DataFrame(rows, columns=["layer", "projection", "metric", "sparsity", "value"])
 
 

@@ -34,38 +34,38 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _COMMANDS = {
     "eval": "evaluate.evaluate",
     "import": "worth.imports.import_results",
-    "rotate": "rotate.rotate",
-    "calibrate": "calibrate.calibrate",
-    "allocate": "allocate.allocate",
-    "cost": "cost.cost",
+    "rotate": "model.rotate",
+    "calibrate": "planning.calibrate",
+    "allocate": "planning.allocate",
+    "cost": "model.cost",
     "gate": "gate.gate",
-    "tasks": "tasks.tasks",
-    "synthetic": "synthetic.synthetic",
+    "tasks": "installed.tasks",
+    "synthetic": "evaluate.synthetic",
     "generate": "generate.generate",
     "latency": "latency.latency",
     "worth": "worth.table.worth",
     "compare": "compare.compare",
-    "report": "report.report",
+    "report": "export.report",
     "export": "export.export",
     "export-model": "export_model.export_model",
-    "export-gguf": "export_gguf.export_gguf",
+    "export-gguf": "export_model.export_gguf",
     "serve": "serve.serve",
-    "engine": "engine.engine",
-    "plugins": "plugins.plugins",
+    "engine": "serve.engine",
+    "plugins": "installed.plugins",
     "model": "model.app",
-    "plan": "plan.app",
+    "plan": "planning.plans",
     "study": "study.app",
     "results": "results.app",
-    "completions": "completions.app",
+    "completions": "generate.app",
     "jobs": "jobs.app",
     "machines": "machines.app",
-    "desktop": "desktop.app",
+    "desktop": "installed.app",
     "cluster": "arrays.app",
 }
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster",)
 """Commands that no person types."""
-_MORE_MODULES = {"study": ("estimate",), "results": ("annotating", "experts", "merge")}
+_MORE_MODULES = {"results": ("stored_runs", "frontier")}
 """Modules that add commands to a group."""
 
 
@@ -131,6 +131,7 @@ def _main(
 
 def main() -> None:
     """Run the command line; print an expected failure as one sentence on stderr and exit with its code."""
+    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough; tqdm reads it when it is imported
     try:
         app()
     except WinaError as error:

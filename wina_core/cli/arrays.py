@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.counts import counted
-from wina_core.cli.running import run_recorded
-from wina_core.cli.terminal import TerminalReporter
+from wina_core.api.progress import TerminalReporter
+from wina_core.api.running import run_recorded
+from wina_core.cli import options
+from wina_core.cli.tables import counted
 from wina_core.errors import WinaError, without_controls
 from wina_core.jobs import EvaluateJob, PendingRun, encode
 from wina_core.jobs.queued import ArrayJob, ArrayReport

@@ -18,8 +18,8 @@ from wina_core.analysis.comparison.study_runs import (
     usual_baseline,
 )
 from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
-from wina_core.cli.arguments import options
-from wina_core.cli.results import study_hash
+from wina_core.api.stored import study_hash
+from wina_core.cli import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec

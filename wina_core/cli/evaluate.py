@@ -1,31 +1,54 @@
-"""`wina eval`: a study of one method, made from options."""
+"""`wina eval` and `wina synthetic`: studies made from options."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.configuration import combine_on
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import ALLOCATORS, in_evaluation, in_gate, in_output
-from wina_core.cli.computing import RunOptions, run_study
+from wina_core.api.arguments import allocator_spec
+from wina_core.api.studies import compute_study
+from wina_core.cli import makers, options
+from wina_core.cli.computing import machines_of
+from wina_core.cli.makers import combine_on
+from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, taking
+from wina_core.cli.study import run_study
+from wina_core.cli.tables import print_table
+from wina_core.files.memory import allow_memory
 from wina_core.model_info.resolve import resolve
 from wina_core.model_info.sizes import has_short_weights
 from wina_core.records.imports import scored_beside
-from wina_core.specs import COST_CONTEXT, DENSE, Configuration, MethodSpec, ModelSource, Quantization, RotationSpec
+from wina_core.specs import (
+    COST_CONTEXT,
+    DENSE,
+    SYNTHETIC,
+    CalibrationSpec,
+    Configuration,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    NetworkName,
+    Quantization,
+    RotationSpec,
+    SyntheticSpec,
+    TextSpec,
+)
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
-from wina_core.store import Store
+from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.studies import published_errors
 from wina_core.studies.expand import save_study_file
+from wina_core.studies.launch import LaunchOptions, StudyOptions, study_of
+
+COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "paper deviation", "inside")
 
 
 @taking(
-    quantization=options.quantization_of,
-    method=options.method_spec,
-    rotation=options.rotation_spec,
-    ray=options.ray_options,
+    quantization=makers.quantization_of,
+    method=makers.method_spec,
+    rotation=makers.rotation_spec,
+    ray=makers.ray_options,
 )
 def evaluate(
     command: typer.Context,
@@ -93,11 +116,11 @@ def evaluate(
     engines: options.Engines = None,
     ray: RayCluster | None,
     again: options.Again = False,
-    _yes: options.Yes = False,
+    yes: options.Yes = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
     save_study: Annotated[Path | None, in_output(help="Also write the study as a .toml or .json file.")] = None,
     samples: options.Samples = False,
-    _machine: options.Machines = None,
+    machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -108,55 +131,50 @@ def evaluate(
     configuration = combine_on(calibration_text, command, method, rotation, preset)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})
-    plans, quantization = options.plans_of(plan or (), quantization)
+    plans, quantization = makers.plans_of(plan or (), quantization)
     source = ModelSource.model_validate(
         {"location": model, "dtype": dtype, "device": device, "quantization": quantization}
     )
-    measured_on = {"source": text, "tokens": tokens, "scored": _scored(second_half, source, database)}
-    evaluation: dict[str, Any] = {
-        "tasks": [task for given in tasks or () for task in given.split(",") if task],
-        "task_folders": [str(folder.absolute()) for folder in include_path or ()],
-        "data_folder": data_folder,
-        "limit": limit,
-        "num_fewshot": num_fewshot,
-        "chat_template": apply_chat_template,
-        "batch_size": int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
-        "seed": seed,
-        "dense_prefix": dense_prefix,
-        "fidelity": measured_on if fidelity else None,
-        "original": measured_on if original or (original is None and fidelity) else None,
-    }
-    options.allow_memory(memory)
-    measured = any(evaluation[name] for name in ("tasks", "fidelity", "original"))
-    evaluation["cost_context"] = (COST_CONTEXT if measured and context is None else context) or None
-    study = StudySpec.model_validate(
-        {
-            "name": name or f"{preset or method.name} on {model}",
-            "models": [source],
-            "configurations": [*_floor(source, configuration, evaluation["original"]), configuration],
-            "sparsities": sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
-            "allocators": [options.allocator_spec(each) for each in allocator or ("uniform",)],
-            "plans": plans,
-            "calibration": {
-                "text": {"source": calibration_text, "tokens": calibration_tokens},
-                "thresholds": thresholds,
-            },
-            "evaluation": evaluation,
-        }
+    compared = TextSpec(source=text, tokens=tokens, scored=_scored(second_half, source, database))
+    with_original = fidelity if original is None else original
+    allow_memory(memory)
+    study = study_of(
+        StudyOptions(
+            name=name or f"{preset or method.name} on {model}",
+            model=source,
+            configurations=[*_floor(source, configuration, with_original), configuration],
+            sparsities=sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
+            allocators=[allocator_spec(each, data_folder=data_folder) for each in allocator or ("uniform",)],
+            plans=plans,
+            calibration=CalibrationSpec(
+                text=TextSpec(source=calibration_text, tokens=calibration_tokens), thresholds=thresholds
+            ),
+            tasks=[task for given in tasks or () for task in given.split(",") if task],
+            task_folders=[str(folder.absolute()) for folder in include_path or ()],
+            data_folder=data_folder,
+            limit=limit,
+            num_fewshot=num_fewshot,
+            chat_template=apply_chat_template,
+            batch_size=int(batch_size) if batch_size.isascii() and batch_size.isdigit() else batch_size,
+            seed=seed,
+            dense_prefix=dense_prefix,
+            fidelity=compared if fidelity else None,
+            original=compared if with_original else None,
+            cost_context=context,
+        )
     )
     if save_study:
         save_study_file(study, save_study)
-    if model != "demo" and text.startswith("demo:") and measured_on in (evaluation["fidelity"], evaluation["original"]):
+    if model != "demo" and text.startswith("demo:") and (fidelity or with_original):
         typer.echo(f"{text} is CPython's documentation, the demo's domain; measure on prose, too: --text.", err=True)
-    manner = RunOptions(
-        again=again,
+    launch = LaunchOptions(
+        recompute=again,
         samples=samples,
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
-        engines=engines,
-        ray=ray,
+        machines=machines_of(machine),
     )
-    run_study(study, manner, database, as_json)
+    run_study(study, launch, database, as_json, engines=engines, ray=ray, yes=yes)
 
 
 def _scored(second_half: bool | None, model: ModelSource, database: str | None) -> Scored:
@@ -167,7 +185,56 @@ def _scored(second_half: bool | None, model: ModelSource, database: str | None) 
     return "second_half" if second_half else "all"
 
 
-def _floor(model: ModelSource, configuration: Configuration, original: object) -> list[Configuration]:
+def _floor(model: ModelSource, configuration: Configuration, with_original: bool) -> list[Configuration]:
     """Return the dense configuration where its KL from the original in float32 is what the data type costs."""
     changed = model.quantization == "none" and configuration.method.name != DENSE.name
-    return [Configuration()] if original and changed and has_short_weights(model) else []
+    return [Configuration()] if with_original and changed and has_short_weights(model) else []
+
+
+def synthetic(
+    network: Annotated[NetworkName | None, typer.Option(help="The kind of network; both by default.")] = None,
+    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = published_errors.SIZE,
+    seeds: Annotated[int, typer.Option(help="Number of random networks of each kind.")] = 20,
+    sparsity: Annotated[
+        list[float] | None, typer.Option(help="Repeatable: fraction to drop; the paper's four by default.")
+    ] = None,
+    rho: Annotated[float, typer.Option(help="R-Sparse's share of the mask.")] = 0.98,
+    again: options.Again = False,
+    machine: options.Machines = None,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Repeat the paper's table of random column-orthogonal networks.
+
+    Measures, stores and prints the errors of TEAL (here equal to CATS), R-Sparse and WINA: mean and standard deviation
+    over the seeds, and whether the mean lies inside the paper's error bar.
+    """
+    networks = (network,) if network else SyntheticSpec().networks
+    methods = (MethodSpec(name="teal"), MethodSpec(name="rsparse", rho=rho), MethodSpec(name="wina"))
+    study = StudySpec(
+        name=SYNTHETIC,
+        models=(ModelSource(location=SYNTHETIC),),
+        configurations=tuple(Configuration(method=method) for method in methods),
+        sparsities=tuple(sparsity or published_errors.SPARSITIES),
+        evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
+    )
+    with Store(database) as store:
+        launch = LaunchOptions(recompute=again, machines=machines_of(machine))
+        computed = compute_study(study, launch, store)
+        rows = store.metric_rows(MetricFilter(study=computed.study))
+    print_table(COLUMNS, comparison(rows, comparable=size == published_errors.SIZE), as_json)
+    computed.check()
+
+
+def comparison(rows: Iterable[MetricRow], comparable: bool) -> list[tuple[Any, ...]]:
+    """Return a line of COLUMNS for each network, method and sparsity, with published values if `comparable`."""
+    cells: dict[tuple[str, str, float], dict[str, float]] = {}
+    for row in rows:
+        cells.setdefault((row.task, row.method, row.target_sparsity), {})[row.metric] = row.value
+    lines: list[tuple[Any, ...]] = []
+    for (network, method, sparsity), values in sorted(cells.items(), key=lambda cell: cell[0][0]):
+        error = values["error"]
+        bar = published_errors.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
+        theirs = (None, None, None) if bar is None else (bar.mean, bar.deviation, "yes" if bar.holds(error) else "no")
+        lines.append((network, method, sparsity, error, values["error_deviation"], *theirs))
+    return lines

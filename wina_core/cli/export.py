@@ -1,4 +1,4 @@
-"""`wina export`: stored results as a file."""
+"""`wina export` and `wina report`: stored results as a file, a study's results as a page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wina_core.cli.arguments import options
+from wina_core.analysis.results.measured import DEFAULT_COUNT, SparsityKind
+from wina_core.api.stored import filtered_frame, filtered_table, metric_filter, study_hash
+from wina_core.cli import options
 from wina_core.cli.results import (
     Filter,
     Methods,
@@ -14,14 +16,14 @@ from wina_core.cli.results import (
     Rotations,
     Study,
     Tasks,
-    filtered_frame,
-    filtered_table,
-    wanted,
 )
 from wina_core.errors import WinaError
+from wina_core.files.paths import what_is_at
 from wina_core.files.tables import BATCH, FORMATS, check_table_file, write_lines, write_table
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricRow, Store
 from wina_core.store.metric_frames import metric_rows_of
+from wina_core.studies.expand import bind, load_study
 
 if TYPE_CHECKING:  # pandas takes a third of a second to import
     import pandas as pd
@@ -81,7 +83,7 @@ def export(
     if columns and not wide:
         raise WinaError("--column chooses among the columns of a wide table; add --wide.")
     with Store(database) as store:
-        chosen = wanted(store, study, method, rotation, task, metric)
+        chosen = metric_filter(store, study, method, rotation, task, metric)
         if wide:
             count, what = (
                 _write_runs(*filtered_table(store, chosen, line), file, suffix, columns, caption, label),
@@ -134,3 +136,37 @@ class ExportedRows:
         for start in range(0, len(self), BATCH):
             for row in metric_rows_of(self._frame.iloc[start : start + BATCH]):
                 yield *row, row.warning
+
+
+def report(
+    study: Annotated[str, typer.Argument(help="A study that was run here, by name, hash or file.")],
+    output_path: Annotated[Path, options.in_output(help="The folder to write to.")] = Path("reports"),
+    tables: Annotated[
+        bool, options.in_output("--tables", help="Also write the tables as LaTeX, CSV, XLSX, Parquet and JSON.")
+    ] = False,
+    baseline: Annotated[str, typer.Option(help="Baseline configuration; TEAL or the first by default.")] = "",
+    by: Annotated[
+        SparsityKind, typer.Option(help="Pair and plot runs by measured sparsity (gated or net) or by target.")
+    ] = DEFAULT_COUNT,
+    database: options.Database = None,
+) -> None:
+    """Write a study's report as one HTML and one Markdown page.
+
+    It has the study's tables in the paper's layout, the published numbers with differences and significance, plots,
+    hardware, versions, and the command that repeats the study.
+    """
+    from wina_core.report import make_report
+
+    with Store(database) as store:
+        page = make_report(store, _stored(store, study), output_path, baseline=baseline, by=by, with_tables=tables)
+    typer.echo(f"The report is {page}.", err=True)
+
+
+def _stored(store: Store, name: str) -> StudySpec:
+    """Return the study as last launched, with a note where its file has changed since."""
+    file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
+    found = store.study_spec(study_hash(store, file.name if file else name))
+    assert found is not None  # it was just listed
+    if file and bind(file, {role.name: role.location for role in found.roles}) != found:
+        typer.echo(f"{name} has changed since the study was run; the report is of the study as run.", err=True)
+    return found

@@ -1,32 +1,38 @@
-"""`wina export-model`: a gated model as a folder that transformers loads."""
+"""`wina export-model` and `wina export-gguf`: models as folders and files of other programs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from wina_core.cli.annotating import named_runs
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.configuration import combine_on
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.asking import announce_products
-from wina_core.cli.running import run_recorded
+from wina_core.api.progress import terminal_reporter
+from wina_core.api.running import run_recorded
+from wina_core.api.stored import stored_run
+from wina_core.cli import makers, options
+from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.makers import combine_on
+from wina_core.cli.options import taking
+from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
 from wina_core.files.disk import file_size
+from wina_core.files.llama_cpp import find_converter
+from wina_core.files.memory import allow_memory
+from wina_core.jobs import ExportGgufJob
 from wina_core.records import ExportRecord
+from wina_core.records.exports import GgufType
 from wina_core.report.model_card import export_job
 from wina_core.report.sparse_runs import sparse_run
-from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, RotationSpec, RunSpec, TextSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Quantization, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import check_uniform
 from wina_core.store import Store
 
-_BESIDE_RUN = ("folder", "run", "memory", "database", "_yes", "as_json")
+_BESIDE_RUN = ("folder", "run", "memory", "database", "yes", "as_json")
 """Parameters that a stored run leaves open."""
 
 
-@taking(quantization=options.quantization_of, method=options.method_spec, rotation=options.rotation_spec)
+@taking(quantization=makers.quantization_of, method=makers.method_spec, rotation=makers.rotation_spec)
 def export_model(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
@@ -49,9 +55,9 @@ def export_model(
     calibration_tokens: options.CalibrationTokens = options.CALIBRATION_TEXT.tokens,
     thresholds: options.Thresholds = "gated",
     dense_prefix: options.DensePrefix = 0.0,
-    _machine: options.Machines = None,
+    machine: options.Machines = None,
     database: options.Database = None,
-    _yes: options.Yes = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Write a gated model, with rotation, bits and a model card, to a folder that transformers loads after `import
@@ -59,39 +65,32 @@ def export_model(
     with Store(database) as store:
         if run is not None:
             _check_alone(context)
-            options.allow_memory(memory)
-            spec = stored_run(store, run)
+            allow_memory(memory)
+            spec = stored_run(store, run, LISTED)
         else:
             configuration = combine_on(calibration_text, context, method, rotation, preset)
             check_uniform(configuration, plan or ())
-            tables, quantization = options.plans_of(plan or (), quantization)
+            tables, quantization = makers.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [
                 *tables,
                 *(UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))),
             ]
             if len(plans) != 1:
                 raise WinaError("A folder holds one sparse model; give one sparsity or one plan.")
-            source = options.resolved_source(model, dtype, device, memory, quantization=quantization)
+            source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)
             text = TextSpec(source=calibration_text, tokens=calibration_tokens)
             calibration = CalibrationSpec(text=text, thresholds=thresholds)
             spec = sparse_run(source, configuration, plans[0], calibration, dense_prefix)
         job = export_job(store, spec, folder)
-        announce_products(job)
-        record = run_recorded(job, store).value
+        machines = machines_of(machine)
+        confirm_products(job, machines, yes)
+        record = run_recorded(job, store, machines=machines).value
     assert isinstance(record, ExportRecord)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
     print_pairs({"saved in": record.folder, "size": file_size(record.bytes)})
     typer.echo("Load it with transformers after `import wina_core.hf`.", err=True)
-
-
-def stored_run(store: Store, beginning: str) -> RunSpec:
-    """Return the stored run whose hash begins so; WinaError for none and for several."""
-    (name,) = named_runs([beginning], list(store.run_details()), "run")
-    spec = store.run_spec(name)
-    assert spec is not None  # it is one of the store's
-    return spec
 
 
 def _check_alone(context: typer.Context) -> None:
@@ -105,3 +104,51 @@ def _check_alone(context: typer.Context) -> None:
     ]
     if others:
         raise WinaError(f"A stored run has its own model and gates; leave out {', '.join(others)}, or --run.")
+
+
+def export_gguf(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help='A folder of `wina rotate`, any model, or "demo".')],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new GGUF file.")],
+    converter: Annotated[
+        Path | None,
+        typer.Option(help="llama.cpp's folder or its convert_hf_to_gguf.py; else LLAMA_CPP's, or the PATH's."),
+    ] = None,
+    outtype: Annotated[
+        GgufType, typer.Option(help="Type of the weights; auto: the 16-bit one nearest to the stored one.")
+    ] = "auto",
+    text: Annotated[str, typer.Option(help='Text that checks the file: a file, or "demo:NAME".')] = "demo:heldout",
+    memory: options.Memory = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a dense model, rotated without shortcuts or not at all, as a GGUF file by llama.cpp's own converter.
+
+    With the optional extra `peers`, its perplexity in llama.cpp is compared with the folder's in transformers.
+    """
+    allow_memory(memory)
+    job = ExportGgufJob(
+        model=ModelSource(location=folder),
+        file=str(file.absolute()),
+        converter=str(find_converter(converter)),
+        outtype=outtype,
+        text=text,
+    )
+    with terminal_reporter() as reporter:
+        from wina_core.compute.session.model_session import Session
+        from wina_core.engine.server.export_gguf import export_gguf as export
+
+        record = export(job, Session(), reporter)
+    if as_json:
+        typer.echo(record.model_dump_json(indent=1))
+        return
+    found = record.perplexity
+    print_pairs({"saved in": record.file, "size": file_size(record.bytes)})
+    if found is None:
+        typer.echo("Not checked in llama.cpp: the optional extra `peers` is not installed.", err=True)
+        return
+    print_pairs(
+        {
+            f"perplexity of {found.tokens} tokens of {found.text}, transformers": found.transformers,
+            "the same, llama.cpp": found.llama_cpp,
+            "tokens in llama.cpp": "as in transformers" if found.same_tokens else "others than in transformers",
+        }
+    )

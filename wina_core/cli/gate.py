@@ -7,23 +7,20 @@ import numpy as np
 import typer
 
 from wina_core.analysis.gate_views import COMPARED, Array, InspectedCell, InspectedGate, agreement
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import in_gate
-from wina_core.cli.asking import announce_products
-from wina_core.cli.running import run_recorded
+from wina_core.cli import makers, options
+from wina_core.cli.computing import confirm_and_run, machines_of
+from wina_core.cli.options import in_gate, taking
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
 from wina_core.specs import ModelSource, RotationSpec
-from wina_core.store import Store
 
 _DEFAULT = ("teal", "wina")
 _COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output error", "boundary")
 
 
-@taking(model=options.model_source, rotation=options.rotation_spec)
+@taking(model=makers.model_source, rotation=makers.rotation_spec)
 def gate(
     model: ModelSource,
     layer: Annotated[int, in_gate(help="Decoder layer, from 0.")],
@@ -36,8 +33,8 @@ def gate(
     sparsity: Annotated[float, in_gate(help="Fraction of this matrix's weights to drop, [0, 1).")] = 0.5,
     selection: options.Select = "topk",
     tokens: Annotated[int, in_gate(help="Largest number of tokens, from the prompt's first.")] = 64,
-    _machine: options.Machines = None,
-    _yes: options.Yes = False,
+    machine: options.Machines = None,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Compare which inputs of one matrix each method keeps on a prompt.
@@ -60,9 +57,7 @@ def gate(
             "tokens": tokens,
         }
     )
-    announce_products(job)
-    with Store("sqlite://") as store:  # in memory: nothing of this job is stored
-        record = run_recorded(job, store).value
+    record = confirm_and_run(job, machines_of(machine), yes, "sqlite://")  # in memory: nothing of it is stored
     assert isinstance(record, GateRecord)
     cell = InspectedCell(record)
     rows = [_row(name, each) for name, each in zip(names, cell.gates, strict=True)]

@@ -1,24 +1,24 @@
-"""`wina generate`: completions of one prompt by the dense model and by gated ones, stored for `wina completions`."""
+"""`wina generate` and `wina completions`: completions by dense and gated models, and the stored ones."""
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.configuration import configuration_of
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import in_sampling
-from wina_core.cli.asking import announce_products
-from wina_core.cli.running import run_recorded
-from wina_core.cli.terminal import terminal_reporter
+from wina_core.api.progress import terminal_reporter
+from wina_core.api.running import run_recorded
+from wina_core.cli import makers, options
+from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.makers import configuration_of
+from wina_core.cli.options import in_sampling, taking
+from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
-from wina_core.jobs.completion import Completion, first_difference
-from wina_core.records.completions import CompletionToken, rate_text
+from wina_core.jobs.completion import Completion, completion_of, first_difference
+from wina_core.records.completions import CompletionRecord, CompletionToken, StoredCompletion, rate_text
+from wina_core.records.texts import moment
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
 from wina_core.specs.plans import UniformSparsity
@@ -30,7 +30,14 @@ _TOKEN_FIELDS = set(CompletionToken.model_fields)
 _ENDS = {"end": "ended by itself", "length": "reached max length", "stopped": "interrupted"}
 
 
-@taking(quantization=options.quantization_of, configuration=configuration_of)
+COLUMNS = ("id", "time", "model", "configuration", "tokens", "tokens/s", "dense tokens/s", "speed-up", "KL", "prompt")
+_PROMPT = 48
+"""Characters of a prompt in the table."""
+Id = Annotated[int, typer.Argument(metavar="ID", help="A number of `wina completions`.")]
+app = typer.Typer(help="List, show and delete stored completions of prompts.", invoke_without_command=True)
+
+
+@taking(quantization=makers.quantization_of, configuration=configuration_of)
 def generate(
     prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,
@@ -53,14 +60,14 @@ def generate(
     store: Annotated[
         bool, options.in_output("--store/--no-store", help="Store the completions; `wina completions` lists them.")
     ] = True,
-    _machine: options.Machines = None,
+    machine: options.Machines = None,
     database: options.Database = None,
-    _yes: options.Yes = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
     check_uniform(configuration, plan or ())
-    tables, quantization = options.plans_of(plan or (), quantization)
+    tables, quantization = makers.plans_of(plan or (), quantization)
     plans: list[Any] = [*tables]
     plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]
     calibration = CalibrationSpec() if configuration.method.needs_calibration else None
@@ -76,7 +83,7 @@ def generate(
     if not text:
         raise WinaError("The prompt is empty; write some text.")
     job = GenerateJob(
-        model=options.resolved_source(model, dtype, device, memory, quantization=quantization),
+        model=makers.resolved_source(model, dtype, device, memory, quantization=quantization),
         prompt=text,
         chat=apply_chat_template,
         new_tokens=max_new_tokens,
@@ -85,8 +92,10 @@ def generate(
         store=store,
     )
     completions = [Completion(spec) for spec in job.configurations]
+    machines = machines_of(machine)
     try:
-        _compute(job, completions, database)
+        confirm_products(job, machines, yes)
+        _compute(job, completions, machines, database)
     finally:
         if all(each.ended is not None and each.tokens for each in completions):
             show_completions(completions, as_json)
@@ -103,9 +112,10 @@ def show_completions(completions: Sequence[Completion], as_json: bool) -> None:
         typer.echo(f"{completion.text}\n")
 
 
-def _compute(job: GenerateJob, completions: Sequence[Completion], database: str | None) -> None:
+def _compute(
+    job: GenerateJob, completions: Sequence[Completion], machines: tuple[str, ...], database: str | None
+) -> None:
     """Run the job in this process, fill its completions, and store them if the job says so."""
-    announce_products(job)
 
     def observe(event: Event) -> None:
         if isinstance(event, Token):
@@ -115,11 +125,10 @@ def _compute(job: GenerateJob, completions: Sequence[Completion], database: str 
 
     if job.store:
         with Store(database) as store:
-            run_recorded(job, store, observe)
+            run_recorded(job, store, observe, machines=machines)
             place = place_of(store.url)
         typer.echo(f"Stored in {place}; `wina completions` lists it, --no-store keeps nothing.", err=True)
         return
-    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
         from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
@@ -167,3 +176,83 @@ def _plain(completion: Completion, dense: Completion | None) -> dict[str, Any]:
         "first_difference": None if dense in (None, completion) else first_difference(dense, completion),
         "tokens": [token.model_dump(include=_TOKEN_FIELDS) for token in completion.tokens],
     }
+
+
+@app.callback()
+def list_completions(
+    context: typer.Context,
+    search: Annotated[
+        str, typer.Option(help="Only those with all of these words in prompt, completion, configuration or model.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of completions.")] = 50,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """List stored completions, the latest first."""
+    if context.invoked_subcommand is not None:
+        return
+    with Store(database) as store:
+        rows = store.completions(search, limit)
+    table = [
+        [
+            *(row.id, moment(row.recorded), row.model, row.configuration, row.tokens),
+            *(row.tokens_per_second, row.dense_tokens_per_second, row.speedup, row.divergence),
+            row.prompt if as_json else _beginning(row.prompt),
+        ]
+        for row in rows
+    ]
+    print_table(COLUMNS, table, as_json)
+
+
+@app.command()
+def show(completion: Id, database: options.Database = None, as_json: options.Json = False) -> None:
+    """Print a completion beside the dense one of its prompt; with --json all numbers of all tokens."""
+    with Store(database) as store:
+        found = store.completion(completion)
+    if as_json:
+        typer.echo(json.dumps(_stored_plain(found), indent=1, ensure_ascii=False))
+        return
+    point, environment = found.record.point, found.record.environment
+    sampling = point.sampling
+    print_pairs(
+        {
+            "time": moment(found.recorded),
+            "model": point.model.location,
+            "environment": f"{environment.hardware}, {environment.device}" if environment else "unknown",
+            "sampling": f"temperature {sampling.temperature:g}, top-p {sampling.top_p:g}, seed {sampling.seed}",
+            "chat template": "applied" if point.chat else "not applied",
+        }
+    )
+    typer.echo(f"\n{point.prompt}\n")
+    show_completions([completion_of(each) for each in (found.dense, found.record) if each is not None], as_json=False)
+
+
+@app.command()
+def delete(
+    completions: Annotated[list[int], typer.Argument(metavar="ID...", help="Numbers of `wina completions`.")],
+    database: options.Database = None,
+) -> None:
+    """Erase completions, and dense ones that stood beside none but these."""
+    with Store(database) as store:
+        store.delete_completions(completions)
+    typer.echo(f"{len(completions)} erased.", err=True)
+
+
+def _beginning(prompt: str) -> str:
+    words = " ".join(prompt.split())
+    return words if len(words) <= _PROMPT else f"{words[: _PROMPT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _stored_plain(found: StoredCompletion) -> dict[str, Any]:
+    def content(record: CompletionRecord) -> dict[str, Any]:
+        speed = completion_of(record).speed
+        numbers = {
+            "tokens_per_second": speed.rate,
+            "dense_tokens_per_second": speed.dense_rate,
+            "speedup": speed.speedup,
+            "mean_divergence": completion_of(record).divergence,
+        }
+        return {"text": completion_of(record).text, **numbers, **record.model_dump(mode="json")}
+
+    dense = None if found.dense is None else content(found.dense)
+    return {"id": found.id, "recorded": found.recorded, **content(found.record), "dense": dense}

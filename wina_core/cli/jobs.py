@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli import arrays, background
-from wina_core.cli.arguments import options
-from wina_core.cli.counts import counted
-from wina_core.cli.tables import print_table
-from wina_core.cli.terminal import TerminalReporter, terminal_reporter
+from wina_core.api.progress import TerminalReporter, terminal_reporter
+from wina_core.cli import arrays, background, options
+from wina_core.cli.tables import counted, print_table
 from wina_core.engine.client.background import Handover, start_in_background
 from wina_core.engine.client.rest import resumed
 from wina_core.errors import Cancelled, WinaError

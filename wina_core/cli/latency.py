@@ -8,14 +8,14 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import in_gate, in_model, in_output, in_timing
+from wina_core.api.timing import sweep_products, time_points
+from wina_core.cli import makers, options
+from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.options import in_gate, in_model, in_output, in_timing, taking
 from wina_core.cli.tables import print_table
-from wina_core.cli.timed_points import time_decoding, time_points
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
-from wina_core.jobs import LatencyJob
+from wina_core.jobs import DecodeJob
 from wina_core.records import SweepReport
 from wina_core.records.texts import percent_apart
 from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
@@ -53,7 +53,7 @@ Texts = list[str] | None
 Count = int | None
 
 
-@taking(quantization=options.quantization_of, rotation=options.rotation_spec)
+@taking(quantization=makers.quantization_of, rotation=makers.rotation_spec)
 def latency(
     *,
     model: Annotated[str | None, typer.Argument(help='With --decode: a folder, a Hugging Face id, or "demo".')] = None,
@@ -104,8 +104,8 @@ def latency(
     output_path: Annotated[
         Path | None, in_output(help="Also write the full table: .csv, .tsv, .json, .md or .tex.")
     ] = None,
-    _yes: options.Yes = False,
-    _machine: options.Machines = None,
+    yes: options.Yes = False,
+    machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
@@ -127,8 +127,8 @@ def latency(
             raise WinaError(
                 "A model has its own shapes; leave out --preset, --shape, --backend and --dense, or --decode."
             )
-        chosen = options.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
-        source = options.resolved_source(
+        chosen = makers.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
+        source = makers.resolved_source(
             model, _one("--dtype", dtype, "auto"), device, memory, quantization=quantization
         )
         sparsity = sparsity or [0.0, 0.5]
@@ -142,7 +142,11 @@ def latency(
         )
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
-        _sweep_decoding(_make(DecodeSpec, common | given), again, database, output_path, as_json)
+        with Store(database) as store:
+            report = time_decoding(_make(DecodeSpec, common | given), again, store, machines_of(machine), yes)
+            rows = store.decode_rows(report.environment.key, report.points)
+        lines = [_decode_line(row) for row in rows]
+        _show(DECODE_COLUMNS, lines, DecodeRow._fields, rows, report, output_path, as_json)
         return
     if model is not None:
         raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
@@ -165,8 +169,8 @@ def latency(
     )
     spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
     with Store(database) as store:
-        report, rows = sweep_products(spec, again, store)
-    show_products(report, rows, output_path, as_json)
+        timed = sweep_products(spec, again, store, machines=machines_of(machine))
+    show_products(*timed, output_path, as_json)
 
 
 def _one(flag: str, given: list[str] | None, default: str) -> Any:
@@ -198,22 +202,17 @@ def _given(**settings: Any) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def sweep_products(spec: LatencySpec, again: bool, store: Store) -> tuple[SweepReport, list[LatencyRow]]:
-    """Time the points of a sweep that are not stored for this machine, or `again` all; return all points."""
-    report = time_points(LatencyJob(spec=spec, stored={} if again else store.measured_points(spec.hashes())), store)
-    return report, store.latency_rows(report.environment.key, report.points)
+def time_decoding(spec: DecodeSpec, again: bool, store: Store, machines: tuple[str, ...], yes: bool) -> SweepReport:
+    """Time the points of a model's decoding that are not stored for this machine, or `again` all."""
+    job = DecodeJob(spec=spec, stored={} if again else store.measured_points(spec.hashes()))
+    if not any(spec.hashes() <= set(points) for points in job.stored.values()):
+        confirm_products(job, machines, yes)
+    return time_points(job, store, machines=machines)
 
 
 def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path | None, as_json: bool) -> None:
     """Print a sweep's table and export it; remarks go to stderr."""
     _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
-
-
-def _sweep_decoding(spec: DecodeSpec, again: bool, database: str | None, export: Path | None, as_json: bool) -> None:
-    with Store(database) as store:
-        report = time_decoding(spec, again, store)
-        rows = store.decode_rows(report.environment.key, report.points)
-    _show(DECODE_COLUMNS, [_decode_line(row) for row in rows], DecodeRow._fields, rows, report, export, as_json)
 
 
 def _show(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
+from wina_core.cli import options
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.memory import parse_bytes

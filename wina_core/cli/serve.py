@@ -1,4 +1,4 @@
-"""`wina serve`: an OpenAI-compatible server of one model."""
+"""`wina serve` and `wina engine`: processes that other programs talk to."""
 
 import logging
 import os
@@ -13,10 +13,10 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
+from wina_core.cli import options
 from wina_core.errors import WinaError
 from wina_core.files.api_key import KEY_VARIABLE, read_key
-from wina_core.files.memory import parse_bytes
+from wina_core.files.memory import allow_memory, parse_bytes
 from wina_core.jobs import encode
 from wina_core.jobs.serving import Listening, ServerEvent
 from wina_core.model_info.model_checks import read_config
@@ -68,7 +68,7 @@ def serve(
     from wina_core.model_info.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)
-    options.allow_memory(memory)
+    allow_memory(memory)
     place = files_of(ModelSource(location=folder))
     read_config(place, SPARSE_METHOD)
     listening = bind(host, port, has_key=key is not None)
@@ -112,3 +112,12 @@ def _stop_after_stdin() -> None:
 def _name(location: str, folder: Path) -> str:
     """Return the name that requests give: the folder's, or that of a downloaded model without its owner."""
     return folder.resolve().name if Path(location).expanduser().is_dir() else location.rpartition("/")[2]
+
+
+def engine() -> None:
+    """Take jobs as JSON lines on stdin and send events on stdout, as the window's engine does; made for ssh."""
+    from wina_core.engine.server.server import serve
+
+    code = serve()
+    sys.stderr.flush()
+    os._exit(code)  # at once: a library's leftover threads must not keep the process alive

@@ -1,35 +1,48 @@
-"""`wina study`: the gallery of studies, the models of their roles, and running them."""
+"""`wina study`: the gallery of studies, the models of their roles, their expected time, and running them."""
 
+import uuid
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import panel
+from wina_core.api.running import announce_memory, run_recorded
+from wina_core.api.stored import pivot, shown_first
+from wina_core.api.studies import compute_study, launch_study, open_study
+from wina_core.api.timing import sweep_products
+from wina_core.cli import makers, options
 from wina_core.cli.arrays import compute_element, looks
-from wina_core.cli.computing import RunOptions, queue_study, run_study
-from wina_core.cli.counts import counted
-from wina_core.cli.tables import print_table
+from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.jobs import start
+from wina_core.cli.latency import show_products
+from wina_core.cli.options import panel, taking
+from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
-from wina_core.jobs import PendingRun
+from wina_core.files.memory import allow_memory
+from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.queued import RUNS_PER_ELEMENT
+from wina_core.records import EstimateRecord
 from wina_core.remote import slurm
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
-from wina_core.store import Store
-from wina_core.studies.expand import bind, expand, rebind, with_data_folder
-from wina_core.studies.gallery import GalleryEntry, count_measurements, find_study, gallery, needs
+from wina_core.store import MetricFilter, MetricRow, Store
+from wina_core.studies.expand import bind, expand
+from wina_core.studies.gallery import GalleryEntry, count_measurements, gallery, needs
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.model_roles import absolute, load_roles, parse_roles, save_role
+from wina_core.studies.tasks.check_runs import check_runs, unknown_metric
+from wina_core.studies.tasks.task_code import task_code
 
+NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
+NO_SWEEP = "The sweep of products is not included."
 in_queue = panel("Queue")
 
 app = typer.Typer(help="List and run studies: the paper's tables and figures, and your own.", no_args_is_help=True)
 
 
 @app.command()
-@taking(ray=options.ray_options)
+@taking(ray=makers.ray_options)
 def run(
     *,
     study: options.StudyName,
@@ -41,25 +54,24 @@ def run(
     engines: options.Engines = None,
     ray: RayCluster | None,
     background: options.Background = False,
-    _machine: options.Machines = None,
+    machine: options.Machines = None,
     again: options.Again = False,
-    _yes: options.Yes = False,
+    yes: options.Yes = False,
     samples: options.Samples = False,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
     """Compute a study's missing measurements and print its tables."""
-    options.allow_memory(memory)
-    manner = RunOptions(
-        again=again,
+    allow_memory(memory)
+    launch = LaunchOptions(
+        recompute=again,
         samples=samples,
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
-        engines=engines,
-        ray=ray,
-        background=background,
+        machines=machines_of(machine),
     )
-    run_study(open_study(study, role, data_folder), manner, database, as_json)
+    opened = open_study(study, parse_roles(role or ()), data_folder)
+    run_study(opened, launch, database, as_json, engines=engines, ray=ray, background=background, yes=yes)
 
 
 @app.command()
@@ -87,9 +99,11 @@ def submit(
     database: options.Database = None,
 ) -> None:
     """Submit a study's missing measurements to Slurm as an array job, and return; `wina jobs` shows it."""
-    manner = RunOptions(again=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code)
+    launch = LaunchOptions(
+        recompute=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code
+    )
     parsed = slurm.parse_settings(settings or ())
-    spec = open_study(study, role, data_folder)
+    spec = open_study(study, parse_roles(role or ()), data_folder)
     if not spec.models:
         raise WinaError("This study measures latencies alone, which belong to one machine; use: wina study run.")
     if spec.latency:
@@ -98,7 +112,7 @@ def submit(
         for _array, _look, problem in looks(store):  # what an element has left is submitted again
             if problem:
                 raise WinaError(problem)
-        _, job = queue_study(spec, manner, store)
+        job = launch_study(spec, launch, store).job
         runs = _not_queued(job.runs, store) if job is not None else ()
         if job is None or not runs:
             return
@@ -120,14 +134,121 @@ def _not_queued(runs: Sequence[PendingRun], store: Store) -> tuple[PendingRun, .
     return left
 
 
-def open_study(name: str, given: list[str] | None, data_folder: str | None = None) -> StudySpec:
-    """Open a study by name or file, with models for its roles: those of `--role`, then the saved ones.
+def run_study(
+    study: StudySpec,
+    options: LaunchOptions,
+    database: str | None,
+    as_json: bool,
+    *,
+    engines: int | None = None,
+    ray: RayCluster | None = None,
+    background: bool = False,
+    yes: bool = False,
+) -> None:
+    """Compute the missing runs and latencies of a study, and print the tables of all; in the background, only start.
 
-    `data_folder` replaces the tasks' data. Raises WinaError for a role without a model.
+    Raises WinaError if there is nothing to measure or a run failed.
     """
-    study = with_data_folder(find_study(name), data_folder)
-    once = {role: absolute(location) for role, location in parse_roles(given or ()).items() if location}
-    return bind(rebind(study, once), load_roles() if study.roles else {})
+    rows: list[MetricRow] = []
+    confirm = partial(confirm_products, machines=options.machines, yes=yes)
+    with Store(database) as store:
+        if background:
+            if ray is not None:
+                raise WinaError("Engines on Ray belong to this command; leave out --background or --ray.")
+            _start(study, options, store, 1 if engines is None else engines, yes)
+            return
+        computed = compute_study(study, options, store, confirm=confirm, engines=engines, ray=ray)
+        if study.models:
+            rows = store.metric_rows(MetricFilter(study=computed.study))
+            if rows:
+                shown = rows if as_json else summarized(rows)
+                print_table(*pivot(shown_first(shown, study.evaluation)), as_json)
+        if study.latency:
+            timed = sweep_products(study.latency, options.recompute, store, machines=options.machines)
+            show_products(*timed, export=None, as_json=as_json)
+    computed.check()
+    _check_metrics(rows, study)
+
+
+def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
+    """Raise WinaError for a metric that its task lacks; the metrics of some tasks are known only afterwards."""
+    for task, metric in study.evaluation.metrics.items():
+        found = dict.fromkeys(row.metric for row in rows if row.unit == task)
+        if found and metric not in found:
+            raise WinaError(unknown_metric(task, metric, found))
+
+
+def _start(study: StudySpec, options: LaunchOptions, store: Store, engines: int, yes: bool) -> None:
+    """Start a study's missing measurements in the background, those of its sweep included."""
+    job = launch_study(study, options, store).job
+    jobs: list[Job] = [] if job is None else [job]
+    if job is not None:
+        confirm_products(job, options.machines, yes)
+    if study.latency:
+        stored = {} if options.recompute else store.measured_points(study.latency.hashes())
+        jobs.append(LatencyJob(spec=study.latency, stored=stored))
+    if jobs:
+        submits = [
+            Submit(job_id=uuid.uuid4().hex[:12], job=job, machines=options.machines, title=study.name) for job in jobs
+        ]
+        start(submits, store, engines)
+        typer.echo("It is computed in the background; follow it with: wina jobs follow", err=True)
+
+
+@app.command()
+def estimate(
+    study: options.StudyName,
+    role: options.Roles = None,
+    data_folder: options.DataFolder = None,
+    run_model_code: options.RunModelCode = False,
+    trust_task_code: options.TrustTaskCode = False,
+    memory: options.Memory = None,
+    samples: options.Samples = False,
+    machine: options.Machines = None,
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time a few documents of each missing measurement, and print the study's expected time with one engine.
+
+    What is prepared for them has lines of its own: with the time that it took before, or else by a timed pass of the
+    model, which is a rough guess.
+    """
+    allow_memory(memory)
+    opened, machines = open_study(study, parse_roles(role or ()), data_folder), machines_of(machine)
+    runs = expand(opened)
+    with Store(database) as store:
+        pending = tuple(store.pending(runs, samples))
+        check_runs(pending)
+        code = task_code(pending, trust_task_code)
+        missing = [run.spec for run in pending]
+        record = EstimateRecord(seconds=0.0, units=0, estimates=())
+        if pending:
+            from wina_core.compute.session.environment import environment
+
+            stored = store.unit_seconds(missing, environment().hardware)
+            job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
+            announce_memory(job, machines)
+            value = run_recorded(job, store, machines=machines).value
+            assert isinstance(value, EstimateRecord)
+            record = value
+    columns = ("measurement", "seconds", "basis")
+    print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
+    for each in record.preparations or ():
+        basis = "as before" if each.basis == "stored" else "from a trial pass of the model"
+        typer.echo(f"{each.stage}: {_duration(each.seconds)}, {basis}", err=True)
+    lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
+    lines += [f"With the preparations, {_duration(record.seconds + record.preparing_seconds)}."] * bool(record.units)
+    if record.preparations is None and record.units:
+        lines[1:] = [NOT_INCLUDED]
+    typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
+
+
+def _duration(seconds: float) -> str:
+    """Format a time in the fitting unit, such as "about 4 minutes"."""
+    for length, unit in ((3600.0, "hour"), (60.0, "minute")):
+        if seconds >= 1.5 * length:
+            return f"about {seconds / length:.1f} {unit}s"
+    return f"about {seconds:.0f} seconds"
 
 
 @app.command("list")

@@ -7,13 +7,11 @@ from typing import Any
 
 import typer
 
+from wina_core.api.stored import DIFFERING, PIVOT_COLUMNS
 from wina_core.errors import without_controls
 from wina_core.records import QuantizationReport
-from wina_core.specs import COST, FIDELITY, ORIGINAL, OWN_UNITS, EvaluationSpec
+from wina_core.specs import COST, ORIGINAL
 from wina_core.store import MetricRow
-from wina_core.studies.published import preferred_metric
-
-PIVOT_COLUMNS = ("model", "method", "rotation", "gated", "net", "target")
 
 _SUMMARY = {
     ORIGINAL: ("kl", "kl_p99", "delta_p_rms", "top1_agreement", "perplexity_ratio", "bits_read"),
@@ -21,46 +19,11 @@ _SUMMARY = {
 }
 """Metrics in tables for people of units that have many."""
 
-_DIFFERING = ("selection", "plan", "settings")
-"""Columns where not all rows have the same."""
-
-
-def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
-    """Return one row per run, one column per task and metric; columns for selection, plan and settings that differ.
-
-    `gated` and `net` are those of the run's first metric, and so is the warning that some runs may have.
-    """
-    rows = list(rows)
-    metrics = {
-        (row.task, row.metric): row.metric if row.task == FIDELITY else f"{row.task} {row.metric}" for row in rows
-    }
-    runs: dict[str, list[MetricRow]] = {}
-    for row in rows:
-        runs.setdefault(row.run, []).append(row)
-    extra = [name for name in _DIFFERING if len({getattr(row, name) for row in rows}) > 1]
-    warnings = {run: found[0].warning for run, found in runs.items()}
-    warned = any(warnings.values())
-    columns = [*PIVOT_COLUMNS, *extra, *metrics.values(), *(["warning"] if warned else [])]
-    table = []
-    for run, found in runs.items():
-        first = found[0]
-        values = {(row.task, row.metric): row.value for row in found}
-        table.append(
-            [
-                *(first.model, first.method, first.rotation),
-                *(first.gated_sparsity, first.net_sparsity, first.target_sparsity),
-                *(getattr(first, name) for name in extra),
-                *(values.get(key) for key in metrics),
-                *([warnings[run]] if warned else []),
-            ]
-        )
-    return columns, table
-
 
 def one_line_each(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     """Return one row per metric of each run; columns for selection, plan and settings that differ."""
     rows = list(rows)
-    extra = [name for name in _DIFFERING if len({getattr(row, name) for row in rows}) > 1]
+    extra = [name for name in DIFFERING if len({getattr(row, name) for row in rows}) > 1]
     table = [
         [
             *(row.model, row.method, row.rotation, row.gated_sparsity, row.net_sparsity, row.target_sparsity),
@@ -80,20 +43,6 @@ def summarized(rows: Iterable[MetricRow]) -> list[MetricRow]:
     return [row for row in rows if row.metric in _SUMMARY.get(row.unit, (row.metric,))]
 
 
-def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = None) -> list[MetricRow]:
-    """Sort rows that tables show first to the front: the workbench's own numbers, and of every requested task the
-    metric that `evaluation` declares or the published evaluation prefers."""
-    rows = list(rows)
-    metrics: dict[str, list[str]] = {}
-    for row in rows:
-        metrics.setdefault(row.task, []).append(row.metric)
-    declared = evaluation.metrics if evaluation else {}
-    shown = {task: declared.get(task) or preferred_metric(names) for task, names in metrics.items()}
-    return sorted(
-        rows, key=lambda row: row.unit not in OWN_UNITS and (row.task, row.metric) != (row.unit, shown[row.task])
-    )
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: bool) -> None:
     """Print rows under their columns, or as a JSON list of objects with every digit (NaN and infinities as words)."""
     if as_json:
@@ -108,6 +57,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], as_json: 
         typer.echo(
             "  ".join(text.rjust(width) if right else text.ljust(width) for text, width, right in cells).rstrip()
         )
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 job" or "2,000 jobs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def print_pairs(pairs: dict[str, Any]) -> None:

@@ -26,6 +26,14 @@ def parse_bytes(text: str) -> float:
     return size
 
 
+def allow_memory(size: str | None) -> None:
+    """Limit the memory of this process and of its engines; None leaves it. Raise WinaError for a text that is no
+    size."""
+    if size is not None:
+        parse_bytes(size)
+        os.environ[MEMORY_VARIABLE] = size
+
+
 def memory_limit() -> float | None:
     """Return the bytes that the user allows (`MEMORY_VARIABLE`), None without a limit; WinaError for another text."""
     named = os.environ.get(MEMORY_VARIABLE)

@@ -46,7 +46,9 @@ def in_data_folder(source: str, folder: Path | None) -> str:
         return source
     name, rows = split_range(source)
     if folder is None:
-        raise WinaError(f"{source} lies in a data folder; give one (--data-folder), or the path of the .jsonl file.")
+        raise WinaError(
+            f"{source} lies in a data folder; give one by the option data-folder, or the path of the .jsonl file."
+        )
     name = name.removeprefix(DATA)
     if name in ("", "..") or Path(name).name != name:
         raise WinaError(f"{_shown(source)!r} names no folder of the data folder; write one name, as in data:wikitext.")

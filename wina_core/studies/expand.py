@@ -210,9 +210,9 @@ def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
     if not role.location:
         weights = f" (its published weights are {role.hub})" if role.hub else ""
         raise WinaError(
-            f'The study "{study.name}" has no model for the role "{role.name}"{weights}; name its folder or hub id, '
-            f'on the Studies page, with --role "{role.name}=FOLDER", or for the whole gallery with: wina study roles '
-            f'"{role.name}=FOLDER".'
+            f'The study "{study.name}" has no model for the role "{role.name}"{weights}; name its folder or hub id on '
+            f'the Studies page, by the option role ("{role.name}=FOLDER"), or for the whole gallery with: wina study '
+            f'roles "{role.name}=FOLDER".'
         )
     return model.model_copy(update={"location": role.location})
 

@@ -16,7 +16,6 @@ from wina_core.specs import (
     AllocatorSpec,
     CalibrationSpec,
     Configuration,
-    EvaluationSpec,
     MethodSpec,
     ModelSource,
     RotationSpec,
@@ -28,6 +27,7 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import reading
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
+from wina_core.studies.launch import StudyOptions, study_of
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")
 FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",), 50, 4096, "50, 65"
@@ -36,7 +36,7 @@ FIRST_TASKS, FIRST_DOCUMENTS, FIRST_TOKENS, FIRST_SPARSITIES = ("demo_choice",),
 
 @dataclass(frozen=True)
 class EvaluationChoice:
-    """Return the ticked and typed choice."""
+    """Ticked and typed choice."""
 
     name: str
     tasks: tuple[str, ...]
@@ -116,9 +116,9 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
     if not choice.tasks and choice.fidelity is None and choice.original is None:
         raise WinaError(tr("Nothing would be measured; tick a task or a fidelity."))
     try:
-        return StudySpec(
+        options = StudyOptions(
             name=choice.name.strip() or "Evaluation",
-            models=(source,),
+            model=source,
             configurations=(*dense, *dict.fromkeys(configurations)),
             sparsities=sparsities if configurations else (),
             allocators=(choice.allocators if configurations and sparsities else ()) or (AllocatorSpec(),),
@@ -127,20 +127,19 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
                 text=CalibrationSpec().text.model_copy(update={"source": choice.calibration}),
                 thresholds=choice.thresholds,
             ),
-            evaluation=EvaluationSpec(
-                tasks=choice.tasks,
-                task_folders=choice.task_folders,
-                data_folder=choice.data_folder.strip() or None,
-                limit=choice.limit,
-                num_fewshot=choice.num_fewshot,
-                chat_template=choice.chat_template,
-                batch_size=choice.batch_size,
-                dense_prefix=choice.dense_prefix,
-                cost_context=choice.cost_context,
-                fidelity=_text(choice.fidelity, choice),
-                original=_text(choice.original, choice),
-            ),
+            tasks=choice.tasks,
+            task_folders=choice.task_folders,
+            data_folder=choice.data_folder.strip() or None,
+            limit=choice.limit,
+            num_fewshot=choice.num_fewshot,
+            chat_template=choice.chat_template,
+            batch_size=choice.batch_size,
+            dense_prefix=choice.dense_prefix,
+            fidelity=_text(choice.fidelity, choice),
+            original=_text(choice.original, choice),
+            cost_context=choice.cost_context or 0,
         )
+        return study_of(options)
     except ValidationError as error:
         raise WinaError(explain(error)) from error
 

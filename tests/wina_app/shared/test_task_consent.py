@@ -8,7 +8,6 @@ import pytest
 from PySide6.QtWidgets import QDialog, QWidget
 from wina_app.pages.evaluate.controller import EvaluateController, EvaluateView
 from wina_app.pages.studies.controller import StudiesController, StudiesView
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.task_code_dialog import TaskCodeDialog, ask_task_code
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
@@ -19,6 +18,7 @@ from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.task_code import TaskCode, code_of
 from wina_core.studies.tasks.task_folder import TaskFolder
 
@@ -100,7 +100,7 @@ def test_a_study_asks_before_it_is_measured_or_estimated(
     file = tmp_path / "own.toml"
     monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: (GalleryEntry(file, "own", study),))
     workbench, engine, store = make_workbench(tmp_path)
-    choice = LaunchChoice(samples=False, run_model_code=False)
+    choice = LaunchOptions()
     view = Recorded(StudiesView, choice=choice, ask_task_code=trusted)
     controller = StudiesController(workbench, view)
     controller.set_visible(True)

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 
@@ -153,7 +152,7 @@ def _parse(line: str) -> str:
     while arguments and arguments[0] in getattr(command, "commands", {}):
         name.append(arguments.pop(0))
         command = command.commands[name[-1]]
-    copy_context().run(command.make_context, " ".join(name), arguments)  # callbacks keep answers in the context
+    command.make_context(" ".join(name), arguments)
     return " ".join(name)
 
 

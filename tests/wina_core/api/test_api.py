@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import os
 import subprocess
 import sys
 import threading
@@ -13,14 +12,13 @@ import pandas as pd
 import pytest
 import torch
 from torch.utils.hooks import RemovableHandle
-from tqdm import tqdm
 
 import wina_core
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core.api.model import Model
-from wina_core.api.session import in_job, in_library
+from wina_core.api.session import in_job
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
 TOKENS = 512
@@ -130,16 +128,6 @@ def test_a_model_that_its_user_changed_is_measured_by_nobody(model: Model) -> No
     assert len(wina_core.calibrate(model, tokens=512))
 
 
-def test_progress_bars_of_the_program_that_calls_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TQDM_DISABLE", raising=False)
-    before = vars(tqdm)["__init__"]
-    with in_library():
-        assert tqdm(range(2)).disable
-        assert os.environ["TQDM_DISABLE"] == "1"
-    assert vars(tqdm)["__init__"] is before
-    assert "TQDM_DISABLE" not in os.environ
-
-
 def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("".join(map(chr, torch.randint(32, 123, (4000,)).tolist())))
@@ -188,7 +176,7 @@ def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
         ("measure", {"tasks": "arc_easy"}, "tasks: it should be a list, not one text; write .'arc_easy'."),
         ("measure", {"limit": -1}, "limit: it should be greater than or equal to 1, not -1."),
         ("measure", {"tokens": "x"}, "tokens: it should be a valid integer, not 'x'."),
-        ("measure", {"fidelity": False}, "Nothing would be measured; .* the original model \\(fidelity=True\\)."),
+        ("measure", {"fidelity": False}, "Nothing would be measured; .* the original model \\(fidelity\\)."),
         ("gate", {"dense_prefix": 2}, "dense_prefix: it should be less than 1, not 2."),
         ("run_study", {"study": "demo-gflops", "engines": -1}, "engines: it should be greater than or equal to 0"),
         ("query_results", {"table": "x"}, "table: it should be 'metrics', 'runs', 'latency' or 'decoding', not 'x'."),
@@ -208,11 +196,15 @@ def test_an_unknown_argument_is_a_type_error_as_pythons_own(model: Model) -> Non
         wina_core.gate(model, sparsities=0.5)  # type: ignore[call-arg]
 
 
-def test_a_folders_tasks_are_measured_and_their_code_runs_with_consent(model: Model, tmp_path: Path) -> None:
+def test_a_folders_tasks_are_measured_and_their_code_runs_with_consent(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_tasks(tmp_path)
     (tmp_path / "choice.yaml").write_text(CHOICE + "process_docs: !function helpers.kept\n")
     (tmp_path / "helpers.py").write_text("def kept(docs):\n    return docs\n")
-    with pytest.raises(wina_core.WinaError, match="with trust_task_code=True, or in the window"):
+    with pytest.raises(wina_core.WinaError, match="by the option trust-task-code, or in the window"):
         wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False)
+    capsys.readouterr()
     found = wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False, trust_task_code=True)
+    assert "%|" not in capsys.readouterr().err, "progress is this program's, without bars of libraries"
     assert found.query("task == 'tiny_choice' and metric == 'acc'").value.between(0, 1).all()

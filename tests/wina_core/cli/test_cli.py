@@ -15,7 +15,7 @@ import torch
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.cli.arguments import options
+from wina_core.api.arguments import rotation_spec
 from wina_core.jobs import EVENTS, Log
 from wina_core.model_info.resolve import demo_folder
 from wina_core.specs import FREE_KL_ROTATION, FREE_ROTATION, NO_ROTATION, RotationSpec, TextSpec
@@ -177,21 +177,21 @@ def test_a_calibration_is_shown(wina: Wina) -> None:
 
 
 def test_heads_are_rotated_by_every_mode_but_none_unless_chosen() -> None:
-    assert options.rotation_spec("global").per_head
-    assert not options.rotation_spec("global", heads=False).per_head
-    assert not options.rotation_spec("none").per_head
-    assert options.rotation_spec("none", heads=True).per_head
+    assert rotation_spec("global").per_head
+    assert not rotation_spec("global", heads=False).per_head
+    assert not rotation_spec("none").per_head
+    assert rotation_spec("none", heads=True).per_head
 
 
 def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
-    assert options.rotation_spec("free") == FREE_ROTATION
-    changed = options.rotation_spec("free", heads=False, steps=20, tokens=4096)
+    assert rotation_spec("free") == FREE_ROTATION
+    changed = rotation_spec("free", heads=False, steps=20, tokens=4096)
     text = TextSpec(tokens=4096)
     assert changed == FREE_ROTATION.model_copy(update={"per_head": False, "steps": 20, "text": text})
-    assert options.rotation_spec("free", objective="kl") == FREE_KL_ROTATION
-    assert options.rotation_spec("global") == RotationSpec(fold_norms="exact")
-    assert options.rotation_spec("global", fold_norms="none") == RotationSpec()
-    assert options.rotation_spec("none", fold_norms="all") == NO_ROTATION.model_copy(update={"fold_norms": "all"})
+    assert rotation_spec("free", objective="kl") == FREE_KL_ROTATION
+    assert rotation_spec("global") == RotationSpec(fold_norms="exact")
+    assert rotation_spec("global", fold_norms="none") == RotationSpec()
+    assert rotation_spec("none", fold_norms="all") == NO_ROTATION.model_copy(update={"fold_norms": "all"})
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------------

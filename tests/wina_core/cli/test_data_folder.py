@@ -28,13 +28,12 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """The jobs that commands would run; each ends with an error."""
     found: list[Job] = []
 
-    def remember(job: Job, *_: object) -> None:
+    def remember(job: Job, *_: object, **__: object) -> None:
         found.append(job)
         raise WinaError("stopped")
 
-    for command in ("rotate", "calibrate", "allocate"):
-        monkeypatch.setattr(f"wina_core.cli.{command}.run_recorded", remember)
-        monkeypatch.setattr(f"wina_core.cli.{command}.announce_products", lambda _: None, raising=False)
+    monkeypatch.setattr("wina_core.cli.model.run_recorded", remember)
+    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", remember)
     return found
 
 
@@ -77,5 +76,5 @@ def test_allocate_reads_texts_of_the_data_folder(wina: Wina, folder: Path, jobs:
     "words", [("rotate", "demo", "--rotation-text"), ("calibrate", "demo", "--text"), ("allocate", "demo", "--text")]
 )
 def test_a_text_of_the_data_folder_needs_the_folder(wina: Wina, jobs: list[Job], words: tuple[str, ...]) -> None:
-    assert "--data-folder" in wina.fails(1, *words, SOURCE)
+    assert "option data-folder" in wina.fails(1, *words, SOURCE)
     assert not jobs

@@ -7,9 +7,8 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from wina_core import cli
-from wina_core.api.session import in_library
-from wina_core.cli import terminal
-from wina_core.cli.terminal import Interruption
+from wina_core.api import progress
+from wina_core.api.progress import Interruption
 from wina_core.errors import Cancelled, Terminated, ending_signals
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no SIGHUP")
 def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Exit codes of `os._exit`, which only notes them."""
     found: list[int] = []
-    monkeypatch.setattr(terminal.os, "_exit", found.append)
+    monkeypatch.setattr(progress.os, "_exit", found.append)
     return found
 
 
@@ -33,8 +32,7 @@ def test_a_second_signal_ends_the_process_at_once(exits: list[int]) -> None:
 
 
 def test_a_second_control_c_in_a_notebook_is_its_interruption(exits: list[int]) -> None:
-    with in_library():
-        interrupted = Interruption()
+    interrupted = Interruption(in_library=True)
     interrupted.on_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         interrupted.on_signal(signal.SIGINT)

@@ -72,11 +72,11 @@ def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_optio
 def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation, method):
     jobs = []
 
-    def see(job, _store):
+    def see(job, *_):
         jobs.append(job)
         raise Cancelled
 
-    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", see)
+    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", see)
     wina.fails(130, "allocate", "demo", "--quantization", "int8", *flags)
     (job,) = jobs
     assert (job.rotation, job.method, job.model.quantization) == (rotation, method, "int8")
@@ -85,14 +85,14 @@ def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation
 def test_a_preset_chooses_its_rotation_on_the_text_of_the_allocation(wina, monkeypatch, tmp_path):
     jobs = []
 
-    def see(job, _store):
+    def see(job, *_):
         jobs.append(job)
         raise Cancelled
 
     text = tmp_path / "prose.txt"
     text.write_text("Once upon a time.")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", see)
+    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", see)
     wina.fails(130, "allocate", "demo", "--preset", "wina-auto", "--text", "prose.txt")
     (job,) = jobs
     assert (job.rotation.text.source, job.plan.allocator.text.source) == (str(text), str(text))
@@ -148,7 +148,7 @@ def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
     (tmp_path / "prose.txt").write_text("Once upon a time.")
     monkeypatch.chdir(tmp_path)
     studies = []
-    monkeypatch.setattr("wina_core.cli.evaluate.run_study", lambda study, *_: studies.append(study))
+    monkeypatch.setattr("wina_core.cli.evaluate.run_study", lambda study, *_, **__: studies.append(study))
     wina.succeeds("eval", "--model", "demo", "--preset", "wina-auto", *flags)
     *_, configuration = studies[0].configurations  # after the dense one, which a model of 16 bits has
     assert (configuration.rotation.mode, configuration.rotation.text.source) == ("auto", text)

@@ -81,11 +81,11 @@ def jobs(monkeypatch):
     """The jobs that `wina allocate` would run; each ends with an error."""
     found = []
 
-    def remember(job, _store):
+    def remember(job, *_):
         found.append(job)
         raise WinaError("enough")
 
-    monkeypatch.setattr("wina_core.cli.allocate.run_recorded", remember)
+    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", remember)
     return found
 
 

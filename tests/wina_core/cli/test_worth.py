@@ -18,7 +18,7 @@ def here(monkeypatch):
     monkeypatch.setattr("wina_core.compute.latency.device.timing_environments", lambda: (HERE,))
     jobs = []
 
-    def run_recorded(job: DecodeJob, store: Store, *_: object):
+    def run_recorded(job: DecodeJob, store: Store, *_: object, **__: object):
         jobs.append(job)
         missing = [point for point in job.spec.points() if point.content_hash() not in job.stored.get(HERE.key, ())]
         for point in missing:
@@ -26,7 +26,7 @@ def here(monkeypatch):
         report = SweepReport(environment=HERE, measured=len(missing), stored=0)
         return type("Outcome", (), {"value": report})()
 
-    monkeypatch.setattr("wina_core.cli.timed_points.run_recorded", run_recorded)
+    monkeypatch.setattr("wina_core.api.timing.run_recorded", run_recorded)
     return jobs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wina_core.cli.arguments.options import ray_options
+from wina_core.cli.makers import ray_options
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
 from wina_core.remote import ray_cluster

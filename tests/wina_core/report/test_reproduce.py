@@ -9,6 +9,7 @@ from tests.wina_core.conftest import Wina
 from wina_core.cli import export_model
 from wina_core.errors import WinaError
 from wina_core.model_info.plan_file import PLAN_FILE, plan_text
+from wina_core.model_info.resolve import resolve
 from wina_core.report.reproduce import export_command, export_command_notes
 from wina_core.report.sparse_runs import sparse_run
 from wina_core.specs import (
@@ -94,7 +95,7 @@ def run_of(case: dict[str, Any]) -> RunSpec:
     quantization = QuantizationSpec(**case["bits"]) if "bits" in case else "none"
     source = ModelSource.model_validate({"location": "demo", "quantization": quantization} | case.get("source", {}))
     return sparse_run(
-        export_model.options.resolve(source),
+        resolve(source),
         Configuration(rotation=found["rotation"], method=found["method"]),
         found["plan"],
         case.get("calibration"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.cli.arguments.options import plans_of
+from wina_core.cli.makers import plans_of
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plan_pair import PlanPair, load_pair

@@ -6,13 +6,14 @@ import pytest
 
 from tests.wina_core.store.full_disk import limit
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.cli.computing import RunOptions, compute
+from wina_core.api.studies import compute_study
 from wina_core.errors import WinaError
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Backlog, Store
 from wina_core.store.backlog import Recorded
 from wina_core.studies.expand import expand
+from wina_core.studies.launch import LaunchOptions
 
 SPARE_PAGES = 3
 """Room for a few measurements, and far from all."""
@@ -50,7 +51,7 @@ def test_a_study_goes_on_while_the_disk_is_full_and_the_next_start_stores_the_re
     store.save_study(study, runs)
     limit(store, SPARE_PAGES)
     with pytest.raises(WinaError, match="results could not be stored; the next start stores them from") as caught:
-        compute(study, RunOptions(), store)
+        compute_study(study, LaunchOptions(), store)
     assert f"The disk that holds {store.url.database} is full or failing" in str(caught.value)
     assert capsys.readouterr().err.count("Results wait in memory") == 1
     before = finished(store)
@@ -82,7 +83,7 @@ def test_a_study_stores_what_waited_once_there_is_space(
     monkeypatch.setattr(Backlog, "_keep", make_room)
     store.save_study(study, expand(study))
     limit(store, SPARE_PAGES)
-    assert compute(study, RunOptions(), store).failures == ()
+    assert compute_study(study, LaunchOptions(), store).failures == ()
     assert {row.status for row in store.runs()} == {"done"}
     said = capsys.readouterr().err
     assert said.count("Results wait in memory") == said.count("All results that waited are stored now") == 1

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.wina_core.tiny import tiny_folder
+from wina_core.api.stored import shown_first
 from wina_core.cli import app
-from wina_core.cli.tables import shown_first
 from wina_core.errors import WinaError
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
 from wina_core.store.metric_rows import MetricRow

@@ -10,7 +10,7 @@ CostAxis = Literal["bytes_read", "memory", "flops", "tokens_per_s", "bits_read",
 
 ROUNDING = 1e-6
 """KL divergences below, in nats, are rounding."""
-_COUNT = "evaluate with a context for the cost of a token (--context)."
+_COUNT = "evaluate with a context for the cost of a token."
 _TIME = "time decoding on the Latency page, or with wina latency."
 _MEASURE = "evaluate some configurations, with their fidelity to the original."
 

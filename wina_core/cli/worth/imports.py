@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.counts import counted
-from wina_core.cli.tables import print_table
+from wina_core.cli import options
+from wina_core.cli.tables import counted, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.records.imports import StoredImport

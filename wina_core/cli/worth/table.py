@@ -7,12 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.analysis.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
-from wina_core.cli.arguments import options
-from wina_core.cli.arguments.configuration import configuration_of
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.arguments.options import in_output, in_timing
+from wina_core.cli import makers, options
+from wina_core.cli.latency import time_decoding
+from wina_core.cli.makers import configuration_of
+from wina_core.cli.options import in_output, in_timing, taking
 from wina_core.cli.tables import print_table
-from wina_core.cli.timed_points import time_decoding
 from wina_core.files.tables import check_table_file, write_table
 from wina_core.specs import CalibrationSpec, Configuration, Quantization
 from wina_core.specs.latency import BUDGET_SECONDS, DecodeSpec
@@ -26,7 +25,7 @@ _PRINTED = (
 Count = int | None
 
 
-@taking(quantization=options.quantization_of, configuration=configuration_of)
+@taking(quantization=makers.quantization_of, configuration=configuration_of)
 def worth(
     *,
     model: Annotated[
@@ -53,7 +52,7 @@ def worth(
     output_path: Annotated[Path | None, in_output(help="Also write the full table: .csv, .json, .md, .xlsx …")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
-    _yes: options.Yes = False,
+    yes: options.Yes = False,
 ) -> None:
     """Print whether gating pays on this machine: a verdict, speeds, memory and batches for each timed configuration.
 
@@ -64,7 +63,7 @@ def worth(
         check_table_file(output_path)  # now, not after minutes of timing
     with Store(database) as store:
         if model is not None:
-            source = options.resolved_source(model, dtype, device, memory, quantization=quantization)
+            source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)
             given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
             spec = DecodeSpec.model_validate(
                 {
@@ -78,10 +77,10 @@ def worth(
                     **{name: value for name, value in given.items() if value is not None},
                 }
             )
-            _measure(store, spec, again=again)
+            _measure(store, spec, again=again, yes=yes)
         if measure:
             for spec in missing_specs(_here(_rows(store))):
-                _measure(store, spec, again=False)
+                _measure(store, spec, again=False, yes=yes)
         rows = _rows(store)
     here = _here(rows)
     shown = rows if everywhere else here
@@ -110,8 +109,8 @@ def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:
     return [row for row in rows if any(is_on(row, each) for each in own)]
 
 
-def _measure(store: Store, spec: DecodeSpec, *, again: bool) -> None:
-    report = time_decoding(spec, again, store)
+def _measure(store: Store, spec: DecodeSpec, *, again: bool, yes: bool) -> None:
+    report = time_decoding(spec, again, store, (), yes)
     typer.echo(f"{report.measured} measured, {report.stored} already stored.", err=True)
     for reason in report.skipped:
         typer.echo(f"Skipped: {reason}", err=True)

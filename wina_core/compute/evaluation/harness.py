@@ -18,7 +18,7 @@ from jinja2 import TemplateError
 from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
-from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate
+from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate, without_bars
 from wina_core.compute.evaluation.samples import metric_name, sample_records
 from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.evaluation.tasks import load_task
@@ -82,6 +82,7 @@ def evaluate_task(
     return records
 
 
+@without_bars()
 def _evaluate(
     loaded: LoadedModel,
     gates: Gates | None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+import datasets
 from jinja2 import BaseLoader, StrictUndefined, Template, Undefined
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
@@ -161,6 +162,7 @@ __all__ = [
     "normalize_gen_kwargs",
     "use_factory",
     "weighted_perplexity",
+    "without_bars",
 ]
 
 _USED = {
@@ -197,6 +199,19 @@ def compile_templates_once() -> Iterator[None]:
     """
     with attributes(env, from_string=lru_cache(maxsize=256)(env.from_string)):
         yield
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Load tasks and build their requests without progress bars within the block: progress is the reporter's."""
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        with attributes(lm_eval.api.task, tqdm=lambda documents, **_: documents):
+            yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
 
 
 def use_factory(manager: Any, factory: Any) -> None:

@@ -159,7 +159,7 @@ def _task_manager(name: str, user_tasks: UserTasks, run_model_code: bool) -> Tas
             if runs_programs(_config(found)):
                 raise WinaError(
                     f'The task "{member}" runs programs that the model writes, and this was not consented to. {RISK} '
-                    "Consent for one run with --confirm-run-unsafe-code, or by the box of that name in the window."
+                    "Consent for one run by the option confirm-run-unsafe-code, or in the window by its box."
                 )
     return manager
 

@@ -16,7 +16,6 @@ from wina_core.files.tables import write_atomically
 from wina_core.jobs import PendingRun
 from wina_core.studies.tasks.task_folder import Function, TaskFile, TaskFolder, member_names
 
-FLAG = "--trust-task-code"
 TASK_CODE_RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
 """Shown with every request for consent to run the code of a task folder."""
 _LISTED = 12
@@ -42,9 +41,17 @@ class TaskCode:
             f"The task folder {self.folder} asks to run code, and this was not consented to: "
             f"{'; '.join(lines[:_LISTED] + more)}. Its Python files: {', '.join(python[:_LISTED]) or 'none'}. "
             f"Its digest: {self.digest[:16]}. {TASK_CODE_RISK} "
-            f"Consent for one run with {FLAG}, or in the window, which asks."
+            "Consent for one run by the option trust-task-code, or in the window, which asks."
         )
         return "".join(each if each.isprintable() else "?" for each in refusal)  # for a terminal
+
+
+class TaskCodeError(WinaError):
+    """Code of task folders without consent."""
+
+    def __init__(self, codes: Sequence[TaskCode]) -> None:
+        super().__init__(" ".join(code.refusal() for code in codes))
+        self.codes = tuple(codes)
 
 
 def requested_code(runs: Iterable[PendingRun]) -> tuple[TaskCode, ...]:
@@ -105,7 +112,7 @@ def check_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> None
     """Raise WinaError for code without consent."""
     refused = not_allowed(codes, allowed)
     if refused:
-        raise WinaError(" ".join(code.refusal() for code in refused))
+        raise TaskCodeError(refused)
 
 
 def allow(codes: Iterable[TaskCode]) -> None:

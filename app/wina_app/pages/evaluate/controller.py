@@ -15,18 +15,20 @@ from wina_app.shared.product_question import ProductQuestion, QuestionView
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
-from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
+from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.jobs import EvaluateJob, PendingRun
+from wina_core.jobs import EvaluateJob
 from wina_core.records import ModelSummary
 from wina_core.records.imports import scored_beside
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
-from wina_core.studies.expand import expand, labelled, save_study_file, specs_of
+from wina_core.studies.expand import expand, save_study_file
+from wina_core.studies.launch import Launched, LaunchOptions, launch
 from wina_core.studies.tasks.check_runs import check_runs
 from wina_core.studies.tasks.index import TaskEntry
+from wina_core.studies.tasks.task_code import TaskCodeError
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
@@ -218,21 +220,19 @@ class EvaluateController(QObject):
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
         queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines.chosen
 
-        def question(store: Any) -> tuple[tuple[PendingRun, ...], TaskConsent]:
-            named, taken = labelled(study), run_hashes(queued)
-            missing = store.pending(specs_of(named), choice.samples)
-            check_runs(missing)
-            pending = tuple(run for run in missing if run.spec.content_hash() not in taken)
-            consent = read_consent(pending)
-            if not consent.missing:
-                store.launch(study, named, pending)
-            return pending, consent
+        def question(store: Any) -> Launched | TaskCodeError:
+            options = LaunchOptions(
+                samples=choice.samples,
+                run_model_code=choice.run_model_code,
+                machines=machines,
+                queued=run_hashes(queued),
+            )
+            return or_refusal(lambda: launch(study, options, store))
 
-        def answer(launched: tuple[tuple[PendingRun, ...], TaskConsent]) -> None:
-            pending, consent = launched
-            if not consent.missing:
-                self._submit(study, choice, pending, consent, machines)
-            elif ask_consent(consent, self._view):
+        def answer(launched: Launched | TaskCodeError) -> None:
+            if isinstance(launched, Launched):
+                self._submit(study, launched.job, machines)
+            elif ask_consent(launched, self._view):
                 self._launch(study, choice)
 
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -269,27 +269,17 @@ class EvaluateController(QObject):
         self._view.show_problem("")
         return study
 
-    def _submit(
-        self,
-        study: StudySpec,
-        choice: EvaluationChoice,
-        pending: tuple[PendingRun, ...],
-        consent: TaskConsent,
-        machines: tuple[str, ...],
-    ) -> None:
-        if not pending:
+    def _submit(self, study: StudySpec, job: EvaluateJob | None, machines: tuple[str, ...]) -> None:
+        if job is None:
             self._view.show_notice(tr("Every run of this study is stored or queued already."))
             return
-        title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(pending)), study=study.name)
-        job = EvaluateJob(
-            runs=pending, samples=choice.samples, run_model_code=choice.run_model_code, task_code=consent.digests
-        )
+        title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(job.runs)), study=study.name)
 
         def submit() -> None:
             self._own.add(self._workbench.submit(job, title, machines))
 
         def declined() -> None:
-            runs = run_hashes(pending)
+            runs = run_hashes(job.runs)
             self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
 
         self._question.before(job, submit, declined=declined)

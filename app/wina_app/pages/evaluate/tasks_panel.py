@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from wina_app.pages.evaluate.task_search import TaskSearch
 from wina_app.shared.data_folder_field import DataFolder
 from wina_app.shared.evaluation_choice import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
-from wina_app.shared.launch_options import LaunchOptions
+from wina_app.shared.launch_fields import LaunchFields
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
@@ -84,7 +84,7 @@ class TasksPanel(SidePanel):
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
         self.advanced = CollapsibleSection(tr("Advanced"))
-        self.options = LaunchOptions()
+        self.options = LaunchFields()
         self.options.changed.connect(self.changed)
         self.advanced.column.addWidget(self.options)
         column.addWidget(self.advanced)

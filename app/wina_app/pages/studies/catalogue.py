@@ -8,7 +8,7 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
-from wina_app.pages.studies.study_state import Expansion, StudyState, expansion_of, outline_of, read_state
+from wina_app.pages.studies.study_state import Expansion, StudyState, expanded, outline_of, read_state
 from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
 from wina_core.errors import WinaError
@@ -197,7 +197,7 @@ class StudyCatalogue(QObject):
             if known and known[0] == bound:
                 expansion = known[1]
             else:
-                expansion = outline_of(bound) if needs_data else expansion_of(bound)
+                expansion = outline_of(bound) if needs_data else expanded(bound)
             return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
         def answer(found: tuple[Expansion, StudyState]) -> None:

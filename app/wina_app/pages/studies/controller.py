@@ -25,15 +25,15 @@ from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.services.machines import only_here
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.product_question import ProductQuestion, QuestionView
-from wina_app.shared.task_consent import ConsentView, TaskConsent, ask_consent, read_consent
+from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError
-from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
+from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.studies.launch import Launched, LaunchOptions, launch
+from wina_core.studies.tasks.task_code import TaskCodeError, task_code
 
 _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
@@ -42,7 +42,7 @@ _PAUSE_MS = 1000
 class StudiesView(ConsentView, QuestionView, Protocol):
     """The page as its controller sees it."""
 
-    def choice(self) -> LaunchChoice:
+    def choice(self) -> LaunchOptions:
         """Return the ticked options of the next launch."""
 
     def withdraw_consent(self) -> None:
@@ -200,17 +200,21 @@ class StudiesController(QObject):
         machines = self._workbench.machines.chosen
         hardware = environment.hardware if environment and only_here(machines) else ""
 
-        def question(store: Any) -> tuple[dict[str, float], TaskConsent]:
-            return store.unit_seconds([run.spec for run in missing], hardware), read_consent(missing)
+        def question(store: Any) -> EstimateJob | TaskCodeError:
+            return or_refusal(
+                lambda: EstimateJob(
+                    runs=missing,
+                    stored=store.unit_seconds([run.spec for run in missing], hardware),
+                    run_model_code=consent,
+                    task_code=task_code(missing),
+                )
+            )
 
-        def answer(found: tuple[dict[str, float], TaskConsent]) -> None:
-            seconds, code = found
-            if code.missing:
-                if ask_consent(code, self._view):
-                    self.estimate()
-                return
-            job = EstimateJob(runs=missing, stored=seconds, run_model_code=consent, task_code=code.digests)
-            self._jobs.estimate(file, title, job, machines)
+        def answer(job: EstimateJob | TaskCodeError) -> None:
+            if isinstance(job, EstimateJob):
+                self._jobs.estimate(file, title, job, machines)
+            elif ask_consent(job, self._view):
+                self.estimate()
 
         self._view.clear_message()
         self._workbench.store.ask(question, answer, self._view.show_error)
@@ -229,48 +233,42 @@ class StudiesController(QObject):
         )
         environment, machines = self._catalogue.environment, self._workbench.machines.chosen
 
-        def question(store: Any) -> tuple[StudyState, tuple[PendingRun, ...], TaskConsent]:
-            expansion, taken = expansion_of(study), run_hashes(queued)
-            state = read_state(expansion, store, environment, taken, choice.samples)
-            if state.trouble:
-                raise WinaError(state.trouble)
-            runs = tuple(run for run in state.missing if run.spec.content_hash() not in taken)
-            consent = read_consent(runs)
-            if not consent.missing:
-                store.launch(study, expansion.labelled, runs)
-            return state, runs, consent
+        def question(store: Any) -> tuple[StudyState, Launched] | TaskCodeError:
+            options = replace(choice, machines=machines, queued=run_hashes(queued))
 
-        def answer(found: tuple[StudyState, tuple[PendingRun, ...], TaskConsent]) -> None:
-            state, runs, consent = found
-            if consent.missing:
+            def launch_and_read() -> tuple[StudyState, Launched]:
+                done = launch(study, options, store)
+                expansion = expansion_of(study, done.runs)
+                return read_state(expansion, store, environment, options.queued, choice.samples), done
+
+            return or_refusal(launch_and_read)
+
+        def answer(found: tuple[StudyState, Launched] | TaskCodeError) -> None:
+            if isinstance(found, TaskCodeError):
                 self._launching = False
-                if ask_consent(consent, self._view):
+                if ask_consent(found, self._view):
                     self.run()
                 return
+            state, launched = found
             self._catalogue.forget_expansion(file)
             self._catalogue.set_state(file, state)
-            job = EvaluateJob(
-                runs=runs,
-                samples=choice.samples,
-                run_model_code=choice.run_model_code,
-                task_code=consent.digests,
-                metrics=study.evaluation.metrics,
-            )
 
-            def launch() -> None:
+            def submit() -> None:
                 self._launching = False
-                self._jobs.launch(file, title, study, state, job if runs else None, machines)
+                self._jobs.launch(file, title, study, state, launched.job, machines)
                 self._view.withdraw_consent()
-                self._view.show_notice(launch_text(state, runs))
+                self._view.show_notice(launch_text(state, launched.pending))
                 self._read_current()
 
             def declined() -> None:
                 self._launching = False
-                self._workbench.store.write(
-                    lambda store: store.end_runs(run_hashes(runs), "cancelled"), self._view.show_error
-                )
+                runs = run_hashes(launched.pending)
+                self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
 
-            self._question.before(job, launch, declined=declined)
+            if launched.job is None:
+                submit()
+            else:
+                self._question.before(launched.job, submit, declined=declined)
 
         def refused(text: str) -> None:
             self._launching = False
@@ -288,20 +286,20 @@ class StudiesController(QObject):
         choice = self._view.ask_submission(self._submission)
         if choice is None:
             return
-        self._submission, missing, launch = choice, state.missing, self._view.choice()
+        self._submission, missing, options = choice, state.missing, self._view.choice()
         folder = self._catalogue.data_folder(file)
         words = [str(file), *choice.words, *([f"--data-folder={folder}"] if folder else [])]
-        words += ["--log-samples"] if launch.samples else []
-        words += ["--confirm-run-unsafe-code"] if launch.run_model_code else []
+        words += ["--log-samples"] if options.samples else []
+        words += ["--confirm-run-unsafe-code"] if options.run_model_code else []
 
-        def answer(consent: TaskConsent) -> None:
-            if consent.missing and not ask_consent(consent, self._view):
+        def answer(code: dict[str, str] | TaskCodeError) -> None:
+            if isinstance(code, TaskCodeError) and not ask_consent(code, self._view):
                 return
             self._view.withdraw_consent()
             self._view.show_notice(tr("Submitting the study…"))
             self._arrays.submit(words)
 
-        self._workbench.store.ask(lambda _: read_consent(missing), answer, self._view.show_error)
+        self._workbench.store.ask(lambda _: or_refusal(lambda: task_code(missing)), answer, self._view.show_error)
 
     def pause(self) -> None:
         """Pause the selected study's jobs."""

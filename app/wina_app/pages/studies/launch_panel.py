@@ -7,8 +7,7 @@ from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QWidget
 
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.data_folder_field import DataFolder
-from wina_app.shared.launch_choice import LaunchChoice
-from wina_app.shared.launch_options import LaunchOptions
+from wina_app.shared.launch_fields import LaunchFields
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, fill, vbox
@@ -19,6 +18,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import data_sets
+from wina_core.studies.launch import LaunchOptions
 
 _WIDTH = GRID * 36
 _CHANGING = tr("Its jobs stop after the current batch")
@@ -50,7 +50,7 @@ class StudyLaunch(SidePanel):
         self.data.edit.editingFinished.connect(self.commit)
         self._study: StudySpec | None = None
         self._texts: tuple[str, ...] = ()
-        self.options = LaunchOptions()
+        self.options = LaunchFields()
         self.options.changed.connect(self.changed)
         self.estimate = push_button(tr("Estimate time"), self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
@@ -97,7 +97,7 @@ class StudyLaunch(SidePanel):
             spacing=HALF,
         )
 
-    def choice(self) -> LaunchChoice:
+    def choice(self) -> LaunchOptions:
         """Return the ticked options of the next launch."""
         return self.options.choice()
 

@@ -12,7 +12,6 @@ from wina_app.pages.studies.launch_panel import StudyLaunch
 from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.pages.studies.submit_choice import SubmitChoice
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.shared.task_code_dialog import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -23,6 +22,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.task_code import TaskCode
 
 _SUFFIXES = (".toml", ".json")
@@ -148,7 +148,7 @@ class StudiesPage(Page):
         if isinstance(file := state.get("study"), str):
             self.study_restored.emit(Path(file))
 
-    def choice(self) -> LaunchChoice:
+    def choice(self) -> LaunchOptions:
         return self.launch.choice()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.pages.studies.study_state import expansion_of
+from wina_app.pages.studies.study_state import expanded
 from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
@@ -36,7 +36,7 @@ class StudyReports(QObject):
 
         def question(store: Any) -> str:
             if store.study_spec(study.content_hash()) is None:  # its runs are those of others
-                expansion = expansion_of(study)
+                expansion = expanded(study)
                 if not store.pending(expansion.runs):
                     store.save_study(study, expansion.labelled)
             return str(store.url.render_as_string(hide_password=False))

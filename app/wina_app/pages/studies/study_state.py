@@ -115,17 +115,18 @@ class StudyState:
         return _stored(self)
 
 
-def expansion_of(study: StudySpec) -> Expansion:
+def expanded(study: StudySpec) -> Expansion:
     """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
-    return _expansion(study, labelled(study) if study.models else ())
+    return expansion_of(study, labelled(study) if study.models else ())
 
 
 def outline_of(study: StudySpec) -> Expansion:
     """Expand a study without reading its files: its runs match no stored ones."""
-    return _expansion(study, unresolved(study))
+    return expansion_of(study, unresolved(study))
 
 
-def _expansion(study: StudySpec, runs: tuple[LabelledRun, ...]) -> Expansion:
+def expansion_of(study: StudySpec, runs: tuple[LabelledRun, ...]) -> Expansion:
+    """Return the expansion of a study into these runs."""
     sweep = study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
     return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)

@@ -1,14 +1,14 @@
 """A controller of the Studies page over a gallery of two small studies, with all that it talks to."""
 
 from wina_app.pages.studies.controller import StudiesController, StudiesView
-from wina_app.shared.launch_choice import LaunchChoice
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.studies import DEMO, PAPER, write
 from wina_core.studies.expand import load_study
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.studies.launch import LaunchOptions
 
-PLAIN = LaunchChoice(samples=False, run_model_code=False)
+PLAIN = LaunchOptions()
 
 
 class Bench:

@@ -9,17 +9,17 @@ from wina_app.pages.studies.reports import StudyReports
 from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.services.settings import Settings
 from wina_app.shared import product_question
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.style.number_format import duration
 
 from tests.wina_app.fakes import done, is_running, result
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
-from wina_core.cli.study import open_study
+from wina_core.api.studies import open_study
 from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
 from wina_core.jobs.planning.memory_needs import MemoryNeed
 from wina_core.records import EstimateRecord, StageEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.model_roles import load_roles
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
@@ -182,7 +182,7 @@ def test_a_data_folder_stands_in_for_the_hub_as_on_the_command_line(mapped, data
     mapped.controller.set_visible(True)
     assert mapped.state(mapped.paper).to_do == 4
     mapped.controller.choose_data(f" {data} ")
-    study = open_study(str(mapped.paper), None, str(data))
+    study = open_study(str(mapped.paper), {}, str(data))
     assert mapped.state(mapped.paper).to_do == 5, "what is stored is of other data"
     assert mapped.view.last("show_study").study.evaluation.data_folder == str(data)
     assert mapped.view.last("show_data") == str(data)
@@ -313,7 +313,7 @@ def test_runs_that_another_job_will_compute_are_not_queued_again(mapped):
 
 def test_consent_and_samples_are_the_launchs_own_and_consent_is_withdrawn(bench):
     bench.show(bench.demo)
-    bench.view.returns(choice=LaunchChoice(samples=True, run_model_code=True))
+    bench.view.returns(choice=LaunchOptions(samples=True, run_model_code=True))
     bench.controller.run()
     job = bench.jobs()[0]
     assert (job.samples, job.run_model_code) == (True, True)

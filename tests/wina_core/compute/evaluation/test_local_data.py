@@ -177,7 +177,7 @@ def test_longbench_without_its_packages_says_what_to_install(monkeypatch):
 def test_programs_that_the_model_writes_need_consent(monkeypatch):
     monkeypatch.setattr(code_eval, "run_confined", lambda *_: pytest.fail("ran a program"))
     with pytest.raises(
-        WinaError, match=r'"humaneval" runs programs .*not consented to.* sandbox .*--confirm-run-unsafe-code'
+        WinaError, match=r'"humaneval" runs programs .*not consented to.* sandbox .*option confirm-run-unsafe-code'
     ):
         check_tasks(spec_of("demo", "humaneval"))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmarks.grid_simulation import grid, simulate
 from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
-from wina_core.cli.running import run_recorded
+from wina_core.api.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import (
     Cancel,

@@ -181,7 +181,7 @@ def test_a_script_in_the_current_folder_does_not_run_as_a_metric(
 def test_the_command_line_asks_for_the_flag_and_takes_it_once(folder: Path, wina: Wina, tmp_path: Path) -> None:
     words = ("--model", "demo", "--method", "dense", "--no-fidelity", "--limit", 1, "--tasks", "own")
     refused = wina.fails(1, "eval", *words, "--include-path", folder)
-    for part in (str(folder), "own.yaml: process_results: !function own.score", "own.py", "--trust-task-code"):
+    for part in (str(folder), "own.yaml: process_results: !function own.score", "own.py", "option trust-task-code"):
         assert part in refused
     assert consent(folder)[str(folder)][:16] in refused
     assert "own" in wina.succeeds("eval", *words, "--include-path", folder, "--trust-task-code")

@@ -1,27 +1,39 @@
 """Sweeps that print each timed point on stderr when it is measured."""
 
-import typer
+import sys
 
-from wina_core.cli.asking import announce_products
-from wina_core.cli.running import run_recorded
+from wina_core.api.progress import terminal_reporter
+from wina_core.api.running import Reporting, run_recorded
 from wina_core.jobs import DecodeJob, Event, LatencyJob, Measured
 from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.records.texts import percent_apart
-from wina_core.specs.latency import STEADY, DecodeSpec
-from wina_core.store import Store
+from wina_core.specs.latency import STEADY, LatencySpec
+from wina_core.store import LatencyRow, Store
 
 
-def time_decoding(spec: DecodeSpec, again: bool, store: Store) -> SweepReport:
-    """Time the points of a model's decoding that are not stored for this machine, or `again` all."""
-    job = DecodeJob(spec=spec, stored={} if again else store.measured_points(spec.hashes()))
-    if not any(spec.hashes() <= set(points) for points in job.stored.values()):
-        announce_products(job)
-    return time_points(job, store)
+def sweep_products(
+    spec: LatencySpec,
+    recompute: bool,
+    store: Store,
+    *,
+    machines: tuple[str, ...] = (),
+    reporting: Reporting = terminal_reporter,
+) -> tuple[SweepReport, list[LatencyRow]]:
+    """Time the points of a sweep that are not stored for this machine, or all with `recompute`; return all points."""
+    job = LatencyJob(spec=spec, stored={} if recompute else store.measured_points(spec.hashes()))
+    report = time_points(job, store, machines=machines, reporting=reporting)
+    return report, store.latency_rows(report.environment.key, report.points)
 
 
-def time_points(job: LatencyJob | DecodeJob, store: Store) -> SweepReport:
+def time_points(
+    job: LatencyJob | DecodeJob,
+    store: Store,
+    *,
+    machines: tuple[str, ...] = (),
+    reporting: Reporting = terminal_reporter,
+) -> SweepReport:
     """Run a sweep and record its points."""
-    report = run_recorded(job, store, print_point).value
+    report = run_recorded(job, store, print_point, machines=machines, reporting=reporting).value
     assert isinstance(report, SweepReport)
     return report
 
@@ -31,7 +43,7 @@ def print_point(event: Event) -> None:
     if isinstance(event, Measured):
         record = event.record
         text = _decoding(record) if isinstance(record, DecodeRecord) else _product(record)
-        typer.echo(text, err=True)
+        print(text, file=sys.stderr)
 
 
 def _decoding(record: DecodeRecord) -> str:

@@ -1,16 +1,23 @@
-"""`wina tasks`: search of lm-eval's task names."""
+"""`wina tasks`, `wina plugins` and `wina desktop`: what is installed here."""
 
 import subprocess
 from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
+from wina_core.cli import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
+from wina_core.files import desktop_entry
 from wina_core.files.own_command import own_command
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS
+from wina_core.specs.methods import METHOD_PLUGINS
+from wina_core.specs.plugins import TASK_PLUGINS, Offer
+from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.studies.tasks.code_risk import RISK, sandbox_rules
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
+
+app = typer.Typer(help="Put the workbench into the menu of a Linux desktop, or remove it.", no_args_is_help=True)
 
 
 def tasks(
@@ -44,3 +51,28 @@ def _built() -> TaskIndex:
     if index is None:
         raise WinaError(f"lm-eval's tasks could not be listed in {index_file()}; see the messages above.")
     return index
+
+
+def plugins(as_json: options.Json = False) -> None:
+    """List the methods, allocators, quantizers and tasks of installed packages, and the problems of broken ones."""
+    every = (METHOD_PLUGINS, ALLOCATOR_PLUGINS, QUANTIZER_PLUGINS, TASK_PLUGINS)
+    offers = [offer for kind in every for offer in kind.offers()]
+    if not offers and not as_json:
+        typer.echo("No installed package adds to the workbench; the guide's page on plugins says how one does.")
+        return
+    rows = [(offer.kind, offer.name, offer.package, "left out" if offer.problem else "") for offer in offers]
+    print_table(Offer._fields, offers if as_json else rows, as_json)
+
+
+@app.command()
+def install() -> None:
+    """Add the menu entry, the icon, and the window as the program for *.wina.json and *.wina.toml files."""
+    for file in desktop_entry.install():
+        typer.echo(file)
+
+
+@app.command()
+def remove() -> None:
+    """Delete what `wina desktop install` wrote."""
+    for file in desktop_entry.remove():
+        typer.echo(file)

@@ -1,23 +1,35 @@
-"""`wina results tag`, `note`, `pin`, `delete` and the like: annotations and deletion of stored runs."""
+"""Commands of `wina results` on runs: annotations, deletion, experts, and merging of databases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
-from wina_core.cli.arguments import options
-from wina_core.cli.counts import counted
-from wina_core.cli.results import Filter, app, filtered
-from wina_core.cli.tables import print_table
+from wina_core.api.progress import terminal_reporter
+from wina_core.api.stored import filtered, named_runs
+from wina_core.cli import options
+from wina_core.cli.results import LISTED, Filter, app
+from wina_core.cli.tables import counted, print_table
 from wina_core.errors import WinaError
+from wina_core.records import (
+    EXPERT_SHARE,
+    EXPERT_SPARSITY,
+    EXPERT_THRESHOLD,
+)
 from wina_core.records.texts import moment
 from wina_core.store import MetricFilter, Store
 from wina_core.store.annotation_texts import RunAnnotations, split_tags
+from wina_core.store.merge import merge_database, open_source
+from wina_core.store.rows import CellStat
 
 Runs = Annotated[
     list[str] | None,
     typer.Argument(metavar="RUN", help="Beginnings of hashes; `wina results --annotations` lists them."),
 ]
+
+
+_METRICS = {"sparsity": EXPERT_SPARSITY, "share of tokens": EXPERT_SHARE, "threshold": EXPERT_THRESHOLD}
+"""Metrics of an expert in a run, by their columns."""
 
 
 @app.command()
@@ -91,7 +103,7 @@ def restore(
     """Restore deleted runs with their results."""
     with Store(database) as store:
         known = [row.run for row in store.deleted_runs()]
-        chosen = known if everything else named_runs(runs or [], known, "deleted run")
+        chosen = known if everything else named_runs(runs or [], known, "deleted run", LISTED)
         store.restore_runs(chosen)
     typer.echo(f"{counted(len(chosen), 'run')} restored.", err=True)
 
@@ -130,7 +142,7 @@ def _annotate(
 def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
     """Return runs by the beginnings of their hashes or, without any, those with a metric that passes the line."""
     if runs:
-        return named_runs(runs, list(store.run_details()), "run")
+        return named_runs(runs, list(store.run_details()), advice=LISTED)
     if not line:
         raise WinaError("No run is named; give beginnings of hashes, or a --filter.")
     found = list(dict.fromkeys(row.run for row in filtered(store, MetricFilter(), line)))
@@ -139,18 +151,60 @@ def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
     return found
 
 
-def named_runs(beginnings: list[str], known: list[str], what: str) -> list[str]:
-    """Return the known runs that beginnings of hashes name, each once; raise WinaError where one names none or several.
+@app.command()
+def experts(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Beginning of a hash; `wina results --annotations` lists them.")
+    ],
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Print what each expert of a run dropped, the share of tokens that read it, and its threshold."""
+    with Store(database) as store:
+        (name,) = named_runs([run], list(store.run_details()), advice=LISTED)
+        rows = _rows(store.expert_stats(name))
+    if not rows:
+        raise WinaError(
+            f"The run {name} has no numbers of experts: its model has no experts, or an earlier version measured it; "
+            "measure it again with --recompute."
+        )
+    print_table(("layer", "expert", "projection", *_METRICS), rows, as_json)
 
-    `what` they are is part of the message.
+
+def _rows(stats: Iterable[CellStat]) -> list[tuple[int | str | float | None, ...]]:
+    """Return one row for each expert's matrix."""
+    found: dict[tuple[int, int, str], dict[str, float]] = {}
+    for row in stats:
+        if row.x is not None:
+            found.setdefault((row.layer, int(row.x), row.projection), {})[row.metric] = row.value
+    places = sorted(found, key=lambda place: place[:2])
+    return [(*place, *(found[place].get(metric) for metric in _METRICS.values())) for place in places]
+
+
+@app.command()
+def merge(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="SQLite files or SQLAlchemy URLs, which are only read.")
+    ],
+    database: options.Database = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add the results of other databases to this one, which is made where it does not exist.
+
+    Rows are matched by their hashes and names. What this database has stays; tags and pins are united. The same command
+    completes a merge that was interrupted. Prints the rows added to each table.
     """
-    if not beginnings:
-        raise WinaError(f"No {what} is named; give beginnings of hashes.")
-    found = []
-    for beginning in beginnings:
-        alike = [run for run in known if run.startswith(beginning)]
-        if len(alike) != 1:
-            number = "No" if not alike else f"More than one ({len(alike)})"
-            raise WinaError(f'{number} {what} begins with "{beginning}"; `wina results --annotations` lists them.')
-        found.append(alike[0])
-    return list(dict.fromkeys(found))
+    for source in sources:
+        with open_source(source):  # nothing is merged where one of them cannot be read
+            pass
+    added: dict[str, int] = {}
+    with Store(database) as store, terminal_reporter() as reporter:
+
+        def show(done: int, total: int) -> None:
+            reporter.progress(done, total, "rows")
+            reporter.check()
+
+        for source in sources:
+            for table, count in merge_database(source, store, show).items():
+                added[table] = added.get(table, 0) + count
+    print_table(("table", "added"), list(added.items()), as_json)

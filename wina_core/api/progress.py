@@ -1,4 +1,4 @@
-"""Progress in the terminal while a job runs, and the signals that cancel it."""
+"""Progress on stderr while a job runs, and the signals that cancel it."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from functools import partial
 from types import FrameType
 
 from rich.console import Console
@@ -25,23 +25,19 @@ _SILENCE = 30.0
 
 
 CANCELLING = "Cancelling at the next batch; press Ctrl-C again to stop at once."
-IN_LIBRARY: ContextVar[bool] = ContextVar("in_library", default=False)
-"""Whether another program, such as a notebook, computes with this one as its library."""
 
 
 class Interruption:
     """The first signal that asked this program to end; a second one ends it at once.
 
-    In another program, a second Ctrl-C raises KeyboardInterrupt.
-
-    A second SIGHUP does not: the kernel and the shell both send one when a terminal is closed.
+    `in_library`, where another program such as a notebook computes, a second Ctrl-C raises KeyboardInterrupt. A second
+    SIGHUP never ends it: the kernel and the shell both send one when a terminal is closed.
     """
 
-    def __init__(self, answer: str = CANCELLING) -> None:
-        self._answer = answer
+    def __init__(self, answer: str = CANCELLING, *, in_library: bool = False) -> None:
+        self._answer, self._in_library = answer, in_library
         self.error: Cancelled | None = None
         """Cancelled after Ctrl-C, Terminated after another signal."""
-        self._in_library = IN_LIBRARY.get()
 
     def on_signal(self, number: int, _frame: FrameType | None = None) -> None:
         """Take a signal."""
@@ -143,14 +139,14 @@ def _duration(seconds: float) -> str:
 
 
 @contextmanager
-def terminal_reporter(answer: str = CANCELLING) -> Iterator[TerminalReporter]:
+def terminal_reporter(answer: str = CANCELLING, *, in_library: bool = False) -> Iterator[TerminalReporter]:
     """Yield a reporter that Ctrl-C, SIGTERM and SIGHUP cancel at the next batch; only in the main thread.
 
-    `answer` is printed at the first one. A second Ctrl-C or SIGTERM ends the process; under IN_LIBRARY, Ctrl-C raises
+    `answer` is printed at the first one. A second Ctrl-C or SIGTERM ends the process; `in_library`, Ctrl-C raises
     KeyboardInterrupt.
     """
     console = Console(stderr=True)
-    interruption = Interruption(answer)
+    interruption = Interruption(answer, in_library=in_library)
     description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
     taken = ending_signals() if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, interruption.on_signal) for number in taken}
@@ -168,3 +164,7 @@ def terminal_reporter(answer: str = CANCELLING) -> Iterator[TerminalReporter]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+library_reporter = partial(terminal_reporter, in_library=True)
+"""Reporter of the public functions, which another program calls."""

@@ -1,54 +1,68 @@
-"""Options that several commands share, and the specs made of them."""
+"""Options that several commands share."""
 
-import os
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
-from pydantic import ValidationError
 
 from wina_core import specs
-from wina_core.cli.arguments.data_folder import choose_data_folder, chosen_data_folder
-from wina_core.cli.arguments.flags import taking
-from wina_core.cli.asking import accept
-from wina_core.cli.places import choose_machines
-from wina_core.errors import WinaError, explain
-from wina_core.files.memory import MEMORY_VARIABLE, parse_bytes
-from wina_core.model_info.cost.quantizers import check_made
-from wina_core.model_info.resolve import resolve, resolve_quantization, resolve_rotation, resolve_text
+from wina_core.api.arguments import ALLOCATORS as ALLOCATORS
+from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.specs import (
-    AUTO_ROTATION,
-    FREE_ROTATION,
     MATRICES_FILE,
-    NO_ROTATION,
-    USUAL_EFFORT,
-    AllocatorSpec,
     AttentionBasis,
     CalibrationSpec,
     DType,
-    MethodSpec,
     MlpBasis,
-    ModelSource,
     RotationMode,
-    RotationSpec,
     Selection,
-    TextSpec,
-    load_bits_plan,
 )
-from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
-from wina_core.specs.machine import RayCluster
 from wina_core.specs.methods import method_names
-from wina_core.specs.plan_pair import load_pair
-from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import PRESETS
 from wina_core.specs.quantization import quantizer_names
 
 CALIBRATION_TEXT = CalibrationSpec().text
 
 Mode = Literal["auto", "free", RotationMode]
-ALLOCATORS = (*BUILT_IN_ALLOCATORS, "greedy_wina_released", "greedy_teal_released", *ALLOCATOR_PLUGINS.names)
+
+
+_SHARED = ("data_folder",)
+"""Parameters of makers that are not flags of their own but the command's parameters."""
+
+
+def taking(**makers: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Replace each parameter named here by all flags of its maker, and pass what the maker returns.
+
+    A maker's parameters become `PARAMETER_FLAG`, so that the flags of two makers never collide. The annotation of each
+    must therefore name its option. A maker's `data_folder` is the command's, None without one. The result may be a
+    maker itself.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        flags = {name: inspect.signature(maker, eval_str=True).parameters for name, maker in makers.items()}
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            of_maker = [flag for flag in flags.get(name, {}).values() if flag.name not in _SHARED]
+            parameters += [flag.replace(name=f"{name}_{flag.name}") for flag in of_maker] or [parameter]
+
+        def run(**given: Any) -> Any:
+            made = {}
+            for name, maker in makers.items():
+                shared = {flag: given[flag] for flag in _SHARED if flag in flags[name] and flag in given}
+                of_maker = [flag for flag in flags[name] if flag not in _SHARED]
+                made[name] = maker(**{flag: given.pop(f"{name}_{flag}") for flag in of_maker}, **shared)
+            return command(**given, **made)
+
+        keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]  # typer reads it
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in keyword}
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        return run
+
+    return decorate
 
 
 def panel(title: str) -> Callable[..., Any]:
@@ -232,7 +246,6 @@ DataFolder = Annotated[
     str | None,
     in_evaluation(
         "--data-folder",
-        callback=choose_data_folder,
         help='Local data instead of the Hub\'s: a folder with one for each task, or "demo".',
     ),
 ]
@@ -240,7 +253,6 @@ TextFolder = Annotated[
     str | None,
     in_evaluation(
         "--data-folder",
-        callback=choose_data_folder,
         help='The folder of texts such as data:wikitext or data:lambada_openai[0:2500], or "demo".',
     ),
 ]
@@ -288,7 +300,6 @@ Machines = Annotated[
     list[str] | None,
     in_output(
         "--machine",
-        callback=choose_machines,
         metavar="NAME",
         help="Machine that computes instead of this computer, as in `wina machines list`. Several share the runs; "
         '"local" is this computer.',
@@ -296,9 +307,7 @@ Machines = Annotated[
 ]
 Yes = Annotated[
     bool,
-    in_output(
-        "--yes", callback=accept, help="Do not ask before a rotation, calibration or allocation that takes minutes."
-    ),
+    in_output("--yes", help="Do not ask before a rotation, calibration or allocation that takes minutes."),
 ]
 Background = Annotated[
     bool, in_evaluation("--background", help="Return at once; `wina jobs` shows, follows and cancels the runs.")
@@ -318,169 +327,3 @@ Again = Annotated[bool, in_output("--recompute", help="Compute everything again,
 Samples = Annotated[bool, in_output("--log-samples", help="Also store the scores and completions of every document.")]
 Database = Annotated[str | None, in_output("--database", help="An SQLite file or a PostgreSQL address.", metavar="URL")]
 Json = Annotated[bool, in_output("--json", help="Print JSON instead of a table.")]
-
-
-def ray_options(
-    *, address: RayAddress = None, gpus: RayGpus = None, cpus: RayCpus = None, memory: RayMemory = None
-) -> RayCluster | None:
-    """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
-    if address is None and (gpus, cpus, memory) != (None, None, None):
-        raise WinaError("Resources on Ray need the cluster's address; give --ray ADDRESS.")
-    if address is None:
-        return None
-    bytes_ = None if memory is None else parse_bytes(memory)
-    try:
-        return RayCluster(name="ray", address=address, gpus=gpus, cpus=cpus, memory=bytes_)
-    except ValidationError as error:
-        raise WinaError(f"An engine on Ray: {explain(error)}") from None
-
-
-def quantization_of(
-    *,
-    name: Named = "none",
-    bits: WeightBits = None,
-    quantizer: WeightQuantizer = None,
-    by_energy: ByEnergy = False,
-    group: Group = None,
-    head_bits: HeadBits = None,
-    text: BitsText = None,
-    tokens: BitsTokens = None,
-) -> specs.Quantization:
-    """Make a quantization: a named one, or a spec of `--bits` and its flags."""
-    flags = {"quantizer": quantizer, "group": group, "head_bits": head_bits}
-    given: dict[str, Any] = {field: value for field, value in flags.items() if value is not None}
-    if bits is None:
-        if given or by_energy or text is not None or tokens is not None:
-            raise WinaError("The other flags of quantization need --bits; add for example --bits 4.")
-        return name
-    if name != "none":
-        raise WinaError(f"Give either --quantization {name} or --bits {bits}.")
-    if quantizer == "planes" and group is not None:
-        raise WinaError("Weights in planes have one scale for each input; leave out --group.")
-    usual = TextSpec()
-    given["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
-    spec = specs.QuantizationSpec(
-        **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
-    )
-    check_made(spec)
-    return resolve_quantization(spec, chosen_data_folder())
-
-
-def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[list[SparsityPlan], specs.Quantization]:
-    """Return the plans in files, and the quantization that they bring or else the given one. Raises WinaError where
-    flags and files, or several files, have different bits, and for a quantizer that is no longer made."""
-    pairs = {file: load_pair(file) for file in files}
-    own = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
-    for file, found in own.items():
-        if quantization != "none":
-            raise WinaError(f"The plan {file} has bits of its own; leave out --quantization and --bits.")
-        other = next((each for each, pair in pairs.items() if pair.quantization != found), None)
-        if other is not None:
-            raise WinaError(f"The plans {file} and {other} have different bits; run them one at a time.")
-        check_made(found)
-        return [pair.plan for pair in pairs.values()], resolve_quantization(found)
-    return [pair.plan for pair in pairs.values()], quantization
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def allow_memory(memory: str | None) -> None:
-    """Limit the memory of this process and of its engines; raise WinaError for a text that is no size."""
-    if memory is not None:
-        parse_bytes(memory)
-        os.environ[MEMORY_VARIABLE] = memory
-
-
-def resolved_source(
-    location: Model,
-    dtype: Dtype = "auto",
-    device: Device = "auto",
-    memory: Memory = None,
-    *,
-    quantization: specs.Quantization,
-) -> ModelSource:
-    """Resolve the model as it is on disk now, and limit the memory for it."""
-    allow_memory(memory)
-    return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
-
-
-model_source = taking(quantization=quantization_of)(resolved_source)
-"""`resolved_source` of the flags of both."""
-
-
-def allocator_spec(name: str, **settings: object) -> AllocatorSpec:
-    """Make the spec of a named allocator, its text as it is on disk now."""
-    if name not in ALLOCATORS:
-        raise ALLOCATOR_PLUGINS.unknown(name, ALLOCATORS)
-    base, _, variant = (name, "", "") if name in ALLOCATOR_PLUGINS.names else name.partition("_")
-    spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
-    return spec.model_copy(update={"text": resolve_text(spec.text, chosen_data_folder())})
-
-
-def rotation_spec(
-    mode: Rotation = "none",
-    *,
-    heads: Heads = None,
-    attention: Attention = None,
-    mlp: Mlp = None,
-    weighting: Weighting = None,
-    objective: Objective = None,
-    steps: Steps = None,
-    text: RotationText = None,
-    tokens: RotationTokens = None,
-    matrices: Matrices = None,
-    fold_norms: FoldNorms = None,
-    noise_bits: NoiseBits = None,
-    spectrum: SpectrumOption = None,
-    drop_directions: DropDirections = None,
-    sparsity: ComparedAt = None,
-) -> RotationSpec:
-    """Make a rotation's spec; None takes the default of the mode and the objective. Heads are rotated by default in
-    every mode but "none", and norms folded by default with any rotation, where masks stay the same."""
-    per_head = mode != "none" if heads is None else heads
-    if mode == "none" and not per_head:
-        return NO_ROTATION.model_copy(update={"fold_norms": fold_norms or "none"})
-    base = {"free": FREE_ROTATION, "auto": AUTO_ROTATION}.get(mode) or RotationSpec.model_validate({"mode": mode})
-    usual_steps, usual_text = USUAL_EFFORT[objective or base.objective]
-    if base.is_auto and (objective or base.objective) == "eigen":
-        usual_text = base.text
-    flags: dict[str, Any] = {
-        "attention_basis": None if attention is None else _names(attention),
-        "mlp_basis": None if mlp is None else _names(mlp),
-        "matrices": matrices,
-        "fold_norms": fold_norms or "exact",
-        "noise_bits": noise_bits,
-        "weighting": weighting,
-        "spectrum": spectrum,
-        "drop_directions": drop_directions,
-        "sparsity": sparsity,
-        "objective": objective,
-        "steps": usual_steps if steps is None else steps,
-        "text": TextSpec(source=text or usual_text.source, tokens=usual_text.tokens if tokens is None else tokens),
-    }
-    given = {name: value for name, value in flags.items() if value is not None}
-    spec = RotationSpec.model_validate({**base.model_dump(), **given, "per_head": per_head})
-    return resolve_rotation(spec, chosen_data_folder())
-
-
-def _names(text: str) -> list[str]:
-    """Return the names between commas; none of an empty text."""
-    return text.split(",") if text else []
-
-
-def method_spec(
-    *,
-    name: Method = "wina",
-    variant: Variant = "paper",
-    selection: Select = "topk",
-    masks: Masks = "separate",
-    correction: Correction = "none",
-    rho: Rho = None,
-) -> MethodSpec:
-    """Make a method's spec."""
-    return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)

@@ -9,15 +9,16 @@ import pytest
 from tests.wina_core.conftest import Wina
 from tests.wina_core.engine.engine_events import DEMO
 from tests.wina_core.tiny import tiny_folder
-from wina_core.cli import asking
-from wina_core.cli.places import choose_machines
+from wina_core.api import running
+from wina_core.cli import computing
+from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.errors import WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.jobs import InspectJob, RotateJob
 from wina_core.jobs.planning.products import MissingProduct
 from wina_core.remote.registry import save_machine
 from wina_core.specs import RotationSpec
-from wina_core.specs.machine import Machine
+from wina_core.specs.machine import LOCAL, Machine
 
 JOB = InspectJob(model=DEMO)
 ROTATION = MissingProduct(
@@ -27,22 +28,24 @@ ROTATION = MissingProduct(
 
 @pytest.fixture(params=[True, False], ids=["terminal", "pipe"])
 def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(asking, "missing_products", lambda _: (ROTATION,))
+    monkeypatch.setattr(running, "missing_products", lambda _: (ROTATION,))
     stream = SimpleNamespace(isatty=lambda: request.param)
-    monkeypatch.setattr(asking, "sys", SimpleNamespace(stdin=stream, stderr=stream))
+    monkeypatch.setattr(computing, "sys", SimpleNamespace(stdin=stream, stderr=stream))
     return bool(request.param)
 
 
-def test_what_another_machine_would_compute_first_is_not_announced(
-    home: Path,  # noqa: ARG001 - sets WINA_HOME
-    terminal: bool,  # noqa: ARG001 - there is a product
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    save_machine(Machine(host="gpu"))
-    choose_machines(["gpu"])
-    asking.announce_products(JOB)
+@pytest.mark.usefixtures("terminal")  # there is a product
+def test_what_another_machine_would_compute_first_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    confirm_products(JOB, ("gpu",), yes=False)
     assert capsys.readouterr().err == ""
-    choose_machines(None)
+
+
+def test_a_machine_is_known_and_this_computer_alone_is_none() -> None:
+    save_machine(Machine(host="gpu"))
+    assert machines_of(["gpu", LOCAL, "gpu"]) == ("gpu", LOCAL)
+    assert machines_of([LOCAL]) == machines_of(None) == ()
+    with pytest.raises(WinaError, match="cpu"):
+        machines_of(["cpu"])
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -50,12 +53,12 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal(
     terminal: bool, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(asking.typer, "confirm", lambda text, **_: asked.append(text) or answer)
+    monkeypatch.setattr(computing.typer, "confirm", lambda text, **_: asked.append(text) or answer)
     if terminal and not answer:
         with pytest.raises(WinaError):
-            asking.announce_products(JOB)
+            confirm_products(JOB, (), yes=False)
     else:
-        asking.announce_products(JOB)
+        confirm_products(JOB, (), yes=False)
     assert bool(asked) == terminal
     assert "rotation global (took 2:05 before, continues where it was interrupted)" in capsys.readouterr().err
 
@@ -63,7 +66,7 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal(
 @pytest.mark.parametrize("terminal", [True], indirect=True)
 def test_yes_answers(terminal: bool, wina: Wina, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert terminal
-    monkeypatch.setattr(asking.typer, "confirm", lambda *_, **__: pytest.fail("It asks."))
+    monkeypatch.setattr(computing.typer, "confirm", lambda *_, **__: pytest.fail("It asks."))
     wina.succeeds("calibrate", tiny_folder(tmp_path / "model"), "--tokens", 512, "--yes")
 
 

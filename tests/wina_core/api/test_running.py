@@ -1,4 +1,4 @@
-"""The command line with several engines: stored as with one, ended by signals, stopped by a store that is full."""
+"""Jobs in several engines: stored as with one, ended by signals, stopped by a store that is full."""
 
 import signal
 from collections.abc import Callable
@@ -8,8 +8,8 @@ import pytest
 
 from tests.wina_core.engine.engine_events import SHORT, run
 from tests.wina_core.samples import ENVIRONMENT, study
-from wina_core.cli import running
-from wina_core.cli.running import JOB_ID, JobOutcome, run_recorded_in_pool
+from wina_core.api import running
+from wina_core.api.running import JOB_ID, JobOutcome, run_recorded_in_pool
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import (
     Cancel,

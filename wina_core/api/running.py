@@ -2,13 +2,14 @@
 
 import os
 import queue
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wina_core.cli.places import chosen_machines
-from wina_core.cli.terminal import TerminalReporter, terminal_reporter
+from wina_core.api.progress import TerminalReporter, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.workers import OpenMachine
@@ -27,16 +28,19 @@ from wina_core.jobs import (
     RunFailed,
     Submit,
 )
-from wina_core.jobs.planning.products import planned_phases
+from wina_core.jobs.planning.memory_needs import memory_needs
+from wina_core.jobs.planning.products import MissingProduct, missing_products, planned_phases
 from wina_core.remote.places import open_place
 from wina_core.remote.ray_cluster import ray_clients
-from wina_core.specs.machine import RayCluster
+from wina_core.specs.machine import LOCAL, RayCluster
 from wina_core.store import Backlog, Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.session.model_session import Session
 
 JOB_ID = "local"
+Reporting = Callable[[], AbstractContextManager[TerminalReporter]]
+"""Maker of the reporter of a job."""
 _LOOK_SECONDS = 0.2
 """Interval of checking for Ctrl-C while engines compute."""
 
@@ -50,51 +54,56 @@ class JobOutcome:
 
 
 def run_recorded(
-    job: Job, store: Store, observe: Callable[[Event], object] = lambda _: None, session: "Session | None" = None
+    job: Job,
+    store: Store,
+    observe: Callable[[Event], object] = lambda _: None,
+    *,
+    machines: tuple[str, ...] = (),
+    session: "Session | None" = None,
+    reporting: Reporting = terminal_reporter,
 ) -> JobOutcome:
     """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
 
-    A job for other machines (`chosen_machines`) runs there instead. `session` has models that are loaded already; by
-    default a new one is used.
+    A job for other machines runs there instead. `session` has models that are loaded already; by default a new one is
+    used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
     """
-    if chosen_machines():
-        return run_recorded_in_pool(job, store, 1, observe)
-    os.environ.setdefault("TQDM_DISABLE", "1")  # one progress bar is enough
-    with terminal_reporter() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
+    if machines:
+        return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
+    with reporting() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         with without_collections():
             from wina_core.compute.session.environment import environment, kernels_notice
             from wina_core.compute.session.model_session import Session
             from wina_core.engine.server.run_job import run_job
 
-        kept = _Kept(store, job, reporter)
-        kept.take(Ready(pid=os.getpid(), environment=environment()))
+        recorder = _JobRecorder(store, job, reporter)
+        recorder.record(Ready(pid=os.getpid(), environment=environment()))
         if notice := kernels_notice():
             reporter.log("warning", notice)
-        reporter.at_check = kept.retry
+        reporter.at_check = recorder.retry
         reporter.plan(planned_phases(job))
 
         def emit(event: Event) -> None:
             observe(event)
             if isinstance(event, Progress):
                 reporter.follow(event)
-            kept.take(event)
-            if kept.refused is not None:
+            recorder.record(event)
+            if recorder.refused is not None:
                 raise Cancelled
 
         try:
             run_job(job, session or Session(), emit, reporter, JOB_ID)
         except Cancelled as error:
-            kept.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)), error)  # else interrupted
+            recorder.end(Done(job_id=JOB_ID, cancelled=not isinstance(error, Terminated)), error)  # else interrupted
             raise
         except BaseException as error:
             message = str(error) if isinstance(error, WinaError) else unforeseen(error)
-            kept.end(Failed(job_id=JOB_ID, error=message), error)
+            recorder.end(Failed(job_id=JOB_ID, error=message), error)
             raise
-        kept.end(Done(job_id=JOB_ID))
-        return kept.outcome
+        recorder.end(Done(job_id=JOB_ID))
+        return recorder.outcome
 
 
 def run_recorded_in_pool(
@@ -102,58 +111,58 @@ def run_recorded_in_pool(
     store: Store,
     engines: int,
     observe: Callable[[Event], object] = lambda _: None,
+    *,
+    machines: tuple[str, ...] = (),
     ray: RayCluster | None = None,
+    reporting: Reporting = terminal_reporter,
 ) -> JobOutcome:
     """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU, or all that fit on Ray.
 
-    The engines are those of a Ray cluster or of `chosen_machines`, this computer's by default.
-
     An error of the whole job is a WinaError, with its details on stderr.
     """
-    machines = chosen_machines()
     open_machine: OpenMachine = open_place
     if ray is not None:
         cluster = ray.model_copy(update={"engines": engines})
         machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    with terminal_reporter() as reporter:
+    with reporting() as reporter:
         if machines:
             reporter.start(machines)
-        kept = _Kept(store, job, reporter)
+        recorder = _JobRecorder(store, job, reporter)
         client = open_engines(events.put, engines, machines=open_machine)
         try:
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines))
-            end = _follow(client, events, kept, reporter, observe)
+            end = _follow(client, events, recorder, reporter, observe)
         finally:
             client.stop()
         stopped = reporter.stopped
         if isinstance(stopped, Terminated):
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
-        kept.end(end, stopped)
+        recorder.end(end, stopped)
     if stopped is not None:
         raise stopped
     if isinstance(end, Failed):
         raise WinaError(end.error)
-    return kept.outcome
+    return recorder.outcome
 
 
 def _follow(
     client: EnginePool,
     events: "queue.SimpleQueue[Event]",
-    kept: "_Kept",
+    recorder: "_JobRecorder",
     reporter: TerminalReporter,
     observe: Callable[[Event], object],
 ) -> Done | Failed:
     """Record and show events until the job ends; cancel it on a signal and when the store refuses a result."""
     cancelled = False
     while True:
-        if (reporter.stopped or kept.refused) and not cancelled:
+        if (reporter.stopped or recorder.refused) and not cancelled:
             client.send(Cancel(job_id=JOB_ID))
             cancelled = True
         try:
             event = events.get(timeout=_LOOK_SECONDS)
         except queue.Empty:
-            kept.retry()
+            recorder.retry()
             continue
         observe(event)
         match event:
@@ -169,10 +178,10 @@ def _follow(
                 if event.level != "debug":  # an engine's log file has the output of its libraries
                     reporter.log(event.level, event.text)
             case _:
-                kept.take(event)
+                recorder.record(event)
 
 
-class _Kept:
+class _JobRecorder:
     """Recorder of a job's results in the store and in a JobOutcome."""
 
     def __init__(self, store: Store, job: Job, reporter: TerminalReporter) -> None:
@@ -184,7 +193,7 @@ class _Kept:
         self.refused: WinaError | None = None
         """A result can never be stored, or no more results can wait."""
 
-    def take(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         """Store the result of an event, or let it wait."""
         if self.refused is not None:
             return
@@ -228,3 +237,35 @@ class _Kept:
         elif self._waits and not waits:
             self._reporter.log("warning", "All results that waited are stored now.")
         self._waits = waits
+
+
+def announce_memory(job: Job, machines: tuple[str, ...] = ()) -> None:
+    """Print the models that memory does not hold, and what they take instead; nothing for a job of other machines."""
+    if machines and LOCAL not in machines:
+        return
+    for need in memory_needs(job):
+        print(need.text, file=sys.stderr)
+
+
+def announce_products(job: Job, machines: tuple[str, ...] = ()) -> tuple[MissingProduct, ...]:
+    """Print models that memory does not hold and products that a job computes first; return these products.
+
+    Nothing is known of a job of other machines alone.
+    """
+    if machines and LOCAL not in machines:
+        return ()
+    announce_memory(job)
+    missing = tuple(missing_products(job))
+    if missing:
+        print(f"Not on disk, computed first: {'; '.join(map(_product_text, missing))}.", file=sys.stderr)
+    return missing
+
+
+def _product_text(product: MissingProduct) -> str:
+    parts = []
+    if product.seconds is not None:
+        minutes, seconds = divmod(round(product.seconds), 60)
+        parts.append(f"took {minutes}:{seconds:02} before")
+    if product.begun:
+        parts.append("continues where it was interrupted")
+    return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")

@@ -1,12 +1,12 @@
-"""Form of one launch's options."""
+"""Check boxes of one launch's options."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QWidget
 
-from wina_app.shared.launch_choice import LaunchChoice
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import explain_disabled, text_label
+from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.code_risk import RISK, sandbox_rules
 
 _SAMPLES = tr(
@@ -18,7 +18,7 @@ _CONSENT = tr(
 _NO_TASKS = tr("This study has no tasks with documents")
 
 
-class LaunchOptions(QWidget):
+class LaunchFields(QWidget):
     """Two check boxes; the ticked consent shows its risk."""
 
     changed = Signal()
@@ -41,9 +41,9 @@ class LaunchOptions(QWidget):
         column.addWidget(self.risk)
         self.offer(True)
 
-    def choice(self) -> LaunchChoice:
+    def choice(self) -> LaunchOptions:
         """Return the ticked options."""
-        return LaunchChoice(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
+        return LaunchOptions(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
 
     def withdraw_consent(self) -> None:
         """Untick the consent: it holds for one launch."""

@@ -1,4 +1,4 @@
-"""Progress and messages of the command line."""
+"""Progress and messages on stderr."""
 
 import io
 
@@ -6,15 +6,15 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from wina_core.cli import terminal
-from wina_core.cli.terminal import Interruption, TerminalReporter, terminal_reporter
+from wina_core.api import progress
+from wina_core.api.progress import Interruption, TerminalReporter, terminal_reporter
 from wina_core.jobs import Progress as ProgressEvent
 from wina_core.jobs.phases import Phase
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     console = Console(file=io.StringIO(), width=40)
     reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
     for second in range(0, 95, 5):
@@ -30,7 +30,7 @@ def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     console = Console(file=io.StringIO(), width=40)
     reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
     reporter.plan((Phase("reading the weights", 1.0), Phase("this step", 1.0, seconds=120.0)))
@@ -47,7 +47,7 @@ def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
 def test_what_an_engine_says_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said, screen = "\x1b]0;title\x07 [/red] \x9b2J", io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr(terminal, "Console", lambda **_: console)
+    monkeypatch.setattr(progress, "Console", lambda **_: console)
     with terminal_reporter() as reporter:
         reporter.log("warning", said)
         reporter.progress(1, 2, "steps", said)

@@ -1,1 +1,0 @@
-"""Options of the commands: groups of them, and one at a time."""

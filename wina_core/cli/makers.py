@@ -1,0 +1,235 @@
+"""Specs made of the flags that several commands share."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from wina_core import specs
+from wina_core.api.arguments import rotation_spec as api_rotation_spec
+from wina_core.cli import options
+from wina_core.cli.options import taking
+from wina_core.errors import WinaError, explain
+from wina_core.files.memory import allow_memory, parse_bytes
+from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.resolve import resolve, resolve_quantization
+from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec, TextSpec, load_bits_plan
+from wina_core.specs.machine import RayCluster
+from wina_core.specs.plan_pair import load_pair
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.presets import preset as named_preset
+from wina_core.specs.presets import reading
+
+_REPLACED = {"selection", "correction"}
+"""Fields of a preset's method that flags replace."""
+
+
+def ray_options(
+    *,
+    address: options.RayAddress = None,
+    gpus: options.RayGpus = None,
+    cpus: options.RayCpus = None,
+    memory: options.RayMemory = None,
+) -> RayCluster | None:
+    """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
+    if address is None and (gpus, cpus, memory) != (None, None, None):
+        raise WinaError("Resources on Ray need the cluster's address; give --ray ADDRESS.")
+    if address is None:
+        return None
+    bytes_ = None if memory is None else parse_bytes(memory)
+    try:
+        return RayCluster(name="ray", address=address, gpus=gpus, cpus=cpus, memory=bytes_)
+    except ValidationError as error:
+        raise WinaError(f"An engine on Ray: {explain(error)}") from None
+
+
+def quantization_of(
+    *,
+    name: options.Named = "none",
+    bits: options.WeightBits = None,
+    quantizer: options.WeightQuantizer = None,
+    by_energy: options.ByEnergy = False,
+    group: options.Group = None,
+    head_bits: options.HeadBits = None,
+    text: options.BitsText = None,
+    tokens: options.BitsTokens = None,
+    data_folder: str | None = None,
+) -> specs.Quantization:
+    """Make a quantization: a named one, or a spec of `--bits` and its flags."""
+    flags = {"quantizer": quantizer, "group": group, "head_bits": head_bits}
+    given: dict[str, Any] = {field: value for field, value in flags.items() if value is not None}
+    if bits is None:
+        if given or by_energy or text is not None or tokens is not None:
+            raise WinaError("The other flags of quantization need --bits; add for example --bits 4.")
+        return name
+    if name != "none":
+        raise WinaError(f"Give either --quantization {name} or --bits {bits}.")
+    if quantizer == "planes" and group is not None:
+        raise WinaError("Weights in planes have one scale for each input; leave out --group.")
+    usual = TextSpec()
+    given["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
+    spec = specs.QuantizationSpec(
+        **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
+    )
+    check_made(spec)
+    return resolve_quantization(spec, data_folder)
+
+
+def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[list[SparsityPlan], specs.Quantization]:
+    """Return the plans in files, and the quantization that they bring or else the given one. Raises WinaError where
+    flags and files, or several files, have different bits, and for a quantizer that is no longer made."""
+    pairs = {file: load_pair(file) for file in files}
+    own = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
+    for file, found in own.items():
+        if quantization != "none":
+            raise WinaError(f"The plan {file} has bits of its own; leave out --quantization and --bits.")
+        other = next((each for each, pair in pairs.items() if pair.quantization != found), None)
+        if other is not None:
+            raise WinaError(f"The plans {file} and {other} have different bits; run them one at a time.")
+        check_made(found)
+        return [pair.plan for pair in pairs.values()], resolve_quantization(found)
+    return [pair.plan for pair in pairs.values()], quantization
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def resolved_source(
+    location: options.Model,
+    dtype: options.Dtype = "auto",
+    device: options.Device = "auto",
+    memory: options.Memory = None,
+    *,
+    quantization: specs.Quantization,
+    data_folder: str | None = None,  # noqa: ARG001 - of the quantization's text
+) -> ModelSource:
+    """Resolve the model as it is on disk now, and limit the memory for it."""
+    allow_memory(memory)
+    return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
+
+
+model_source = taking(quantization=quantization_of)(resolved_source)
+"""`resolved_source` of the flags of both."""
+
+
+def rotation_spec(
+    mode: options.Rotation = "none",
+    *,
+    heads: options.Heads = None,
+    attention: options.Attention = None,
+    mlp: options.Mlp = None,
+    weighting: options.Weighting = None,
+    objective: options.Objective = None,
+    steps: options.Steps = None,
+    text: options.RotationText = None,
+    tokens: options.RotationTokens = None,
+    matrices: options.Matrices = None,
+    fold_norms: options.FoldNorms = None,
+    noise_bits: options.NoiseBits = None,
+    spectrum: options.SpectrumOption = None,
+    drop_directions: options.DropDirections = None,
+    sparsity: options.ComparedAt = None,
+    data_folder: str | None = None,
+) -> RotationSpec:
+    """Make a rotation's spec; None takes the default of the mode and the objective."""
+    return api_rotation_spec(
+        mode,
+        heads=heads,
+        attention_basis=None if attention is None else _names(attention),
+        mlp_basis=None if mlp is None else _names(mlp),
+        weighting=weighting,
+        objective=objective,
+        steps=steps,
+        text=text,
+        tokens=tokens,
+        matrices=matrices,
+        fold_norms=fold_norms,
+        noise_bits=noise_bits,
+        spectrum=spectrum,
+        drop_directions=drop_directions,
+        sparsity=sparsity,
+        data_folder=data_folder,
+    )
+
+
+def _names(text: str) -> list[str]:
+    """Return the names between commas; none of an empty text."""
+    return text.split(",") if text else []
+
+
+def method_spec(
+    *,
+    name: options.Method = "wina",
+    variant: options.Variant = "paper",
+    selection: options.Select = "topk",
+    masks: options.Masks = "separate",
+    correction: options.Correction = "none",
+    rho: options.Rho = None,
+) -> MethodSpec:
+    """Make a method's spec."""
+    return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)
+
+
+def combine(
+    context: typer.Context, method: MethodSpec, rotation: RotationSpec, preset: options.Preset = None
+) -> Configuration:
+    """Combine rotation and method; a preset brings its own rotation, and the flags complete its method.
+
+    The flags may also replace a preset's selection and correction, and set the sparsity of its rotation `auto`. Raises
+    WinaError for the other flags of a rotation beside a preset, and for flags of the method that contradict it.
+    """
+    if preset is None:
+        return Configuration(rotation=rotation, method=method)
+    own = named_preset(preset)
+    of_method, of_rotation = _given(context, "method"), _given(context, "rotation")
+    fields = own.method.model_fields_set - _REPLACED | {"variant"}
+    refused = [
+        flag
+        for field, (flag, _) in of_method.items()
+        if field in fields and getattr(method, field) != getattr(own.method, field)
+    ]
+    accepted = {"sparsity"} if own.rotation.is_auto else set()
+    if own.rotation.is_identity and rotation.is_identity:
+        accepted |= {"mode", "heads"}
+    refused += [flag for field, (flag, _) in of_rotation.items() if field not in accepted]
+    if refused:
+        raise WinaError(
+            f'The preset "{preset}" brings its own method and rotation; leave out {", ".join(refused)}, or --preset.'
+        )
+    given = method.model_dump(exclude={"name", "variant"}) | own.method.model_dump(exclude_unset=True)
+    given |= {field: getattr(method, field) for field in _REPLACED & of_method.keys()}
+    changes: dict[str, object] = {"method": MethodSpec.model_validate(given)}
+    if "sparsity" in of_rotation:
+        compared_at = of_rotation["sparsity"][1]
+        changes["rotation"] = RotationSpec.model_validate({**own.rotation.model_dump(), "sparsity": compared_at})
+    return own.model_copy(update=changes)
+
+
+def combine_on(
+    text: str, context: typer.Context, method: MethodSpec, rotation: RotationSpec, preset: str | None
+) -> Configuration:
+    """Combine them as `combine` does, with a text on which a preset chooses its rotation and its allocation."""
+    configuration = combine(context, method, rotation, preset)
+    return reading(configuration, text) if preset else configuration
+
+
+def _given(context: typer.Context, maker: str) -> dict[str, tuple[str, Any]]:
+    """Return the flags on the command line that a maker takes, with their values, by the maker's parameters."""
+    found = {}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source, prefix = context.get_parameter_source(name), f"{maker}_"
+        of_maker = name.removeprefix("configuration_")  # where `configuration_of` takes the maker's flags
+        if of_maker.startswith(prefix) and source is not None and source.name == "COMMANDLINE":
+            found[of_maker.removeprefix(prefix)] = (parameter.opts[0], context.params[name])
+    return found
+
+
+configuration_of = taking(method=method_spec, rotation=rotation_spec)(combine)
+"""`combine` of the flags of both."""

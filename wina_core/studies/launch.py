@@ -1,0 +1,181 @@
+"""Studies made of options, and their launch: saved in the store, with one job for what is missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from wina_core.errors import WinaError
+from wina_core.jobs import EvaluateJob, PendingRun
+from wina_core.model_info.cost.quantizers import check_made
+from wina_core.specs import (
+    COST_CONTEXT,
+    AllocatorSpec,
+    CalibrationSpec,
+    Configuration,
+    EvaluationSpec,
+    ModelSource,
+    RunSpec,
+    TaskSpec,
+    TextSpec,
+)
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+from wina_core.studies.expand import labelled, specs_of
+from wina_core.studies.run_labels import LabelledRun
+from wina_core.studies.tasks.check_runs import check_runs
+from wina_core.studies.tasks.task_code import task_code
+
+_CALIBRATION = CalibrationSpec()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """What a study of one model measures: `wina eval`, `measure` and the Evaluate page fill these fields."""
+
+    name: str
+    model: ModelSource
+    configurations: Sequence[Configuration]
+    sparsities: Sequence[float] = ()
+    """Fractions to drop, in [0, 1)."""
+    allocators: Sequence[AllocatorSpec] = (AllocatorSpec(),)
+    plans: Sequence[SparsityPlan] = ()
+    calibration: CalibrationSpec = _CALIBRATION
+    tasks: Sequence[str | TaskSpec] = ()
+    task_folders: Sequence[str] = ()
+    data_folder: str | None = None
+    """Folder of local data, "demo" for the shipped one; None for the Hub."""
+    limit: int | None = None
+    """Documents of each task; None for all."""
+    num_fewshot: int | None = None
+    chat_template: bool = False
+    batch_size: int | Literal["auto"] | str = 16
+    seed: int = 1234
+    dense_prefix: float = 0.0
+    fidelity: TextSpec | None = None
+    """Text on which logits are compared with the same model's without gates."""
+    original: TextSpec | None = None
+    """Text on which logits are compared with the original's."""
+    cost_context: int | None = None
+    """Positions that a token attends to, to count its cost; 0 not to count it, None for COST_CONTEXT where anything
+    else is measured."""
+
+
+def study_of(options: StudyOptions) -> StudySpec:
+    """Return the study of these options. Raises pydantic's ValidationError, whose locations begin with the option."""
+    measures = bool(options.tasks or options.fidelity or options.original)
+    context = options.cost_context if options.cost_context is not None else COST_CONTEXT if measures else None
+    evaluation = EvaluationSpec.model_validate(
+        {
+            "tasks": tuple(options.tasks),
+            "task_folders": tuple(options.task_folders),
+            "data_folder": options.data_folder,
+            "limit": options.limit,
+            "num_fewshot": options.num_fewshot,
+            "chat_template": options.chat_template,
+            "batch_size": options.batch_size,
+            "seed": options.seed,
+            "dense_prefix": options.dense_prefix,
+            "fidelity": options.fidelity,
+            "original": options.original,
+            "cost_context": context or None,
+        }
+    )
+    return StudySpec(
+        name=options.name,
+        models=(options.model,),
+        configurations=tuple(options.configurations),
+        sparsities=tuple(options.sparsities),
+        allocators=tuple(options.allocators),
+        plans=tuple(options.plans),
+        calibration=options.calibration,
+        evaluation=evaluation,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """How a study is computed; no number depends on it."""
+
+    recompute: bool = False
+    """Compute everything again, stored measurements included."""
+    samples: bool = False
+    """Also store the scores and completions of every document."""
+    run_model_code: bool = False
+    """Consent to run programs that the model writes, for this launch."""
+    trust_task_code: bool = False
+    """Consent to the code of task folders, for this launch; without it, stored consents count."""
+    machines: tuple[str, ...] = ()
+    """Machines that compute; empty for this computer."""
+    queued: frozenset[str] = frozenset()
+    """Hashes of runs that other jobs compute already, which are left out."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A study that is saved in the store."""
+
+    study: str
+    """Hash in the store."""
+    runs: tuple[LabelledRun, ...]
+    """All runs with their labels."""
+    job: EvaluateJob | None
+    """Job that computes what is missing; None where nothing is."""
+    missing: int
+    """Measurements of the job."""
+    total: int
+    """Measurements of the study, without those of its sweep of products."""
+
+    @property
+    def pending(self) -> tuple[PendingRun, ...]:
+        """Return the runs of the job."""
+        return () if self.job is None else self.job.runs
+
+    @property
+    def remark(self) -> str:
+        """Return how much is reused or computed, as a sentence without its subject; empty for no measurements."""
+        if self.missing < self.total:
+            return f"{self.total - self.missing} of {self.total} measurements are stored and reused."
+        return f"{self.missing} measurements to compute." if self.missing else ""
+
+
+class StudyStore(Protocol):
+    """Part of `Store` that a launch uses."""
+
+    def pending(self, runs: Sequence[RunSpec], samples: bool = False) -> list[PendingRun]:
+        """Return the runs that miss units, with these units."""
+
+    def launch(self, study: StudySpec, runs: Sequence[LabelledRun], pending: Sequence[PendingRun]) -> str:
+        """Save a study and queue its pending runs; return its hash."""
+
+
+def launch(study: StudySpec, options: LaunchOptions, store: StudyStore) -> Launched:
+    """Save a study and queue its missing measurements, or all with `recompute`.
+
+    Nothing is saved where this raises. Raises WinaError if nothing would be measured, for a missing file, an unknown
+    task, allocator or quantizer, and TaskCodeError for a task folder's code without consent.
+    """
+    if study.models and not study.evaluation.units:
+        raise WinaError("Nothing would be measured; name tasks, or compare with the original model (fidelity).")
+    runs = labelled(study) if study.models else ()
+    specs = specs_of(runs)
+    every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs if spec.evaluation.units]
+    missing = every if options.recompute else store.pending(specs, options.samples)
+    pending = tuple(run for run in missing if run.spec.content_hash() not in options.queued)
+    check_runs(missing)
+    for run in pending:
+        check_made(run.spec.model.quantization)
+    code = task_code(pending, options.trust_task_code)
+    job = EvaluateJob(
+        runs=pending,
+        samples=options.samples,
+        run_model_code=options.run_model_code,
+        task_code=code,
+        metrics=study.evaluation.metrics,
+    )
+    return Launched(
+        study=store.launch(study, runs, pending),
+        runs=runs,
+        job=job if pending else None,
+        missing=sum(len(run.units) for run in pending),
+        total=sum(len(run.units) for run in every),
+    )
