@@ -259,14 +259,14 @@ def prompts_table() -> str:
 
 
 def real_size_table() -> str:
-    """Return time, memory and estimate of each stage on models of real size, a row for each model, limit and stage."""
+    """Return time and memory of each stage on models of real size, a row for each model, limit and stage."""
     lines = []
     for file in sorted((ROOT / "kernels" / "benchmarks" / "results").glob("real-size-*.json")):
         found = json.loads(file.read_text(encoding="utf-8"))
         setting = found["setting"]
         weights = setting["weights_bytes"]
         for stage in found["stages"]:
-            peak, estimate = stage["peak_bytes"], stage.get("estimated_at_half")
+            peak = stage["peak_bytes"]
             lines.append(
                 [
                     f"{setting['shape'].removesuffix('b')} B, {weights / 1e9:.1f} GB",
@@ -276,7 +276,6 @@ def real_size_table() -> str:
                     f"{stage['seconds']:,.0f} s",
                     f"{peak / 1e9:.1f} GB",
                     f"{peak / weights:.2f}",
-                    "" if estimate is None else f"{estimate:.2f}",
                 ]
             )
     head = (
@@ -287,7 +286,6 @@ def real_size_table() -> str:
         "time",
         "peak",
         "over the weights (aim: 1.35 at 1.1 B)",
-        "estimate at half, over what was left (aim: 0.75 to 1.25)",
     )
     return _markdown(head, lines, left=3)
 

@@ -20,12 +20,11 @@ text, for which the weights are read and checked. The aim is at most 2.5.
 real-size: time and peak memory of every stage, of a random model in bfloat16. Stages, each a command as a user types
 it, in a folder of results of its own: global rotation with activations; fidelity of the dense model and of WINA at 25,
 40, 50 and 65 % on 4,096 tokens; decode timing at 50 % (--decode). The peak is the largest resident memory of the
-process, pages of files included. The estimate is what the terminal shows as left. With --kill-every, a command that
-takes longer is killed without warning and typed again, until one ends by itself; the KL divergences, which are written
-too, show that nothing was lost or counted twice.
+process, pages of files included. With --kill-every, a command that takes longer is killed without warning and typed
+again, until one ends by itself; the KL divergences, which are written too, show that nothing was lost or counted twice.
 
 Expected on two cores: 1.1 B in 15 minutes in all, at most 1.35 times the weights at the peak; 6.9 B in 8 GB with at
-most 1.5 times the time of an unlimited run; estimates at most 25 % off when half of the time is over.
+most 1.5 times the time of an unlimited run.
 """
 
 import argparse
@@ -33,7 +32,6 @@ import json
 import math
 import os
 import pty
-import re
 import signal
 import subprocess
 import sys
@@ -76,7 +74,6 @@ _LIMIT = "1GB"
 _MOST = 2.5
 """Bar: time of five configurations over that of one."""
 _INTERVAL = 0.1
-_LEFT = re.compile(r"(?:(\d+):)?(\d+):(\d\d) left")
 SPARSITIES = ("0.25", "0.4", "0.5", "0.65")
 _SCALING = (
     "Cost of a rotation and of an evaluation in streaming mode, against layers, hidden size, tokens and configurations."
@@ -222,8 +219,6 @@ class Stage:
     """Largest resident memory."""
     anonymous_bytes: int
     """Largest resident memory without pages of files."""
-    estimated_at_half: float | None
-    """Remaining seconds that were shown when half of the time was over, as a share of those that it took."""
     kills: int = 0
     """How often it was killed and started again; seconds are those of all attempts."""
 
@@ -288,9 +283,7 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
 
 def _line(stage: Stage, size: int) -> str:
     text = f"{stage.name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / size:.2f} of the weights"
-    if stage.kills:
-        text = f"{text}, killed {stage.kills} times"
-    return text if stage.estimated_at_half is None else f"{text}, estimate at half {stage.estimated_at_half:.2f}"
+    return f"{text}, killed {stage.kills} times" if stage.kills else text
 
 
 def _divergences(database: str) -> dict[str, float]:
@@ -310,7 +303,6 @@ def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str
         sum(each.seconds for each in attempts),
         max(each.peak_bytes for each in attempts),
         max(each.anonymous_bytes for each in attempts),
-        attempts[0].estimated_at_half if len(attempts) == 1 else None,
         len(attempts) - 1,
     )
 
@@ -329,7 +321,7 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
         stderr=own_end,
     )
     os.close(own_end)
-    shown: list[tuple[float, str]] = []
+    shown: list[str] = []
     reading = threading.Thread(target=_read, args=(main_end, shown))
     reading.start()
     peak = anonymous = 0
@@ -349,26 +341,15 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
     reading.join()
     os.close(main_end)
     if process.returncode and not killed:
-        raise RuntimeError("".join(text for _, text in shown)[-2000:])
-    return Stage(name, end - start, peak, anonymous, _estimated_at_half(shown, start, end), kills=int(killed))
+        raise RuntimeError("".join(shown)[-2000:])
+    return Stage(name, end - start, peak, anonymous, kills=int(killed))
 
 
-def _read(file: int, shown: list[tuple[float, str]]) -> None:
-    """Collect what a terminal shows, with the time of it, until its other end is closed."""
+def _read(file: int, shown: list[str]) -> None:
+    """Collect what a terminal shows until its other end is closed."""
     with suppress(OSError):  # Linux's way to say so
         while text := os.read(file, 65536):
-            shown.append((time.perf_counter(), text.decode(errors="replace")))
-
-
-def _estimated_at_half(shown: Sequence[tuple[float, str]], start: float, end: float) -> float | None:
-    """Return the last estimate that was shown in the first half of the time, over what was left then."""
-    found = [
-        (int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds), at)
-        for at, text in shown
-        if at <= (start + end) / 2
-        for hours, minutes, seconds in _LEFT.findall(text)[-1:]
-    ]
-    return found[-1][0] / (end - found[-1][1]) if found else None
+            shown.append(text.decode(errors="replace"))
 
 
 def _children(pid: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,11 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def processor_and_threads() -> str:
+    """Return the name of this computer's processor with its number of threads."""
+    return f"{processor()}, {os.cpu_count()} threads"
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:

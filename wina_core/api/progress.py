@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -13,12 +13,10 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from wina_core.compute.reporter import Level
+from wina_core.compute.reporter import Level, NullReporter
 from wina_core.errors import Cancelled, Terminated, ending_signals, without_controls
 from wina_core.jobs import Progress as ProgressEvent
-from wina_core.jobs.phases import JobEta, Phase
-from wina_core.jobs.progress import Eta
-from wina_core.records import RefinementStep
+from wina_core.jobs.progress import Stage, StageEta
 
 _SILENCE = 30.0
 """Seconds between two lines of progress where no line can be rewritten."""
@@ -59,7 +57,7 @@ def _print(text: str) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
-class TerminalReporter:
+class TerminalReporter(NullReporter):
     """Reporter that shows progress and remaining time in one line on stderr, with log lines above it.
 
     Where stderr is no terminal, it prints progress every half minute, warnings and errors.
@@ -69,34 +67,37 @@ class TerminalReporter:
         self._progress = progress
         self._task = progress.add_task("starting", total=None, left="")
         self._interruption = interruption
-        self._eta = Eta()
-        self._job_eta: JobEta | None = None
+        self._eta = StageEta()
         self._printed = time.monotonic()
         self.at_check: Callable[[], None] = lambda: None
         """Called at each batch."""
+        self.time_left: Callable[[float], float | None] | None = None
+        """Remaining seconds of an evaluation after some measurements; None for any other job."""
 
     def start(self, machines: Sequence[str]) -> None:
         """Name the machines on which engines start, until there is progress."""
         self._progress.update(self._task, description=f"starting on {', '.join(machines)}")
 
-    def plan(self, phases: tuple[Phase, ...]) -> None:
-        """Show the remaining time of a job with these phases, instead of that of each phase."""
-        self._job_eta = JobEta(phases)
+    def expect(self, later: Mapping[str, float]) -> None:
+        """Add the seconds of products that later stages compute, by kind, to the remaining time."""
+        self._eta = StageEta(later)
+
+    def stage(self, name: Stage) -> None:
+        self._eta.begin(name)
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        now = time.monotonic()
-        if self._job_eta is None:
-            left = self._eta.update(now, done, total)
+        if self.time_left is not None:
+            left, stage = self.time_left(done), ""  # the metric names it
         else:
-            left = self._job_eta.update(now, done, total, unit, metric)
-        self._show(now, left, done, total, unit, metric)
+            left, stage = self._eta.update(time.monotonic(), done, total), self._eta.stage
+        self.follow(
+            ProgressEvent(job_id="", done=done, total=total, unit=unit, eta_seconds=left, metric=metric, stage=stage)
+        )
 
     def follow(self, event: ProgressEvent) -> None:
         """Show progress whose remaining time is known already."""
-        self._show(time.monotonic(), event.eta_seconds, event.done, event.total, event.unit, event.metric)
-
-    def _show(self, now: float, left: float | None, done: float, total: float | None, unit: str, metric: str) -> None:
-        unit, metric = without_controls(unit), without_controls(metric)  # an engine's on another machine
+        now, left, done, total = time.monotonic(), event.eta_seconds, event.done, event.total
+        unit, metric = without_controls(event.unit), without_controls(event.label)  # an engine's on another machine
         so_far = f"{_count(done)} {unit}" if unit else "waiting"
         counted = f"{_count(done)} of {_count(total)} {unit}" if total else so_far
         text = f"{counted}, {_duration(left)} left" if left is not None else counted
@@ -104,9 +105,6 @@ class TerminalReporter:
         if not self._progress.console.is_terminal and now - self._printed >= _SILENCE:
             self._printed = now
             self._progress.console.print(f"{metric or unit}: {text}", markup=False, highlight=False, soft_wrap=True)
-
-    def refined(self, step: RefinementStep) -> None:
-        """Do nothing: the line of progress shows the loss."""
 
     def log(self, level: Level, text: str) -> None:
         if level in ("warning", "error") or self._progress.console.is_terminal:
@@ -116,11 +114,6 @@ class TerminalReporter:
         self.at_check()
         if self.stopped is not None:
             raise self.stopped
-
-    @property
-    def released(self) -> bool:
-        """Return False: nobody else waits for this process."""
-        return False
 
     @property
     def stopped(self) -> Cancelled | None:

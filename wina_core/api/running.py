@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from wina_kernels.machine import processor_and_threads
+
 from wina_core.api.progress import TerminalReporter, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.workers import OpenMachine
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
+from wina_core.files.devices import visible_devices
 from wina_core.jobs import (
     Cancel,
     Done,
+    EvaluateJob,
     Event,
     Failed,
     Job,
@@ -28,8 +32,9 @@ from wina_core.jobs import (
     RunFailed,
     Submit,
 )
+from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.jobs.planning.memory_needs import memory_needs
-from wina_core.jobs.planning.products import MissingProduct, missing_products, planned_phases
+from wina_core.jobs.planning.products import MissingProduct, missing_products, stored_seconds
 from wina_core.remote.places import open_place
 from wina_core.remote.ray_cluster import ray_clients
 from wina_core.specs.machine import LOCAL, RayCluster
@@ -72,6 +77,7 @@ def run_recorded(
     """
     if machines:
         return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
+    job = _with_usual_seconds(job, store)
     with reporting() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         with without_collections():
             from wina_core.compute.session.environment import environment, kernels_notice
@@ -83,10 +89,16 @@ def run_recorded(
         if notice := kernels_notice():
             reporter.log("warning", notice)
         reporter.at_check = recorder.retry
-        reporter.plan(planned_phases(job))
+        times = MeasurementTimes(job) if isinstance(job, EvaluateJob) else None
+        if times is None:
+            reporter.expect(stored_seconds(job))
+        else:
+            reporter.time_left = lambda done: times.left(done, [times.run])
 
         def emit(event: Event) -> None:
             observe(event)
+            if times is not None:
+                times.take(event)
             if isinstance(event, Progress):
                 reporter.follow(event)
             recorder.record(event)
@@ -125,6 +137,8 @@ def run_recorded_in_pool(
         cluster = ray.model_copy(update={"engines": engines})
         machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    if not machines:
+        job = _with_usual_seconds(job, store)
     with reporting() as reporter:
         if machines:
             reporter.start(machines)
@@ -173,7 +187,7 @@ def _follow(
                     reporter.log("error", event.detail)
                 return event
             case Progress():
-                reporter.progress(event.done, event.total, event.unit, event.metric)
+                reporter.follow(event)
             case Log():
                 if event.level != "debug":  # an engine's log file has the output of its libraries
                     reporter.log(event.level, event.text)
@@ -269,3 +283,14 @@ def _product_text(product: MissingProduct) -> str:
     if product.begun:
         parts.append("continues where it was interrupted")
     return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _with_usual_seconds(job: Job, store: Store) -> Job:
+    """Return an evaluation with the stored seconds of like measurements here, by which its time left is known at once.
+
+    Torch alone knows the name of an accelerator, and is not loaded for this: beside one, times of any hardware count.
+    """
+    if not isinstance(job, EvaluateJob) or job.stored:
+        return job
+    hardware = "" if visible_devices() else processor_and_threads()
+    return job.model_copy(update={"stored": store.unit_seconds([run.spec for run in job.runs], hardware)})

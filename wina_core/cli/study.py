@@ -22,7 +22,7 @@ from wina_core.errors import WinaError, near_matches
 from wina_core.files.memory import allow_memory
 from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.queued import RUNS_PER_ELEMENT
-from wina_core.records import EstimateRecord
+from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.remote import slurm
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
@@ -34,7 +34,6 @@ from wina_core.studies.model_roles import absolute, load_roles, parse_roles, sav
 from wina_core.studies.tasks.check_runs import check_runs, unknown_metric
 from wina_core.studies.tasks.task_code import task_code
 
-NOT_INCLUDED = "Loading, rotating, calibrating and allocating are not included."
 NO_SWEEP = "The sweep of products is not included."
 in_queue = panel("Queue")
 
@@ -210,8 +209,8 @@ def estimate(
 ) -> None:
     """Time a few documents of each missing measurement, and print the study's expected time with one engine.
 
-    What is prepared for them has lines of its own: with the time that it took before, or else by a timed pass of the
-    model, which is a rough guess.
+    What is prepared for them has lines of its own, with the time that it took before, if it was computed here. Loading
+    is not included.
     """
     allow_memory(memory)
     opened, machines = open_study(study, parse_roles(role or ()), data_folder), machines_of(machine)
@@ -233,14 +232,20 @@ def estimate(
             record = value
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
-    for each in record.preparations or ():
-        basis = "as before" if each.basis == "stored" else "from a trial pass of the model"
-        typer.echo(f"{each.stage}: {_duration(each.seconds)}, {basis}", err=True)
+    for preparation in record.preparations:
+        typer.echo(f"{preparation.kind}: {_preparation(preparation)}", err=True)
     lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
-    lines += [f"With the preparations, {_duration(record.seconds + record.preparing_seconds)}."] * bool(record.units)
-    if record.preparations is None and record.units:
-        lines[1:] = [NOT_INCLUDED]
+    if record.preparing_seconds:
+        known = "the known preparations" if record.unknown_preparations else "the preparations"
+        lines.append(f"With {known}, {_duration(record.seconds + record.preparing_seconds)}.")
     typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
+
+
+def _preparation(preparation: PreparationEstimate) -> str:
+    """Return the time of a kind of preparation in words, as far as it is known."""
+    unknown = f"{preparation.unknown} of unknown time" if preparation.unknown else ""
+    known = f"{_duration(preparation.seconds)}, as before" if preparation.seconds else ""
+    return ", and ".join(filter(None, (known, unknown)))
 
 
 def _duration(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Literal, Protocol
 
+from wina_core.jobs.progress import Stage
 from wina_core.records import RefinementStep
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -9,6 +10,9 @@ Level = Literal["debug", "info", "warning", "error"]
 
 class Reporter(Protocol):
     """Receiver of a long computation's progress: the engine's connection, the terminal, or `NullReporter`."""
+
+    def stage(self, name: Stage) -> None:
+        """Begin the stage with this name, unless it is the current one; later progress is that of this stage."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Report `done` of `total` `unit`s; cheap enough to call once a batch."""
@@ -29,6 +33,9 @@ class Reporter(Protocol):
 
 class NullReporter:
     """A reporter that ignores everything and never cancels."""
+
+    def stage(self, name: Stage) -> None:
+        """Do nothing."""
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         """Do nothing."""

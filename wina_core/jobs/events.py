@@ -87,7 +87,8 @@ class Held(Message):
 
 
 class Progress(Message):
-    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed and covers the whole job."""
+    """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed. It covers an evaluation's missing
+    measurements, all points of a sweep, and of any other job the stage and the later products of known duration."""
 
     type: Literal["progress"] = "progress"
     job_id: str
@@ -98,8 +99,15 @@ class Progress(Message):
     eta_seconds: float | None = None
     metric: str = ""
     """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
+    stage: str = ""
+    """Name of the stage (`jobs.progress.Stage`) that `done` and `total` belong to."""
     changed: str = ""
     """The reason, in a few words, where the estimate has moved by more than half since it was last steady."""
+
+    @property
+    def label(self) -> str:
+        """The current work in words: its stage and its latest figure."""
+        return ": ".join(filter(None, (self.stage, self.metric)))
 
 
 class Refined(Message):

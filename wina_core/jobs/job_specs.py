@@ -135,6 +135,8 @@ class EvaluateJob(Message):
     metrics: dict[str, str] = Field(default_factory=dict)
     """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
     computes anything if its task is known to lack the metric."""
+    stored: dict[str, float] = Field(default_factory=dict)
+    """Usual seconds of its units on this machine by `measurement_key` (`Reader.unit_seconds`), for the time left."""
 
 
 class EstimateJob(Message):

@@ -1,6 +1,48 @@
-"""Throttling of progress messages and estimation of the remaining time; the clock is an argument."""
+"""Stages of jobs, throttling of progress messages and estimation of the remaining time; the clock is an argument."""
 
 import math
+from collections.abc import Mapping
+from typing import Literal
+
+from wina_core.records import ProductKind
+
+Stage = Literal[
+    "",
+    "loading",
+    "original model",
+    "spectra of inputs",
+    "moments of inputs",
+    "sensitivities",
+    "refinement",
+    "refinement on KL",
+    "text from the model",
+    "comparison of rotations",
+    "orthogonality of columns",
+    "rotation",
+    "sensitivities of outputs",
+    "energies of inputs",
+    "quantization",
+    "calibration",
+    "correction of thresholds",
+    "tuning of biases",
+    "allocation",
+]
+"""Current work of a job; "" before the first stage, and for what the job itself does after all preparations."""
+_PRODUCTS: Mapping[Stage, ProductKind] = {
+    "moments of inputs": "rotation",
+    "sensitivities": "rotation",
+    "refinement": "rotation",
+    "refinement on KL": "rotation",
+    "text from the model": "rotation",
+    "comparison of rotations": "rotation",
+    "rotation": "rotation",
+    "sensitivities of outputs": "quantization",
+    "energies of inputs": "quantization",
+    "quantization": "quantization",
+    "calibration": "calibration",
+    "allocation": "allocation",
+}
+"""Kind of the product that a stage computes."""
 
 INTERVAL_SECONDS = 0.1
 """Shortest time between two progress messages of a job: smooth to the eye, little on the wire."""
@@ -48,6 +90,38 @@ class Eta:
         if total is None or self._work <= 0.0 or self._time <= 0.0:
             return None
         return max(0.0, total - done) * self._time / self._work
+
+
+class StageEta:
+    """Remaining seconds of a job's stage, by its pace, and of the products of later stages, by their stored seconds."""
+
+    def __init__(self, later: Mapping[str, float] | None = None) -> None:
+        """`later` are the stored seconds of missing products, by kind; each counts until the first of its stages."""
+        self._later = dict(later or {})
+        self.stage: Stage = ""
+        self._eta = Eta()
+        self._steady = Steady()
+        self.changed = ""
+        """The reason, where the last estimate has moved by more than half since it was steady."""
+
+    def begin(self, stage: Stage) -> None:
+        """Begin a stage, unless it is the current one."""
+        if stage == self.stage:
+            return
+        self.stage, self._eta, self._steady = stage, Eta(), Steady()
+        self._later.pop(_PRODUCTS.get(stage, ""), None)
+        if not stage:  # nothing is prepared any more
+            self._later.clear()
+
+    def update(self, now: float, done: float, total: float | None) -> float | None:
+        """Return the remaining seconds after `done` of the stage's `total` at the time `now`; None while unknown."""
+        left = self._eta.update(now, done, total)
+        if left is None:
+            self.changed = ""
+            return None
+        left += math.fsum(self._later.values())
+        self.changed = self._steady.change(now, left, self.stage or "this step")
+        return left
 
 
 class Throttle:

@@ -1,16 +1,28 @@
 """Parts of jobs: the runs of one job shared among engines, and the state of each part."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil
 
-from wina_core.jobs import EvaluateJob, Failed, Job, PendingRun, Priority, Progress
-from wina_core.jobs.phases import phase_name
+from wina_core.jobs import (
+    EvaluateJob,
+    Event,
+    Failed,
+    Job,
+    Measured,
+    Partial,
+    PendingRun,
+    Priority,
+    Progress,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+)
+from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.jobs.progress import Steady, Throttle
-from wina_core.jobs.run_times import RunTimes
 from wina_core.records import DecodeRecord, LatencyRecord
-from wina_core.specs import ModelSource, RotationSpec
+from wina_core.specs import COST, ModelSource, RotationSpec
 from wina_core.specs.machine import LOCAL
 
 Group = tuple[ModelSource, RotationSpec]
@@ -19,11 +31,6 @@ Group = tuple[ModelSource, RotationSpec]
 def group_of(run: PendingRun) -> Group:
     """Return the rotated model that a run needs."""
     return run.spec.model, run.spec.rotation
-
-
-def count_units(runs: Iterable[PendingRun]) -> float:
-    """Return the number of measurements."""
-    return float(sum(len(run.units) for run in runs))
 
 
 def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
@@ -89,13 +96,7 @@ class Part:
     runs: tuple[PendingRun, ...]
     """Runs of an EvaluateJob that is shared; empty for any other job."""
     progress: float = 0.0
-    """Measurements done, with what was prepared for them."""
-    eta: float | None = None
-    """Seconds that its engine takes for the rest of it; None while unknown."""
-    began: float = inf
-    """Time of its first progress, without the pauses of its job."""
-    work: float = 0.0
-    """Work of its runs by `SharedJob.weigh`."""
+    """Measurements done, that under way in part."""
     run: str | None = None
     """The run that is being computed."""
     arrived: set[str] = field(default_factory=set)
@@ -117,7 +118,32 @@ class Part:
         """Measurements of the runs that have ended, and those of the current one that have arrived."""
         return sum(len(run.units) for run in self.runs if run.spec.content_hash() in self.ended) + len(self.arrived)
 
-    def on_result(self) -> None:
+    def note(self, event: Event) -> None:
+        """Keep track of the results, and of whether the engine has loaded the model."""
+        job = self.whole
+        if job.times is not None:
+            job.times.take(event)
+        match event:
+            case RunStarted():
+                self.begin(event.run)
+                job.any_run = True
+            case Partial():
+                self._on_result()
+                self.loaded |= event.unit.unit != COST  # which is counted from the config alone
+                self.arrived.add(event.unit.unit)
+            case Measured():
+                self._on_result()
+                self.loaded = True
+                job.add_point(event.record)
+            case Progress():
+                self.loaded |= event.stage not in ("", "loading")
+            case RunFinished():
+                self.end(event.run)
+            case RunFailed():
+                self._on_result()
+                self.end(event.run)
+
+    def _on_result(self) -> None:
         """Count a result of any kind."""
         self.since, self.whole.gave_up = time.monotonic(), False
 
@@ -129,13 +155,6 @@ class Part:
         """Count a run as ended."""
         self.ended.add(run)
         self.begin(None)
-
-    @property
-    def measured(self) -> list[PendingRun]:
-        """The runs that have ended, and the current one with the units that have arrived."""
-        found = [run for run in self.runs if run.spec.content_hash() in self.ended]
-        current = [run for run in self.runs if run.spec.content_hash() == self.run and self.arrived]
-        return [*found, *(run.model_copy(update={"units": tuple(self.arrived)}) for run in current)]
 
     @property
     def current(self) -> list[PendingRun]:
@@ -160,7 +179,7 @@ class SharedJob:
     priority: Priority
     shares: Shares | None = None
     """Runs that no engine has yet; None for a job that goes to one engine as it is."""
-    times: RunTimes | None = None
+    times: MeasurementTimes | None = None
     """Times of its measurements, where it has runs."""
     machines: tuple[str, ...] = (LOCAL,)
     """Machines whose engines may compute it."""
@@ -193,14 +212,6 @@ class SharedJob:
     """Measurements of ended parts."""
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Hashes of a sweep's points that have arrived, by `Environment.key`."""
-    weigh: Callable[[Iterable[PendingRun]], float] = count_units
-    """Work of runs; their number of measurements until it is known what they have to prepare."""
-    work_done: float = 0.0
-    """Work of ended parts."""
-    seconds_done: float = 0.0
-    """Their time."""
-    work_waiting: float = 0.0
-    """Work of runs that no engine has yet."""
     steady: Steady = field(default_factory=Steady)
     throttle: Throttle = field(default_factory=Throttle)
     held_since: float = 0.0
@@ -226,25 +237,6 @@ class SharedJob:
             self.held = False
             self.held_seconds += time.monotonic() - self.held_since
 
-    def take_weights(self, weigh: Callable[[Iterable[PendingRun]], float]) -> None:
-        """Weigh the runs by their work from now on."""
-        self.weigh, self.work_done, self.seconds_done = weigh, 0.0, 0.0
-        self.reweigh()
-
-    def reweigh(self) -> None:
-        """Weigh the runs of the parts and those that wait, after a change of these."""
-        for part in self.parts:
-            part.work = self.weigh(part.runs)
-        self.work_waiting = self.weigh(self.shares.waiting) if self.shares is not None else 0.0
-
-    def count(self, part: Part, now: float) -> None:
-        """Count the measurements of a part that has ended."""
-        self.units += part.units
-        if self.shares is not None and (work := self.weigh(part.measured)):
-            self.work_done += work
-            self.seconds_done += max(0.0, now - self.held_seconds - part.began)
-        self.reweigh()
-
     def take_back(self, part: Part, *, whole: bool) -> None:
         """Take back what is left of a part that ended early; `whole` if it ended by itself."""
         if self.shares is not None:
@@ -256,15 +248,16 @@ class SharedJob:
         key = record.environment.key
         self.points[key] = (*self.points.get(key, ()), record.point.content_hash())
 
-    def progress(self, now: float, metric: str) -> Progress | None:
-        """Return the progress of all parts together at the time `now`; None too soon after the last one."""
+    def progress(self, now: float, doing: Progress) -> Progress | None:
+        """Return the progress of all parts together at the time `now`, after that of one; None too soon after the last
+        one."""
         assert isinstance(self.job, EvaluateJob)  # no other is shared
+        assert self.times is not None
         done = self.units + sum(part.progress for part in self.parts)
-        total = count_units(self.job.runs)
+        total = float(sum(len(run.units) for run in self.job.runs))
         now -= self.held_seconds
-        eta = self._remaining(now)
-        doing = phase_name("", metric.rpartition(": ")[2])
-        changed = "" if eta is None else self.steady.change(now, eta, doing)
+        eta = self.times.left(done, [part.run for part in self.parts])
+        changed = "" if eta is None else self.steady.change(now, eta, doing.stage or "this step")
         if not (self.throttle.passes(now, done, total) or changed):
             return None
         return Progress(
@@ -273,19 +266,6 @@ class SharedJob:
             total=total,
             unit="measurements",
             eta_seconds=eta,
-            metric=metric,
+            metric=doing.metric,
             changed=changed,
         )
-
-    def _remaining(self, now: float) -> float | None:
-        """Return the seconds of all parts and of the runs that wait, these by their work at the pace of the parts."""
-        known = [part for part in self.parts if part.eta is not None]
-        for part in self.parts:
-            part.began = min(part.began, now)
-        left = sum(part.eta or 0.0 for part in known)
-        work = self.work_done + sum(part.work for part in known)
-        if work <= 0.0:
-            return None
-        pace = (self.seconds_done + left + sum(now - part.began for part in known)) / work
-        later = self.work_waiting + sum(part.work for part in self.parts if part.eta is None)
-        return (left + pace * later) / max(1, len(self.parts))

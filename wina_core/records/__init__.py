@@ -1,7 +1,7 @@
 """The results of jobs: plain, validated records for the engine's wire and the store."""
 
 from wina_core.records.costs import CostRecord, CostRow, CostTerm
-from wina_core.records.estimates import EstimateRecord, StageEstimate, UnitEstimate
+from wina_core.records.estimates import EstimateRecord, PreparationEstimate, ProductKind, UnitEstimate
 from wina_core.records.exports import ExportRecord, GgufRecord, GgufType
 from wina_core.records.models import ModelShape, ModelSummary, QuantizationReport
 from wina_core.records.plans import (

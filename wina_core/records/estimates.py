@@ -14,16 +14,18 @@ class UnitEstimate(Record):
     """The source: an equal stored measurement, or a few documents timed now."""
 
 
-Stage = Literal["loading", "rotating", "quantizing", "calibrating", "allocating", "the original"]
+ProductKind = Literal["rotation", "quantization", "calibration", "allocation"]
+"""Kind of what is computed once before measurements, and cached on disk."""
 
 
-class StageEstimate(Record):
-    """The estimated duration of one kind of preparation, of all models and methods together."""
+class PreparationEstimate(Record):
+    """The duration of one kind of preparation, of all models and methods together, by earlier computations."""
 
-    stage: Stage
+    kind: ProductKind
     seconds: float
-    basis: Literal["stored", "trial"]
-    """The source: earlier computations, or at least partly a timed pass of the model and a rough count of passes."""
+    """Of those that were computed here before."""
+    unknown: int = 0
+    """Number of those that were never computed here."""
 
 
 class EstimateRecord(Record):
@@ -35,10 +37,15 @@ class EstimateRecord(Record):
     """Missing measurements."""
     estimates: tuple[UnitEstimate, ...]
     """One for each distinct unit."""
-    preparations: tuple[StageEstimate, ...] | None = None
-    """None if they are not known: of a model that memory does not hold."""
+    preparations: tuple[PreparationEstimate, ...] = ()
+    """Those that are not on disk, without loading."""
 
     @property
     def preparing_seconds(self) -> float:
         """Return the time of the known preparations."""
-        return sum(each.seconds for each in self.preparations or ())
+        return sum(preparation.seconds for preparation in self.preparations)
+
+    @property
+    def unknown_preparations(self) -> int:
+        """Return the number of preparations of unknown time."""
+        return sum(preparation.unknown for preparation in self.preparations)

@@ -45,7 +45,8 @@ def _readable(event: Message) -> dict[str, str]:
             amounts = [each for each in (event.done, event.total, event.eta_seconds) if each is not None]
             if not all(0.0 <= each <= _MOST for each in amounts):
                 raise Breach("progress that is no amount")
-            return {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in ("unit", "metric", "changed")}
+            texts = ("unit", "metric", "stage", "changed")
+            return {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in texts}
         case Failed() | RunFailed():
             error = printable(event.error[:_LONGEST_SENTENCE])
             return {"error": error, "detail": _readable_lines(event.detail)}

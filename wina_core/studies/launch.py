@@ -108,6 +108,8 @@ class LaunchOptions:
     """Machines that compute; empty for this computer."""
     queued: frozenset[str] = frozenset()
     """Hashes of runs that other jobs compute already, which are left out."""
+    hardware: str = ""
+    """Name of the hardware whose stored times the time left begins with; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,9 @@ class StudyStore(Protocol):
     def pending(self, runs: Sequence[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Return the runs that miss units, with these units."""
 
+    def unit_seconds(self, runs: Sequence[RunSpec], hardware: str = "") -> dict[str, float]:
+        """Return the median seconds of like measurements on a hardware, by their key; empty for any hardware."""
+
     def launch(self, study: StudySpec, runs: Sequence[LabelledRun], pending: Sequence[PendingRun]) -> str:
         """Save a study and queue its pending runs; return its hash."""
 
@@ -171,6 +176,7 @@ def launch(study: StudySpec, options: LaunchOptions, store: StudyStore) -> Launc
         run_model_code=options.run_model_code,
         task_code=code,
         metrics=study.evaluation.metrics,
+        stored=store.unit_seconds([run.spec for run in pending], options.hardware) if options.hardware else {},
     )
     return Launched(
         study=store.launch(study, runs, pending),

@@ -1,16 +1,14 @@
 """Controller of the Jobs dock: requests of the user, and expected durations of jobs."""
 
-import math
-from typing import Any, Protocol
+from typing import Protocol
 
 from PySide6.QtCore import QObject, SignalInstance
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.services.machines import only_here
 from wina_app.services.workbench import Workbench
 from wina_core.jobs import EstimateJob, EvaluateJob
+from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.records import EstimateRecord
-from wina_core.specs.unit_keys import measurement_key
 
 
 class JobsDock(Protocol):
@@ -44,18 +42,18 @@ class JobsController(QObject):
         self._workbench.store.ask(lambda _store: job.model_dump_json(indent=2, exclude_defaults=True), self._view.copy)
 
     def _estimate(self, job_id: str) -> None:
-        """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
+        """Expect the duration of the same job before, else its estimate, else the time of similar measurements; the
+        store's thread adds them up, since thousands of runs take a while."""
         jobs = self._workbench.jobs
         entry = jobs[job_id]
         if entry.is_elsewhere:
             return
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
             jobs.expect(job_id, seconds)
-        elif isinstance(entry.job, EvaluateJob) and only_here(entry.machines):
-            job, environment = entry.job, self._workbench.environment
-            hardware = environment.hardware if environment else ""
+        elif isinstance(entry.job, EvaluateJob) and entry.job.stored:
+            job = entry.job
             self._workbench.store.ask(
-                lambda store: stored_seconds(job, hardware, store),
+                lambda _store: MeasurementTimes(job).left(),
                 lambda seconds: None if seconds is None else jobs.expect(job_id, seconds),
             )
 
@@ -72,11 +70,3 @@ def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
 
 def _measures(job: object, estimated: object) -> bool:
     return isinstance(job, EvaluateJob) and isinstance(estimated, EstimateJob) and job.runs == estimated.runs
-
-
-def stored_seconds(job: EvaluateJob, hardware: str, store: Any) -> float | None:
-    """Return the seconds that similar units took on this hardware, summed; None if one was never measured."""
-    specs = [run.spec for run in job.runs]
-    known = store.unit_seconds(specs, hardware)
-    each = [known.get(measurement_key(run.spec, unit)) for run in job.runs for unit in run.units]
-    return None if None in each else math.fsum(seconds for seconds in each if seconds is not None)

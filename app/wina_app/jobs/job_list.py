@@ -174,7 +174,7 @@ class JobList(QObject):
                 self._hold(entry, event.held)
             case Progress():
                 entry.done, entry.total, entry.unit = event.done, event.total, event.unit
-                entry.eta_seconds, entry.eta_at, entry.metric = event.eta_seconds, clock.now(), event.metric
+                entry.eta_seconds, entry.eta_at, entry.metric = event.eta_seconds, clock.now(), event.label
                 if event.changed:
                     entry.eta_change, entry.eta_changed_at = event.changed, clock.now()
             case Refined():

@@ -268,6 +268,10 @@ class Workbench(QObject):
             self.jobs.cancelling(entry.id)
         self._engine.finish()
 
+    def hardware_of(self, machines: Sequence[str]) -> str:
+        """Return the name of this computer's hardware; empty while it is unknown, and for jobs of other machines."""
+        return self.environment.hardware if self.environment is not None and only_here(machines) else ""
+
     def timing_environment(self, device: str, machines: Sequence[str] = ()) -> Environment | None:
         """Return the environment of timings on a device such as "auto" or "cuda:1"; None while it is unknown, and for
         machines other than this computer."""

@@ -25,6 +25,7 @@ from wina_core.records import EstimateRecord, UnitRecord
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
+from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import Store
 
 LOAD = InspectJob(model=SOURCE)
@@ -152,20 +153,12 @@ def test_a_job_that_is_cleared_away_meanwhile_is_not_done_again(bench):
 
 
 def test_what_like_measurements_took_is_what_a_job_should_take(bench):
-    workbench, engine, *_ = bench
-    job_id = workbench.submit(EvaluateJob(runs=RUNS[:1]), "Evaluate")
-    assert workbench.jobs[job_id].expected_seconds is None, "nothing is stored yet"
-    name = RUNS[0].spec.content_hash()
-    engine.answer(
-        lambda job_id: RunStarted(job_id=job_id, run=name),
-        *(
-            lambda job_id, task=task: unit(RUNS[0], task).model_copy(update={"job_id": job_id})
-            for task in EVALUATION.units
-        ),
-        done(),
-    )
-    other = workbench.submit(EvaluateJob(runs=RUNS[1:]), "Evaluate more")
-    assert workbench.jobs[other].expected_seconds == 30.0 * len(EVALUATION.units)
+    workbench, *_ = bench
+    stored = {measurement_key(RUNS[0].spec, task): 30.0 for task in EVALUATION.units}
+    job_id = workbench.submit(EvaluateJob(runs=RUNS, stored=stored), "Evaluate")
+    assert workbench.jobs[job_id].expected_seconds == 2 * 30.0 * len(EVALUATION.units)
+    other = workbench.submit(EvaluateJob(runs=RUNS[:1]), "Evaluate again")
+    assert workbench.jobs[other].expected_seconds is None, "nothing was ever measured here"
 
 
 def test_an_estimate_is_what_the_job_that_it_was_made_for_should_take(bench):

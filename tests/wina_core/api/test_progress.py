@@ -9,7 +9,6 @@ from rich.progress import Progress
 from wina_core.api import progress
 from wina_core.api.progress import Interruption, TerminalReporter, terminal_reporter
 from wina_core.jobs import Progress as ProgressEvent
-from wina_core.jobs.phases import Phase
 
 
 def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,14 +25,13 @@ def test_without_a_terminal_progress_is_a_line_every_half_minute(monkeypatch: py
     ]
 
 
-def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_remaining_time_is_that_of_the_named_stage_and_of_later_products(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     console = Console(file=io.StringIO(), width=40)
     reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
-    reporter.plan((Phase("reading the weights", 1.0), Phase("this step", 1.0, seconds=120.0)))
+    reporter.expect({"rotation": 120.0})
+    reporter.stage("loading")
     for second in (0.0, 30.0):
         clock[0] = second
         reporter.progress(second, 60, "bytes", "reading weights")
@@ -41,7 +39,19 @@ def test_the_remaining_time_is_that_of_the_whole_job_where_its_phases_are_known(
     event = ProgressEvent(job_id="1", done=0.5, total=2, unit="points", eta_seconds=75.0, metric="wina, 50 %")
     reporter.follow(event)
     told = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
-    assert told == ["reading weights: 30 of 60 bytes, 2:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
+    assert told == ["loading: reading weights: 30 of 60 bytes, 2:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
+
+
+def test_the_remaining_time_of_an_evaluation_is_that_of_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 60.0)
+    console = Console(file=io.StringIO(), width=80)
+    reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
+    monkeypatch.setattr(reporter, "_printed", 0.0)
+    reporter.time_left = lambda done: 100.0 - 10.0 * done
+    reporter.stage("rotation")
+    reporter.progress(1.5, 4, "measurements", "wina, 50 %: rotation, 12 %")
+    printed = console.file.getvalue().strip()  # type: ignore[attr-defined]  # a StringIO
+    assert printed == "wina, 50 %: rotation, 12 %: 1.5 of 4 measurements, 1:25 left"
 
 
 def test_what_an_engine_says_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,23 @@ import math
 
 from wina_core.compute.reporter import Level, NullReporter
 from wina_core.errors import Cancelled
+from wina_core.jobs.progress import Stage
 
 
 class RecordingReporter(NullReporter):
-    """Keep the progress (`calls`) and the log (`lines`, "level: text"); cancel once `after` checks have passed."""
+    """Keep the progress (`calls`), the stages and the log (`lines`, "level: text"); cancel once `after` checks have
+    passed."""
 
     def __init__(self, after: float = math.inf) -> None:
         self.after = after
         self.checks = 0
         self.calls: list[tuple[float, float | None, str, str]] = []
+        self.stages: list[Stage] = []
         self.lines: list[str] = []
+
+    def stage(self, name: Stage) -> None:
+        if self.stages[-1:] != [name]:
+            self.stages.append(name)
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         self.calls.append((done, total, unit, metric))

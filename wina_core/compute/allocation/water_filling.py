@@ -135,6 +135,7 @@ def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporte
             yield mask.linears[0].register_forward_pre_hook(partial(_count, mask, scored, torch.stack(own).sum(0) / 2))
 
     before, read = tokens[::SAMPLED].numel(), tokens.numel()
+    reporter.stage("allocation")
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(before + read * (layer.index + 1) / len(view.layers), before + read, "tokens", "scores")
 

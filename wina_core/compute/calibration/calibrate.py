@@ -135,6 +135,7 @@ def _passed(
         held.clear()
 
     count = len(loaded.view.layers)
+    reporter.stage("calibration")
     try:
         for layer in Passage(loaded.view, in_batches(tokens)).layers(reporter, hooks, checkpoint=checkpoint):
             check_finite(held)

@@ -50,14 +50,16 @@ def make_reference(
     An interrupted pass continues from its `stages`.
     """
 
+    reporter.stage("original model")
+
     def measure(batches: Batches) -> None:
         size, shared = batches.size(tokens.shape[1]), SharedPasses(stages)
-        shared.carry_text(loaded.view, tokens, size, [None], reporter, "log-probabilities of the original: ")
+        shared.carry_text(loaded.view, tokens, size, [None], reporter)
 
         def logits(row: int) -> Tensor:
             reporter.check()
             found = _logits(loaded, tokens[row])
-            report_scored(loaded.view, tokens, row + 1, "log-probabilities of the original", reporter)
+            report_scored(loaded.view, tokens, row + 1, "log-probabilities", reporter)
             return found
 
         with shared.arriving(tokens.split(size), None):

@@ -112,17 +112,13 @@ class SharedPasses:
         names = set() if checkpoint is None else {checkpoint.name, checkpoint.earlier}
         self._carried.append(_Carried(where, wanted, passage, counts, names))
 
-    def carry_text(
-        self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter, doing: str = ""
-    ) -> None:
+    def carry_text(self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter) -> None:
         """Carry ids [rows, sequence] in batches of a size; the counts of the gates become those of this text."""
 
         def passed(layer: LayerView) -> None:
             done = layer.index + 1
             share = _layers_share(view) * done / len(view.layers)
-            reporter.progress(
-                share * rows.numel(), rows.numel(), "tokens", f"{doing}layer {done} of {len(view.layers)}"
-            )
+            reporter.progress(share * rows.numel(), rows.numel(), "tokens", f"layer {done} of {len(view.layers)}")
 
         batches = rows.split(size)
         self.carry(view, batches, lanes, reporter, passed)

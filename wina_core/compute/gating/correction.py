@@ -52,8 +52,9 @@ def correct_targets(
     calibrated = torch.tensor([method.selection_of(name) != "topk" for name in layout.projections])
     gated, least = (now > 0) & calibrated, float("inf")
     before: tuple[Tensor, Tensor] | None = None
+    reporter.stage("correction of thresholds")
     for number in range(1, CORRECTION_PASSES + 1):
-        reporter.progress(number - 1, CORRECTION_PASSES, "passes", "correcting thresholds")
+        reporter.progress(number - 1, CORRECTION_PASSES, "passes")
         known = stages.read(f"sparsity {number}")
         if known is not None and known.tensors["found"].shape == targets.shape:
             found = known.tensors["found"]

@@ -61,11 +61,13 @@ def inspect_gate(
     if not ids:
         raise WinaError("The prompt has no tokens; type some text.")
     taken = ids[: max(1, min(tokens, MOST_NUMBERS // projection.shape[1]))]
+    reporter.stage("")
     reporter.progress(0, len(asked) + 1, "steps", f"{len(taken)} tokens up to layer {layer.index}")
     x, signal = _reaching(loaded, layer, projection, taken, asked)
     gates = []
     for done, each in enumerate(asked, start=1):
         reporter.check()
+        reporter.stage("")  # again for each, since a calibration is a stage of its own
         reporter.progress(done, len(asked) + 1, "steps", each.method.label)
         gates.append(_decision(loaded.view, layer, projection, each, calibrated(_scored(each)), x, signal))
     return GateRecord(

@@ -210,6 +210,7 @@ def _descend(
             stages.remove([_STATE])
             return _descend(model, start, changes, tokens, stages)
     saved = pausable_clock.now()
+    model.reporter.stage("tuning of biases")
     for step in range(schedule.last_epoch, TUNING_STEPS):
         optimizer.zero_grad()
         with torch.enable_grad():
@@ -217,7 +218,7 @@ def _descend(
             value.backward()
         optimizer.step()
         schedule.step()
-        model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"tuning biases, KL {float(value.detach()):.3g}")
+        model.reporter.progress(step + 1, TUNING_STEPS, "steps", f"KL {float(value.detach()):.3g}")
         if pausable_clock.now() - saved > SAVING_SECONDS:
             stages.write(_STATE, adam_state(parameters, optimizer), schedule=schedule.state_dict())
             saved = pausable_clock.now()

@@ -40,6 +40,7 @@ def check_plain(folder: Path) -> None:
 def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter: Reporter) -> None:
     """Write `file` by llama.cpp's converter; raise WinaError with its reason where it fails, and Cancelled."""
     module = "wina_core.compute.gguf.run_converter"
+    reporter.stage("")
     reporter.progress(0, None, "", "converting to GGUF")
     command: list[str | Path] = [*own_command(module), converter, folder, "--outfile", file, "--outtype", kind]
     with tempfile.TemporaryFile() as log:

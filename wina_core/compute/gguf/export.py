@@ -69,6 +69,7 @@ def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> P
 
     Raises WinaError where llama.cpp cannot load the file.
     """
+    reporter.stage("")
     reporter.progress(0, None, "", "comparing with llama.cpp")
     row = min(_ROW, getattr(loaded.model.config, "max_position_embeddings", None) or _ROW)
     rows = read_tokens(TextSpec(source=text, tokens=_TOKENS // row * row, sequence=row), loaded.tokenizer)

@@ -191,6 +191,7 @@ def _reporting(tensors: int, reporter: Reporter) -> Iterator[None]:
     bar = modeling_gguf_pytorch_utils.tqdm
     modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
     gguf.dequantize, gguf.GGUFReader = dequantize_next, reader_of
+    reporter.stage("loading")
     reporter.progress(0, tensors, "tensors", "dequantizing")
     try:
         yield

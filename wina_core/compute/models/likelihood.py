@@ -25,7 +25,6 @@ def differentiate_samples(
     passed: Callable[[LayerView], object] = lambda _: None,
     *,
     by_layer: bool | None = None,
-    doing: str = "sensitivities",
 ) -> None:
     """Pass rows of `tokens` [rows, sequence] forward and back, with the gradient of -log p(y).
 
@@ -44,7 +43,7 @@ def differentiate_samples(
         return likelihoods.gather(1, labels.to(logits.device)).sum().neg()
 
     if by_layer or (by_layer is None and view.mapped is not None):
-        _by_layer(view, rows, loss, hooks, reporter, passed, doing)
+        _by_layer(view, rows, loss, hooks, reporter, passed)
         return
     # gradients from the embedding on, although no weight requires them
     start = view.embedding.register_forward_hook(lambda *call: call[-1].requires_grad_())
@@ -52,7 +51,7 @@ def differentiate_samples(
         for done, row in enumerate(rows, start=1):
             reporter.check()
             loss(0, view.model(row.to(view.embedding.weight.device), use_cache=False).logits).backward()
-            reporter.progress(done * row.numel(), tokens.numel(), "tokens", doing)
+            reporter.progress(done * row.numel(), tokens.numel(), "tokens")
     for layer in reversed(view.layers):
         passed(layer)
 
@@ -64,14 +63,13 @@ def _by_layer(
     hooks: Iterable[Any],
     reporter: Reporter,
     passed: Callable[[LayerView], object],
-    doing: str,
 ) -> None:
     trail = Trail(view, rows)
     passage = Passage(view, rows, [trail])
 
     def report(done: float) -> None:
         total = sum(row.numel() for row in rows)
-        reporter.progress(round(total * done / len(view.layers)), total, "tokens", doing)
+        reporter.progress(round(total * done / len(view.layers)), total, "tokens")
 
     for done, _ in enumerate(passage.layers(reporter), start=1):
         report(done * _FORWARD)

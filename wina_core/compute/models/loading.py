@@ -76,6 +76,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     Raises WinaError for every foreseen bad input, if possible before anything large is read, and Cancelled between the
     stages (files, weights, tokenizer) and between two weights.
     """
+    reporter.stage("loading")
     placed = placement(source.device, reporter)
     folder = files_here(source, reporter)
     weights = check_folder(folder).weights
@@ -154,6 +155,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = h
         reporter.check()
         reporter.progress(done, total, "bytes", f"fetching {source.location}")
 
+    reporter.stage("loading")
     report(0, None)
     return hub.download(source.location, source.revision, report, files)
 

@@ -97,11 +97,12 @@ def quantize(
 
 def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits, reporter: Reporter) -> None:
     places = places_of(loaded.model)
+    reporter.stage("quantization")
     for done, linear in enumerate(linears.values(), start=1):
         made = _QUANTIZERS[bits](linear)
         loaded.view.give_back(linear)
         replace_linear(linear, made, places)
-        reporter.progress(done, len(linears), "matrices", f"quantizing to {bits}")
+        reporter.progress(done, len(linears), "matrices", bits)
         reporter.check()
 
 

@@ -75,8 +75,9 @@ def apply_spec(
         chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy else None
         moments = second_moments(view, tokens, reporter)
     places = places_of(loaded.model)
+    reporter.stage("quantization")
     for done, layer in enumerate(view.layers):
-        reporter.progress(done, len(view.layers), "layers", f"quantizing to {spec.label}")
+        reporter.progress(done, len(view.layers), "layers", spec.label)
         reporter.check()
         measured: Moments = {} if moments is None else next(moments)
         for site in sites_of(layer):
@@ -126,12 +127,13 @@ def _by_energy(
     assert tokens is not None  # energies are measured on it
     sensitivities = output_sensitivities(loaded.view, tokens, reporter)
     sites = []
+    reporter.stage("energies of inputs")
     for layer, moments in zip(loaded.view.layers, second_moments(loaded.view, tokens, reporter), strict=True):
         for site in sites_of(layer):
             own = moments[next(iter(site.linears))]
             compensated = spec.quantizer == "gptq"
             sites.append(EnergySite(site, own, sensitivities, spec.group, compensated=compensated))
-        reporter.progress(layer.index + 1, len(loaded.view.layers), "layers", "energies")
+        reporter.progress(layer.index + 1, len(loaded.view.layers), "layers")
         reporter.check()
     if isinstance(spec.bits, BitsPlan):
         plans = [site.within(_budgets(site.site, plan, spec.group)) for site in sites]

@@ -101,8 +101,9 @@ def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn
             found[linear] = torch.zeros(site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear], scored, site.module))
 
+    reporter.stage("energies of inputs")
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
-        reporter.progress(layer.index + 1, len(view.layers), "layers", "energies")
+        reporter.progress(layer.index + 1, len(view.layers), "layers")
     for squares in found.values():
         squares /= scored.count(tokens)
         check_numbers(squares, "activations")
@@ -133,7 +134,8 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     modules = {linear: site.module for layer in view.layers for site in sites_of(layer) for linear in site.linears}
     found = {linear: _Squares(linear, scored, module) for linear, module in modules.items()}
     hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
-    differentiate_samples(view, sampled, hooks, reporter, doing="sensitivities of outputs")
+    reporter.stage("sensitivities of outputs")
+    differentiate_samples(view, sampled, hooks, reporter)
     return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
 
 

@@ -73,7 +73,8 @@ def apply_bases(
             stream, previous = basis.mlp, layer
         elif not known:
             finished(layer)
-        reporter.progress(layer.index + 1, len(view.layers), "layers", "rotating")
+        reporter.stage("rotation")  # again for each layer, since taking its basis may have been another stage
+        reporter.progress(layer.index + 1, len(view.layers), "layers")
         reporter.check()
     if stream is not None and previous is not None:
         if not known:

@@ -159,12 +159,13 @@ def stream_bases(
         if tokens is not None:
             checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": sums}, restore=restore)
             layers = dense_moments(view, tokens, reporter, checkpoint)
+        reporter.stage("moments of inputs")
         for layer, moment in layers:
             for total, spec in zip(sums, specs, strict=True):
                 for site in (_attention, _mlp):
                     if (gram := site(layer, spec, moment)) is not None:
                         total.add_(gram.to(total.device))
-            reporter.progress(layer.index + 1, len(view.layers), "layers", "measuring")
+            reporter.progress(layer.index + 1, len(view.layers), "layers")
             reporter.check()
         return sums
 

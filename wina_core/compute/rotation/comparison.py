@@ -69,8 +69,9 @@ def compare_rotations(
     tokens = tokens if own is None else torch.cat((tokens, own))
     lanes = [_BasisLane(view, candidate.bases, sparsity) for candidate in candidates]
     passage = Passage(view, in_batches(tokens), [None, *lanes])
+    reporter.stage("comparison of rotations")
     for layer in passage.layers(reporter):
-        reporter.progress(layer.index + 1, len(view.layers), "layers", "comparing rotations")
+        reporter.progress(layer.index + 1, len(view.layers), "layers")
     found: list[list[float]] = [[] for _ in lanes]
     for done, row in enumerate(tokens.split(1), start=1):
         with passage.arriving(0):
@@ -83,7 +84,7 @@ def compare_rotations(
                 raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
             values.append(value)
             reporter.check()
-        reporter.progress(done, len(tokens), "rows", "comparing rotations")
+        reporter.progress(done, len(tokens), "rows")
     return tuple(
         _candidate(candidate.rotation, values, found[0], len(tokens) - own_rows, lane.seconds)
         for candidate, lane, values in zip(candidates, lanes, found, strict=True)

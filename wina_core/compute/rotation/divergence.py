@@ -66,6 +66,7 @@ def turned_for_divergence(
     generator = torch.Generator().manual_seed(0)
     device = view.embedding.weight.device
     divergence = GatedDivergence(view, places, reporter)
+    reporter.stage("refinement on KL")
 
     def loss(current: Sequence[Tensor], step: int) -> Tensor:
         reporter.check()

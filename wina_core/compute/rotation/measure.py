@@ -37,12 +37,13 @@ def layer_energies(view: ModelView, reporter: Reporter, stages: Stages | None = 
     """
     stages = stages or Stages()
     found = _kept_records(stages)
+    reporter.stage("orthogonality of columns")
     for layer in view.layers[len({record.layer for record in found}) :]:
         reporter.check()
         found += off_diagonal_energies(replace(view, layers=(layer,)))
         view.give_back(layer.module)
         stages.write(_ENERGIES, {}, records=[record.model_dump(mode="json") for record in found])
-        reporter.progress(layer.index + 1, len(view.layers), "layers", "orthogonality of the columns")
+        reporter.progress(layer.index + 1, len(view.layers), "layers")
     return tuple(found)
 
 

@@ -67,6 +67,7 @@ def refined_basis(
     generator = torch.Generator().manual_seed(0)
     n, count = len(sites[0].gram), len(sites)
     read, together = sites_per_step(n, count), sites_per_graph(n, count)
+    search.reporter.stage("refinement")
 
     def error(basis: Tensor, site: Site, sparsity: float) -> Tensor:
         drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)

@@ -86,6 +86,7 @@ def measure_sites(
 
     hooks = (collector.attach() for collector in collectors)
     by_layer = is_large or view.mapped is not None
+    reporter.stage("sensitivities")
     differentiate_samples(view, tokens, hooks, reporter, finish, by_layer=by_layer)
     return [found[collector.place] for collector in collectors]
 

@@ -148,7 +148,8 @@ class _Choosing:
         """Text sampled from the model; None if its weights are read from files for each token."""
         if self.loaded.view.mapped:
             return None
-        self.reporter.progress(0, 1, "texts", "sampling text from the model")
+        self.reporter.stage("text from the model")
+        self.reporter.progress(0, 1, "texts")
         return write_own_text(self.loaded, COMPARED_ROWS, COMPARED_SEQUENCE)
 
     def _choice(
@@ -275,12 +276,13 @@ def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple
                 yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, scored, site))
 
     found = []
+    reporter.stage("spectra of inputs")
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         for site in SPECTRUM_SITES:
             if site in moments:
                 found.append(site_spectrum(layer.index, site, moments[site]))
                 reporter.check()
-        reporter.progress(layer.index + 1, len(view.layers), "layers", "spectra of the inputs")
+        reporter.progress(layer.index + 1, len(view.layers), "layers")
     return tuple(found)
 
 

@@ -1,10 +1,9 @@
 """The environment of measurements. It needs torch, which alone knows its accelerator."""
 
-import os
 import platform
 
 import torch
-from wina_kernels.machine import processor, versions
+from wina_kernels.machine import processor_and_threads, versions
 from wina_kernels.native import abi
 
 from wina_core.files.version import __version__
@@ -19,7 +18,7 @@ def environment() -> Environment:
     found = own | versions(PACKAGES)
     if torch.cuda.is_available():
         return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=found)
-    return Environment(device="cpu", hardware=f"{processor()}, {os.cpu_count()} threads", versions=found)
+    return Environment(device="cpu", hardware=processor_and_threads(), versions=found)
 
 
 def kernels_notice() -> str:

@@ -279,6 +279,7 @@ class Session:
                 reporter.log("warning", f"Nothing of this search is kept, {folder} cannot be made ({error.strerror}).")
                 state = None
             with cancellable(loaded.model, reporter):
+                reporter.stage("allocation")
                 record = allocate(loaded, method, plan, key, reporter, calibration, state, curves if state else None)
             products.remember_seconds(key, record.seconds)
             if state is not None:
@@ -313,6 +314,7 @@ class Session:
         if spec.in_planes:
             quantized = self.prepare(source.model_copy(update={"quantization": chosen[0]}), rotation, reporter)
             with cancellable(loaded.model, reporter), cancellable(quantized.model, reporter):
+                reporter.stage("allocation")
                 record = allocate_in_planes(loaded, quantized, method, spec, file.stem, reporter)
         else:
             variants = {
@@ -321,6 +323,7 @@ class Session:
             }
             loaded = self.prepare(source, rotation, reporter)
             with cancellable(loaded.model, reporter):
+                reporter.stage("allocation")
                 record = allocate_jointly(loaded, variants, method, spec, file.stem, options, reporter)
         products.remember_seconds(file.stem, record.seconds)
         content = record.model_dump_json().encode()

@@ -17,7 +17,6 @@ them, share its runs alike.
 
 import itertools
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,7 +27,6 @@ from wina_core.engine.client.inbox import Inbox
 from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
 from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine
 from wina_core.engine.client.part_end import last_events, reap
-from wina_core.engine.client.part_events import note
 from wina_core.engine.client.rest import without_points
 from wina_core.engine.client.room import has_room
 from wina_core.engine.client.worker import (
@@ -69,10 +67,8 @@ from wina_core.jobs import (
     Started,
     Submit,
 )
-from wina_core.jobs.planning.products import missing_by_model
-from wina_core.jobs.planning.run_work import RunWork
+from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.jobs.run_sharing import Part, SharedJob, Shares, group_of
-from wina_core.jobs.run_times import RunTimes
 from wina_core.specs.machine import LOCAL
 
 
@@ -185,11 +181,9 @@ class EnginePool:
         machines = submit.machines or (LOCAL,)
         shares = times = None
         if isinstance(job, EvaluateJob) and job.runs:
-            shares, times = Shares(job.runs), RunTimes(job.runs)
+            shares, times = Shares(job.runs), MeasurementTimes(job)
         shared = SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times, machines=machines)
         self._report(self._jobs.add(shared))
-        if isinstance(job, EvaluateJob) and job.runs and LOCAL in machines:
-            threading.Thread(target=self._weigh, args=(shared, job.runs), name="work of runs", daemon=True).start()
         if missing := self._workers.missing(machines):
             shared.opening = True
             self._explain(shared, f"connects to {', '.join(sorted(missing))}")
@@ -204,12 +198,6 @@ class EnginePool:
             self._jobs.remove(job)
             self._report(Failed(job_id=job.id, error=error))
         self._hand_out()
-
-    def _weigh(self, job: SharedJob, runs: Sequence[PendingRun]) -> None:
-        """Weigh a job's runs, on a thread of its own: it digests files."""
-        work = RunWork(runs, missing_by_model(runs))
-        if self._jobs.get(job.id) is job:  # else the pool may have stopped
-            self._post(partial(job.take_weights, work.of))
 
     def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
@@ -305,13 +293,12 @@ class EnginePool:
         if job.shares is not None:
             engines = sum(not each.light for each in self._workers.serving(job))
             runs = job.shares.take(worker.group, engines)
-            todo = job.job.model_copy(update={"runs": runs})
+            todo = job.job.model_copy(update={"runs": runs, "stored": {}})
             worker.group = group_of(runs[0])
         part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
         worker.take(part, todo)
         job.parts.append(part)
         job.begun = True
-        job.reweigh()
         if job.reason:
             job.reason = ""
             self._report(self._jobs.place(job))
@@ -361,18 +348,18 @@ class EnginePool:
                 self._hand_out()
                 return
             case Progress() if job.shares is not None:
-                part.progress, part.eta = event.done, event.eta_seconds
-                if (progress := job.progress(time.monotonic(), event.metric)) is not None:
+                part.progress = event.done
+                if (progress := job.progress(time.monotonic(), event)) is not None:
                     self._report(progress)
                 return
             case Done() | Failed():
                 self._end_part(worker, part, event)
                 return
             case RunStarted() | CompletionFinished() if worker.machine != LOCAL:
-                note(part, event)
+                part.note(event)
                 event = event.model_copy(update={"environment": worker.environment})
             case _:
-                note(part, event)
+                part.note(event)
         self._report(event.model_copy(update={"job_id": job.id}))
 
     def _end_part(self, worker: Worker, part: Part, event: Done | Failed) -> None:
@@ -394,9 +381,11 @@ class EnginePool:
         elif job.shares is None:
             job.failure = event
         else:
-            for found in reap(part, event, job.shares):
-                self._report(found)
-        job.count(part, time.monotonic())
+            for ended in reap(part, event, job.shares):
+                if job.times is not None:
+                    job.times.take(ended)
+                self._report(ended)
+        job.units += part.units
         self._report_held(job)
         self._end_if_over(job)
         self._hand_out()

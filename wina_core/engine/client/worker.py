@@ -145,7 +145,7 @@ def waiting_reason(part: Part, now: float) -> str:
         return "other work would disturb the timings; waits for the end of the current point"
     if part.gives_up:
         return "waits until the evaluation has made room"
-    usual = None if job.times is None or not part.current else job.times.usual(part.current[0])
+    usual = None if job.times is None else job.times.usual(part.run)
     left = None if usual is None else usual - (now - part.since)
     about = "" if left is None or left <= 0.0 else f", about {_rounded(left)}"
     return f"waits for the end of the current measurement{about}"

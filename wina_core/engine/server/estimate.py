@@ -13,17 +13,13 @@ from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.latency.timing import time_turns
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.reporter import Level, Reporter
+from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.server.cost import count_run
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
-from wina_core.jobs.phases import CORRECTION, LOAD, QUANTIZATION, REFERENCE, ROTATION, TUNING, product_work
-from wina_core.jobs.planning.products import hidden_size, missing_products
-from wina_core.jobs.planning.run_work import RunWork
-from wina_core.jobs.run_sharing import by_model
-from wina_core.records import EstimateRecord, RefinementStep, StageEstimate, UnitEstimate
-from wina_core.records.estimates import Stage
+from wina_core.jobs.planning.products import missing_products
+from wina_core.records import EstimateRecord, PreparationEstimate, ProductKind, UnitEstimate
 from wina_core.specs import (
     COST,
     DENSE,
@@ -52,30 +48,13 @@ _ROWS, _TOKENS, _TURNS = 4, 64, 3
 
 Plan = UniformSparsity | SparsityPlan
 
-_STAGES: dict[str, Stage] = {
-    LOAD: "loading",
-    REFERENCE: "the original",
-    "rotation": "rotating",
-    ROTATION: "rotating",
-    "quantization": "quantizing",
-    QUANTIZATION: "quantizing",
-    "calibration": "calibrating",
-    CORRECTION: "calibrating",
-    TUNING: "calibrating",
-    "allocation": "allocating",
-}
-"""Stage of each kind of product, and of each phase that is computed although all products are there."""
-_WITHIN = {ROTATION: "rotation", QUANTIZATION: "quantization"}
-"""Phases that the known time of a product includes."""
-
 
 def estimate(job: EstimateJob, session: Session, reporter: Reporter) -> EstimateRecord:
     """Estimate the seconds of every missing measurement on one engine, and of what is prepared for them.
 
     Stored times of similar measurements are used before timing. All gated runs are assumed as much slower as one of
-    them is on a forward pass, without its rotation. Preparations take their time of before, or else the time of a
-    forward pass as often as they are as long. Raises the errors of measuring, such as WinaError for an unknown
-    task.
+    them is on a forward pass, without its rotation. Preparations take their time of before; those that were never
+    computed here are counted. Raises the errors of measuring, such as WinaError for an unknown task.
     """
     return _Estimate(job, session, _Quiet(reporter)).record()
 
@@ -88,7 +67,6 @@ class _Estimate:
         self._session = session
         self._reporter = reporter
         self._slowdown = cache(self._measure_slowdown)
-        self._pace = cache(self._measure_pace)
         self._dense: dict[str, float] = {}
 
     def record(self) -> EstimateRecord:
@@ -107,52 +85,8 @@ class _Estimate:
         )
         seconds = math.fsum(seconds for each in found.values() for seconds, _ in each)
         return EstimateRecord(
-            seconds=seconds, units=total, estimates=estimates, preparations=self._preparations(self._job.runs)
+            seconds=seconds, units=total, estimates=estimates, preparations=_preparations(self._job.runs)
         )
-
-    def _preparations(self, runs: Sequence[PendingRun]) -> tuple[StageEstimate, ...] | None:
-        """Return the time of each kind of preparation; None for models that memory does not hold."""
-        work = RunWork(runs, dict.fromkeys(by_model(runs), ()))
-        found: dict[Stage, list[tuple[float, bool]]] = {}
-        for group, own in by_model(runs).items():
-            pace = self._pace(group[0].unquantized) if work.preparing[group] else 0.0
-            if pace is None:
-                return None
-            products = missing_products(EvaluateJob(runs=tuple(own)))
-            for product in products:
-                trial = pace * product_work(product.kind, product.job, hidden_size(group[0]))
-                known = product.seconds is not None
-                found.setdefault(_STAGES[product.kind], []).append(
-                    (trial if product.seconds is None else product.seconds, known)
-                )
-            timed = {product.kind for product in products if product.seconds is not None}
-            phases = [*work.preparing[group], *(each for run in own for each in work.own[run.spec.content_hash()])]
-            for phase in phases:
-                if _WITHIN.get(phase.name) not in timed:
-                    found.setdefault(_STAGES[phase.name], []).append((pace * phase.work, False))
-        return tuple(
-            StageEstimate(
-                stage=stage,
-                seconds=math.fsum(seconds for seconds, _ in each),
-                basis="stored" if all(stored for _, stored in each) else "trial",
-            )
-            for stage, each in found.items()
-        )
-
-    def _measure_pace(self, model: ModelSource) -> float | None:
-        """Return the seconds of a token in a forward pass; None for a model that memory does not hold."""
-        loaded = self._session.prepare(model, NO_ROTATION, self._reporter)
-        if loaded.view.mapped is not None:
-            return None
-        ids = _random_ids(loaded)
-
-        def forward() -> object:
-            with torch.no_grad():
-                return loaded.model(ids, use_cache=False)
-
-        with cancellable(loaded.model, self._reporter):
-            times, *_ = time_turns([lambda _: forward], _TURNS, loaded.device, self._reporter)
-        return statistics.median(times) / 1e3 / ids.numel()
 
     def _seconds(self, spec: RunSpec, unit: str) -> tuple[float, bool]:
         """Return the seconds of a measurement, and whether they are stored ones of similar measurements."""
@@ -230,6 +164,21 @@ class _Estimate:
         return statistics.median(sparse) / statistics.median(dense)
 
 
+def _preparations(runs: Sequence[PendingRun]) -> tuple[PreparationEstimate, ...]:
+    """Return the stored time of each kind of preparation that is not on disk."""
+    found: dict[ProductKind, list[float | None]] = {}
+    for product in missing_products(EvaluateJob(runs=tuple(runs))):
+        found.setdefault(product.kind, []).append(product.seconds)
+    return tuple(
+        PreparationEstimate(
+            kind=kind,
+            seconds=math.fsum(known for known in seconds if known is not None),
+            unknown=seconds.count(None),
+        )
+        for kind, seconds in found.items()
+    )
+
+
 def _random_ids(loaded: LoadedModel) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randint(0, loaded.view.head.out_features, (_ROWS, _TOKENS), generator=generator).to(loaded.device)
@@ -287,23 +236,14 @@ def _example(runs: Sequence[PendingRun], model: ModelSource) -> tuple[MethodSpec
     return MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)
 
 
-class _Quiet:
-    """Reporter of the estimate that drops the messages of the timed measurements."""
+class _Quiet(NullReporter):
+    """Reporter of the estimate that drops the messages of the timed measurements: measuring logs them again."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
 
     def count(self, done: int, total: int, what: str) -> None:
         self._reporter.progress(done, total, "measurements", what)
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """Do nothing."""
-
-    def refined(self, step: RefinementStep) -> None:
-        """Do nothing."""
-
-    def log(self, level: Level, text: str) -> None:
-        """Do nothing: measuring logs it again."""
 
     def check(self) -> None:
         self._reporter.check()

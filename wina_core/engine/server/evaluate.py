@@ -28,7 +28,7 @@ from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.jobs import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.jobs.planning.products import counts_alone, missing_by_model
+from wina_core.jobs.planning.products import counts_alone
 from wina_core.jobs.run_sharing import Group, by_model, group_of
 from wina_core.model_info import products
 from wina_core.model_info.cost.quantizers import check_made
@@ -56,7 +56,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
     A released job ends before its next measurement, but not before its first result: it advances however often it is
     released.
     """
-    progress = RunProgress(job.runs, missing_by_model(job.runs))
+    progress = RunProgress(job.runs)
     results = 0
 
     def send(event: Partial | RunFailed) -> None:

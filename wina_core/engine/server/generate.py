@@ -220,6 +220,7 @@ class _Turns:
         The first passes read the prompt and can be long: every matrix product checks for cancellation. Later each
         decoder layer does, which adds next to nothing to the times.
         """
+        self._reporter.stage("")
         try:
             with ExitStack() as checks:
                 for loaded in models:

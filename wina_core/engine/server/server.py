@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -41,9 +42,8 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.jobs.phases import JobEta, Phase
-from wina_core.jobs.planning.products import planned_phases
-from wina_core.jobs.progress import Throttle
+from wina_core.jobs.planning.products import stored_seconds
+from wina_core.jobs.progress import Stage, StageEta, Throttle
 from wina_core.jobs.streams import take_standard_streams
 from wina_core.records import RefinementStep
 
@@ -288,7 +288,7 @@ class Server:
             ended: Done | Failed = Done(job_id=job_id)
             usable, exhausted = True, False
             try:
-                reporter = WireReporter(self, job_id, self._cancel, planned_phases(submit.job))
+                reporter = WireReporter(self, job_id, self._cancel, stored_seconds(submit.job))
                 reporter.check()
                 run_job(submit.job, session, self.emit, reporter, job_id)
             except Cancelled:
@@ -320,18 +320,24 @@ class Server:
 
 
 class WireReporter:
-    """Reporter of the engine's job: throttled progress with its ETA on the wire, cancelling and pausing."""
+    """Reporter of the engine's job: throttled progress with its ETA on the wire, cancelling and pausing.
 
-    def __init__(self, server: Server, job_id: str, cancel: threading.Event, plan: tuple[Phase, ...]) -> None:
+    The client estimates an evaluation, whose other engines it knows.
+    """
+
+    def __init__(self, server: Server, job_id: str, cancel: threading.Event, later: Mapping[str, float]) -> None:
         self._server = server
         self._job_id = job_id
         self._cancel = cancel
-        self._eta = JobEta(plan)
+        self._eta = StageEta(later)
         self._throttle = Throttle()
+
+    def stage(self, name: Stage) -> None:
+        self._eta.begin(name)
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = pausable_clock.now()
-        eta = self._eta.update(now, done, total, unit, metric)
+        eta = self._eta.update(now, done, total)
         changed = self._eta.changed
         if self._throttle.passes(now, done, total) or changed:
             self._server.emit(
@@ -342,6 +348,7 @@ class WireReporter:
                     unit=unit,
                     eta_seconds=eta,
                     metric=metric,
+                    stage=self._eta.stage,
                     changed=changed,
                 )
             )

@@ -1,10 +1,9 @@
 """Products that a job needs and that are not on disk, to be asked about before a long computation begins silently."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from wina_core.errors import WinaError
 from wina_core.jobs import (
@@ -20,15 +19,11 @@ from wina_core.jobs import (
     InspectGateJob,
     InspectJob,
     Job,
-    PendingRun,
     RotateJob,
 )
-from wina_core.jobs.phases import USUAL_HIDDEN_SIZE, Phase, phases
-from wina_core.jobs.run_sharing import Group, by_model
 from wina_core.model_info import products
-from wina_core.model_info.model_folder import read_supported
 from wina_core.model_info.resolve import files_of, resolve
-from wina_core.records import RotationChoice
+from wina_core.records import ProductKind, RotationChoice
 from wina_core.specs import (
     COST,
     NO_ROTATION,
@@ -47,14 +42,13 @@ from wina_core.specs.plans import SparsityPlan
 
 LONG_SECONDS = 60.0
 """Duration from which a product is worth a question."""
-Kind = Literal["rotation", "quantization", "calibration", "allocation"]
 
 
 @dataclass(frozen=True)
 class MissingProduct:
     """A product that a job would compute first."""
 
-    kind: Kind
+    kind: ProductKind
     label: str
     """Its name, for example "global refined + heads", "scap" or "curves"."""
     job: Job
@@ -97,21 +91,7 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     Without torch and without loading the model, but it digests files: call it on no thread that must answer. What
     cannot be known, such as of a model that is not downloaded, is left out.
     """
-    own = job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job
-    return tuple(each for each in _all_missing(job) if each.job.model_dump() != own.model_dump())
-
-
-def missing_kinds(job: Job) -> set[Kind]:
-    """Return the kinds of products that the job would compute, its own result included."""
-    return {each.kind for each in _all_missing(job)}
-
-
-def missing_by_model(runs: Sequence[PendingRun]) -> dict[Group, set[Kind]]:
-    """Return the kinds of products that the runs of each rotated model would compute."""
-    return {group: missing_kinds(EvaluateJob(runs=tuple(own))) for group, own in by_model(runs).items()}
-
-
-def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
+    own = (job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job).model_dump()
     found: dict[str, MissingProduct] = {}
     models = _Models()
     for need in dict.fromkeys(_needs(job)):
@@ -119,7 +99,17 @@ def _all_missing(job: Job) -> tuple[MissingProduct, ...]:
             found |= {key: each for key, each in _missing(need, models).items() if key not in found}
         except (OSError, WinaError):  # the job itself reports a file that cannot be read better
             continue
-    return tuple(found.values())
+    return tuple(product for product in found.values() if product.job.model_dump() != own)
+
+
+def stored_seconds(job: Job) -> dict[str, float]:
+    """Return the seconds of an earlier computation of the products that a job computes first, by kind, where they are
+    known; nothing of an evaluation, whose time left is that of its measurements. Digests files, too."""
+    seconds: dict[str, float] = {}
+    for product in () if isinstance(job, EvaluateJob) else missing_products(job):
+        if product.seconds is not None:
+            seconds[product.kind] = seconds.get(product.kind, 0.0) + product.seconds
+    return seconds
 
 
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
@@ -136,30 +126,9 @@ def needed_models(job: Job) -> tuple[tuple[ModelSource, RotationSpec], ...]:
     return tuple(dict.fromkeys((need.model, need.rotation) for need in _needs(job)))
 
 
-def planned_phases(job: Job) -> tuple[Phase, ...]:
-    """Return the phases of a job."""
-    if isinstance(job, EvaluateJob):  # its client adds up the measurements of all engines
-        return phases(job)
-    hidden = [hidden_size(model) for model, _ in needed_models(job)[:1]]
-    return phases(job, missing_kinds(job), *hidden)
-
-
 def counts_alone(spec: RunSpec) -> bool:
     """Return whether the cost of a run follows from the sizes of its model, without an allocation or a choice."""
     return not isinstance(spec.plan, AllocatedSparsity) and not spec.rotation.is_auto
-
-
-def hidden_size(source: ModelSource) -> int:
-    """Return a model's hidden size by its config; a usual one where that cannot be read, which the job itself says."""
-    return config_number(source, "hidden_size") or USUAL_HIDDEN_SIZE
-
-
-def config_number(source: ModelSource, name: str) -> int | None:
-    """Return a number of a model's config; None where that cannot be read."""
-    try:
-        return int(read_supported(files_of(source))[0][name])
-    except (OSError, WinaError, KeyError, TypeError, ValueError):
-        return None
 
 
 def _needs(job: Job) -> Iterator[_Need]:
@@ -215,7 +184,7 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
     found: dict[str, MissingProduct] = {}
 
-    def add(kind: Kind, label: str, job: Job, file: Path, *others: Path, slow: bool) -> None:
+    def add(kind: ProductKind, label: str, job: Job, file: Path, *others: Path, slow: bool) -> None:
         if not any(each.exists() for each in (file, *others)):
             begun = any(map(products.has_stages, (file, *others)))
             seconds = [products.remembered_seconds(each.stem) for each in (file, *others)]

@@ -219,6 +219,7 @@ class EvaluateController(QObject):
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
         queued, machines = self._workbench.jobs.queued_runs, self._workbench.machines.chosen
+        hardware = self._workbench.hardware_of(machines)
 
         def question(store: Any) -> Launched | TaskCodeError:
             options = LaunchOptions(
@@ -226,6 +227,7 @@ class EvaluateController(QObject):
                 run_model_code=choice.run_model_code,
                 machines=machines,
                 queued=run_hashes(queued),
+                hardware=hardware,
             )
             return or_refusal(lambda: launch(study, options, store))
 

@@ -22,7 +22,6 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_choice import SubmitChoice
-from wina_app.services.machines import only_here
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion, QuestionView
@@ -196,9 +195,8 @@ class StudiesController(QObject):
         if file is None or state is None or state.request or state.trouble or not state.missing:
             return
         consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
-        environment = self._workbench.environment
         machines = self._workbench.machines.chosen
-        hardware = environment.hardware if environment and only_here(machines) else ""
+        hardware = self._workbench.hardware_of(machines)
 
         def question(store: Any) -> EstimateJob | TaskCodeError:
             return or_refusal(
@@ -232,9 +230,10 @@ class StudiesController(QObject):
             self._catalogue.entries[file].title,
         )
         environment, machines = self._catalogue.environment, self._workbench.machines.chosen
+        hardware = self._workbench.hardware_of(machines)
 
         def question(store: Any) -> tuple[StudyState, Launched] | TaskCodeError:
-            options = replace(choice, machines=machines, queued=run_hashes(queued))
+            options = replace(choice, machines=machines, queued=run_hashes(queued), hardware=hardware)
 
             def launch_and_read() -> tuple[StudyState, Launched]:
                 done = launch(study, options, store)

@@ -10,7 +10,7 @@ from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
-from wina_core.records import EstimateRecord, StageEstimate
+from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.specs import (
     FIDELITY,
     ROLE,
@@ -328,31 +328,29 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
         sentence = tr("About {time} for {measurements} ({how}).", time=time, measurements=measurements, how=how)
     else:
         sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
-    if record.preparations is None:
-        preparing = tr("Rotation, calibration and allocation need extra time.")
-    else:
-        preparing = _preparations_text(record.preparations)
+    preparing = _preparations_text(record.preparations)
     sweep = tr("Timed products need extra time.") if state.points_missing else ""
     return " ".join(filter(None, (sentence, preparing, sweep)))
 
 
-def _preparations_text(preparations: Sequence[StageEstimate]) -> str:
-    """Return the time of each kind of preparation; empty without any."""
+def _preparations_text(preparations: Sequence[PreparationEstimate]) -> str:
+    """Return the time of each kind of preparation, as far as it is known; empty without any."""
     if not preparations:
         return ""
     names = {
-        "loading": tr("loading"),
-        "rotating": tr("rotating"),
-        "quantizing": tr("quantizing"),
-        "calibrating": tr("calibrating"),
-        "allocating": tr("allocating"),
-        "the original": tr("the original model"),
+        "rotation": tr("rotation"),
+        "quantization": tr("quantization"),
+        "calibration": tr("calibration"),
+        "allocation": tr("allocation"),
     }
     times = []
-    for each in preparations:
-        time = tr("{stage} {time}", stage=names[each.stage], time=duration(each.seconds))
-        times.append(time if each.basis == "stored" else tr("{time} (from a trial pass)", time=time))
-    return tr("Before that, about: {times}.", times=", ".join(times))
+    for preparation in preparations:
+        name, time = names[preparation.kind], duration(preparation.seconds)
+        if preparation.seconds:
+            times.append(tr("{name} {time}", name=name, time=time))
+        if preparation.unknown:
+            times.append(tr("{name} of unknown time", name=name))
+    return tr("Before that: {times}.", times=", ".join(times))
 
 
 def _measurements(number: int) -> str:

@@ -17,7 +17,7 @@ from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
 from wina_core.api.studies import open_study
 from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
 from wina_core.jobs.planning.memory_needs import MemoryNeed
-from wina_core.records import EstimateRecord, StageEstimate, UnitEstimate
+from wina_core.records import EstimateRecord, PreparationEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
 from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.model_roles import load_roles
@@ -369,19 +369,18 @@ def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
     mapped.engine.answer(result(EstimateRecord(seconds=7620.0, units=5, estimates=estimates)), done())
     text = mapped.view.last("show_estimate")
     assert text.startswith("About 2:07 h for 5 measurements")
-    assert "Rotation, calibration and allocation need extra time" in text
     assert mapped.view.named("show_estimate") == {"running": False}
 
 
-def test_the_estimate_has_the_preparations_and_says_where_they_are_from(mapped):
+def test_the_estimate_names_the_preparations_with_their_time_as_far_as_it_is_known(mapped):
     mapped.controller.estimate()
-    stages = (
-        StageEstimate(stage="rotating", seconds=180.0, basis="trial"),
-        StageEstimate(stage="calibrating", seconds=45.0, basis="stored"),
+    preparations = (
+        PreparationEstimate(kind="rotation", seconds=0.0, unknown=1),
+        PreparationEstimate(kind="calibration", seconds=45.0),
     )
-    record = EstimateRecord(seconds=60.0, units=5, estimates=(), preparations=stages)
+    record = EstimateRecord(seconds=60.0, units=5, estimates=(), preparations=preparations)
     mapped.engine.answer(result(record), done())
-    expected = f"rotating {duration(180.0)} (from a trial pass), calibrating {duration(45.0)}."
+    expected = f"Before that: rotation of unknown time, calibration {duration(45.0)}."
     assert expected in mapped.view.last("show_estimate")
 
 

@@ -187,7 +187,7 @@ def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
     nothing, half = RecordingReporter(), RecordingReporter()
     correct_targets(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
-    assert nothing.calls == [(0, 5, "passes", "correcting thresholds")]
+    assert nothing.calls == [(0, 5, "passes", "")]
     correct_targets(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
     assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
     assert 2 <= len(half.calls) <= 5

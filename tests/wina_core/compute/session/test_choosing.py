@@ -138,7 +138,7 @@ def test_the_bases_of_the_chosen_rotation_are_kept_for_rotating(low_rank, auto):
     assert [rotation for rotation, there in kept.items() if there] == [choice.rotation]
     reporter = RecordingReporter()
     assert session.prepare(low_rank, auto, reporter).rotation == choice.rotation
-    assert "measuring" not in [text for *_, text in reporter.calls]
+    assert "moments of inputs" not in reporter.stages
 
 
 class _CancelledInComparison(RecordingReporter):
@@ -146,7 +146,7 @@ class _CancelledInComparison(RecordingReporter):
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         super().progress(done, total, unit, metric)
-        if metric == "comparing rotations":
+        if self.stages[-1] == "comparison of rotations":
             self.after = 0
 
 
@@ -159,9 +159,8 @@ def test_a_cancelled_choice_continues_without_computing_its_bases_again(low_rank
     continued = RecordingReporter()
     found = Session().choice(low_rank, auto, continued)
     assert found.candidates[-1].kl == pytest.approx(whole.candidates[-1].kl, rel=1e-3)
-    texts = [text for *_, text in continued.calls]
-    assert "comparing rotations" in texts
-    assert "measuring" not in texts
+    assert "comparison of rotations" in continued.stages
+    assert "moments of inputs" not in continued.stages
 
 
 def test_a_given_rotation_is_compared_with_none_and_remarked_on_where_it_does_harm(sparse, low_rank, auto):

@@ -41,6 +41,7 @@ from wina_core.jobs.run_sharing import Shares
 from wina_core.records import UnitRecord
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
+from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import Recorder, Store
 
 ROTATED = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
@@ -178,6 +179,19 @@ def test_progress_is_the_sum_of_the_parts(pool: Pool) -> None:
     shown = [event.done for event in pool.events.all if isinstance(event, Progress)]
     assert shown[0] == 1.5
     assert shown == sorted(shown)
+
+
+def test_the_time_left_is_that_of_the_missing_measurements_on_all_engines(pool: Pool) -> None:
+    job = evaluate(*PLAIN[:2])
+    stored = {measurement_key(PLAIN[0], unit): 100.0 for unit in PLAIN[0].evaluation.units}
+    pool.submit("a", job.model_copy(update={"stored": stored}), engines=2)
+    first, second = pool.clients
+    begun(first, first.runs[0])
+    begun(second, second.runs[0])
+    first.say(Progress(job_id=first.part, done=0.5, total=2, unit="measurements", stage="rotation", metric="half"))
+    found = pool.events.wait(Progress, lambda event: event.metric == "half")
+    assert (found.eta_seconds, found.label) == ((400.0 - 50.0) / 2, "half")
+    assert all(request.job.stored == {} for client in pool.clients for request in client.submits)  # type: ignore[union-attr]
 
 
 def test_a_job_without_runs_ends(make: Callable[..., Pool]) -> None:

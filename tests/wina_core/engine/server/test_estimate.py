@@ -18,7 +18,7 @@ from wina_core.files.paths import cache_folder
 from wina_core.jobs import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
 from wina_core.jobs.planning.products import missing_products
 from wina_core.model_info.products import remembered_seconds
-from wina_core.records import EstimateRecord, StageEstimate
+from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.specs import (
     COST,
     FIDELITY,
@@ -191,27 +191,23 @@ def test_like_measurements_are_those_of_the_same_work(model: ModelSource) -> Non
 
 @pytest.mark.usefixtures("timed")
 @pytest.mark.usefixtures("home")
-def test_preparations_take_their_time_of_before_or_that_of_a_trial(model: ModelSource, tmp_path: Path) -> None:
+def test_preparations_take_their_time_of_before_or_are_of_unknown_time(model: ModelSource, tmp_path: Path) -> None:
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     rotation = RotationSpec(text=text)
     evaluation = EvaluationSpec(tasks=("small",), fidelity=None)
     spec = run(model, evaluation, 0.5).model_copy(update={"rotation": rotation})
-
-    def rotating() -> StageEstimate:
-        found = {each.stage: each for each in estimated(spec).preparations or ()}
-        assert set(found) == {"loading", "rotating"}
-        assert found["loading"].seconds == pytest.approx(2000 * 0.001 / 256), "2,000 tokens, of which 256 take 1 ms"
-        return found["rotating"]
-
-    trial = rotating()
-    assert (trial.basis, trial.seconds > 0.0) == ("trial", True)
+    assert estimated(spec).preparations == (PreparationEstimate(kind="rotation", seconds=0.0, unknown=1),)
     (product,) = missing_products(EvaluateJob(runs=(PendingRun(spec=spec, units=("small",)),)))
     assert isinstance(product.job, RotateJob)
     run_job(product.job, Session(), lambda _: None, NullReporter())
-    assert rotating().seconds < trial.seconds, "the search is on disk"
+    assert estimated(spec).preparations == ()
     (bases,) = cache_folder().rglob("rotations/*.safetensors")
     bases.unlink()
-    assert rotating() == StageEstimate(stage="rotating", seconds=remembered_seconds(bases.stem), basis="stored")
+    seconds = remembered_seconds(bases.stem)
+    assert seconds is not None
+    record = estimated(spec)
+    assert record.preparations == (PreparationEstimate(kind="rotation", seconds=seconds),)
+    assert (record.preparing_seconds, record.unknown_preparations) == (seconds, 0)
 
 
 def test_random_networks_and_costs_are_timed_too(model: ModelSource) -> None:

@@ -145,7 +145,7 @@ class AfterTwoLayers(RecordingReporter):
 
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         super().progress(done, total, unit, metric)
-        if metric == "rotating" and done == 3:  # the third waits for the basis of the next
+        if self.stages[-1] == "rotation" and done == 3:  # the third waits for the basis of the next
             self.after = self.checks
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.jobs.progress import INTERVAL_SECONDS, Eta, Throttle
+from wina_core.jobs.progress import INTERVAL_SECONDS, Eta, Stage, StageEta, Steady, Throttle
 
 steps = st.lists(st.tuples(st.floats(0.001, 100.0), st.floats(0.001, 100.0)), min_size=1, max_size=30)
 
@@ -91,3 +91,59 @@ def test_the_last_message_always_passes() -> None:
     assert throttle.passes(0.0, 0, 10)
     assert not throttle.passes(0.01, 9, 10)
     assert throttle.passes(0.02, 10, 10)
+
+
+def test_each_stage_is_estimated_by_its_own_pace() -> None:
+    eta = StageEta()
+    eta.begin("loading")
+    assert eta.update(0.0, 0, 20) is None
+    assert eta.update(5.0, 10, 20) == pytest.approx(5.0)
+    eta.begin("rotation")
+    assert eta.update(10.0, 0, 4) is None
+    assert eta.update(20.0, 1, 4) == pytest.approx(30.0)
+    eta.begin("rotation")
+    assert eta.update(30.0, 2, 4) == pytest.approx(20.0), "it is the same stage"
+
+
+def test_later_products_take_their_stored_seconds_until_they_begin() -> None:
+    eta, found = StageEta({"rotation": 100.0, "calibration": 40.0}), []
+    stages: tuple[Stage, ...] = ("loading", "refinement", "rotation", "calibration", "")
+    for number, stage in enumerate(stages):
+        eta.begin(stage)
+        eta.update(20.0 * number, 0, 2)
+        found.append(eta.update(20.0 * number + 10.0, 1, 2))
+    assert found == pytest.approx([150.0, 50.0, 50.0, 10.0, 10.0])
+
+
+def test_products_that_were_there_already_are_not_waited_for() -> None:
+    eta = StageEta({"rotation": 100.0})
+    eta.begin("loading")
+    eta.begin("")
+    eta.update(0.0, 0, 2)
+    assert eta.update(10.0, 1, 2) == pytest.approx(10.0)
+
+
+def test_a_slower_pace_gives_a_reason_and_another_stage_none() -> None:
+    eta, now, reasons = StageEta(), 0.0, list[str]()
+    for stage, steps in (("loading", (1.0,) * 20), ("rotation", (10.0,) * 10 + (100.0,) * 10)):
+        eta.begin(stage)  # type: ignore[arg-type]
+        for done in range(21):
+            eta.update(now, done, 20)
+            reasons.append(eta.changed)
+            now += steps[done] if done < len(steps) else 0.0
+    assert set(reasons) == {"", "slower than expected: rotation"}
+    assert not any(reasons[:32])
+
+
+def test_an_estimate_that_grows_in_small_steps_gives_a_reason() -> None:
+    steady = Steady()
+    seconds = [39.0 * 1.1**step for step in range(30)]
+    reasons = [steady.change(2.0 * now, each, "refinement") for now, each in enumerate(seconds)]
+    given = [0, *(step for step, reason in enumerate(reasons) if reason), len(seconds) - 1]
+    assert set(filter(None, reasons)) == {"slower than expected: refinement"}
+    assert all(seconds[after] < 2.2 * seconds[before] for before, after in itertools.pairwise(given))
+
+
+def test_a_steady_estimate_gives_no_reason() -> None:
+    steady = Steady()
+    assert not any(steady.change(now, 600.0 - now + now % 7, "rotation") for now in range(500))
