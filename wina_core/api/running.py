@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wina_kernels.machine import processor_and_threads
-
 from wina_core.api.progress import TerminalReporter, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.workers import OpenMachine
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
-from wina_core.files.devices import visible_devices
 from wina_core.jobs import (
     Cancel,
     Done,
@@ -77,7 +74,6 @@ def run_recorded(
     """
     if machines:
         return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
-    job = _with_usual_seconds(job, store)
     with reporting() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         with without_collections():
             from wina_core.compute.session.environment import environment, kernels_notice
@@ -86,6 +82,10 @@ def run_recorded(
 
         recorder = _JobRecorder(store, job, reporter)
         recorder.record(Ready(pid=os.getpid(), environment=environment()))
+        if isinstance(job, EvaluateJob):
+            with suppress(WinaError):  # a database that is away: the time left is known later
+                stored = store.unit_seconds([run.spec for run in job.runs], environment().hardware)
+                job = job.model_copy(update={"stored": stored})
         if notice := kernels_notice():
             reporter.log("warning", notice)
         reporter.at_check = recorder.retry
@@ -137,8 +137,6 @@ def run_recorded_in_pool(
         cluster = ray.model_copy(update={"engines": engines})
         machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    if not machines:
-        job = _with_usual_seconds(job, store)
     with reporting() as reporter:
         if machines:
             reporter.start(machines)
@@ -283,14 +281,3 @@ def _product_text(product: MissingProduct) -> str:
     if product.begun:
         parts.append("continues where it was interrupted")
     return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")
-
-
-def _with_usual_seconds(job: Job, store: Store) -> Job:
-    """Return an evaluation with the stored seconds of like measurements here, by which its time left is known at once.
-
-    Torch alone knows the name of an accelerator, and is not loaded for this: beside one, times of any hardware count.
-    """
-    if not isinstance(job, EvaluateJob) or job.stored:
-        return job
-    hardware = "" if visible_devices() else processor_and_threads()
-    return job.model_copy(update={"stored": store.unit_seconds([run.spec for run in job.runs], hardware)})

@@ -9,7 +9,6 @@ from wina_core.api.arguments import Several, checked
 from wina_core.errors import WinaError
 from wina_core.specs import FIDELITY, OWN_UNITS, EvaluationSpec, RunSpec
 from wina_core.store import DecodeRow, LatencyRow, MetricFilter, MetricRow, Store
-from wina_core.store.metric_frames import metric_rows_of
 from wina_core.studies.published import preferred_metric
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ def query_results(
         found = filtered_frame(store, chosen, filter).copy()
     if table == "metrics":
         return found
+    from wina_core.store.metric_frames import metric_rows_of  # which loads numpy
+
     columns, lines = pivot(shown_first(metric_rows_of(found)))
     return pd.DataFrame(lines, columns=columns)
 
@@ -91,6 +92,8 @@ def filtered(store: Store, chosen: MetricFilter, line: str) -> list[MetricRow]:
     """Return the chosen rows that pass a filter line; all where it is empty."""
     if not line:
         return store.metric_rows(chosen)
+    from wina_core.store.metric_frames import metric_rows_of  # which loads numpy
+
     return metric_rows_of(filtered_frame(store, chosen, line))
 
 

@@ -22,7 +22,6 @@ from wina_core.specs import (
     COST_CONTEXT,
     DENSE,
     SYNTHETIC,
-    CalibrationSpec,
     Configuration,
     EvaluationSpec,
     MethodSpec,
@@ -31,7 +30,6 @@ from wina_core.specs import (
     Quantization,
     RotationSpec,
     SyntheticSpec,
-    TextSpec,
 )
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
@@ -128,6 +126,7 @@ def evaluate(
 
     A model of 16 bits is also compared dense with its original in float32, to show what the data type costs.
     """
+    machines = machines_of(machine)
     configuration = combine_on(calibration_text, command, method, rotation, preset)
     if allocator:
         configuration = configuration.model_copy(update={"allocators": ()})
@@ -135,7 +134,7 @@ def evaluate(
     source = ModelSource.model_validate(
         {"location": model, "dtype": dtype, "device": device, "quantization": quantization}
     )
-    compared = TextSpec(source=text, tokens=tokens, scored=_scored(second_half, source, database))
+    compared = {"source": text, "tokens": tokens, "scored": _scored(second_half, source, database)}
     with_original = fidelity if original is None else original
     allow_memory(memory)
     study = study_of(
@@ -146,9 +145,10 @@ def evaluate(
             sparsities=sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
             allocators=[allocator_spec(each, data_folder=data_folder) for each in allocator or ("uniform",)],
             plans=plans,
-            calibration=CalibrationSpec(
-                text=TextSpec(source=calibration_text, tokens=calibration_tokens), thresholds=thresholds
-            ),
+            calibration={
+                "text": {"source": calibration_text, "tokens": calibration_tokens},
+                "thresholds": thresholds,
+            },
             tasks=[task for given in tasks or () for task in given.split(",") if task],
             task_folders=[str(folder.absolute()) for folder in include_path or ()],
             data_folder=data_folder,
@@ -172,7 +172,7 @@ def evaluate(
         samples=samples,
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
-        machines=machines_of(machine),
+        machines=machines,
     )
     run_study(study, launch, database, as_json, engines=engines, ray=ray, yes=yes)
 

@@ -244,7 +244,8 @@ def estimate(
 def _preparation(preparation: PreparationEstimate) -> str:
     """Return the time of a kind of preparation in words, as far as it is known."""
     unknown = f"{preparation.unknown} of unknown time" if preparation.unknown else ""
-    known = f"{_duration(preparation.seconds)}, as before" if preparation.seconds else ""
+    has_known = preparation.seconds or not preparation.unknown
+    known = f"{_duration(preparation.seconds)}, as before" if has_known else ""
     return ", and ".join(filter(None, (known, unknown)))
 
 

@@ -53,7 +53,8 @@ class MeasurementTimes:
         engine at work.
         """
         usual = self._usual()
-        if any(kind and kind not in usual for kind in self._counts):
+        missing = {kind for kind, count in self._counts.items() if count}
+        if any(kind not in usual for kind in missing - {""}) or missing == {""}:  # rotations and allocations for costs
             return None
         seconds = sum(count * usual[kind] for kind, count in self._counts.items() if kind)
         if runs:

@@ -99,7 +99,9 @@ class StageEta:
         """`later` are the stored seconds of missing products, by kind; each counts until the first of its stages."""
         self._later = dict(later or {})
         self.stage: Stage = ""
-        self._eta = Eta()
+        self._etas: dict[Stage, Eta] = {}
+        """Of each stage, since some alternate."""
+        self._eta = self._etas.setdefault("", Eta())
         self._steady = Steady()
         self.changed = ""
         """The reason, where the last estimate has moved by more than half since it was steady."""
@@ -108,7 +110,7 @@ class StageEta:
         """Begin a stage, unless it is the current one."""
         if stage == self.stage:
             return
-        self.stage, self._eta, self._steady = stage, Eta(), Steady()
+        self.stage, self._eta, self._steady = stage, self._etas.setdefault(stage, Eta()), Steady()
         self._later.pop(_PRODUCTS.get(stage, ""), None)
         if not stage:  # nothing is prepared any more
             self._later.clear()

@@ -58,11 +58,6 @@ class Shares:
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    @property
-    def waiting(self) -> list[PendingRun]:
-        """The runs that wait."""
-        return [run for own in self._groups.values() for run in own]
-
     def put_back(self, runs: Iterable[PendingRun]) -> None:
         """Add runs to those that wait."""
         for group, own in by_model(runs).items():

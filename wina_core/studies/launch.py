@@ -1,8 +1,8 @@
 """Studies made of options, and their launch: saved in the store, with one job for what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -39,7 +39,7 @@ class StudyOptions:
     """Fractions to drop, in [0, 1)."""
     allocators: Sequence[AllocatorSpec] = (AllocatorSpec(),)
     plans: Sequence[SparsityPlan] = ()
-    calibration: CalibrationSpec = _CALIBRATION
+    calibration: CalibrationSpec | Mapping[str, Any] = _CALIBRATION
     tasks: Sequence[str | TaskSpec] = ()
     task_folders: Sequence[str] = ()
     data_folder: str | None = None
@@ -51,9 +51,9 @@ class StudyOptions:
     batch_size: int | Literal["auto"] | str = 16
     seed: int = 1234
     dense_prefix: float = 0.0
-    fidelity: TextSpec | None = None
+    fidelity: TextSpec | Mapping[str, Any] | None = None
     """Text on which logits are compared with the same model's without gates."""
-    original: TextSpec | None = None
+    original: TextSpec | Mapping[str, Any] | None = None
     """Text on which logits are compared with the original's."""
     cost_context: int | None = None
     """Positions that a token attends to, to count its cost; 0 not to count it, None for COST_CONTEXT where anything
@@ -80,15 +80,17 @@ def study_of(options: StudyOptions) -> StudySpec:
             "cost_context": context or None,
         }
     )
-    return StudySpec(
-        name=options.name,
-        models=(options.model,),
-        configurations=tuple(options.configurations),
-        sparsities=tuple(options.sparsities),
-        allocators=tuple(options.allocators),
-        plans=tuple(options.plans),
-        calibration=options.calibration,
-        evaluation=evaluation,
+    return StudySpec.model_validate(
+        {
+            "name": options.name,
+            "models": (options.model,),
+            "configurations": tuple(options.configurations),
+            "sparsities": tuple(options.sparsities),
+            "allocators": tuple(options.allocators),
+            "plans": tuple(options.plans),
+            "calibration": options.calibration,
+            "evaluation": evaluation,
+        }
     )
 
 
@@ -160,7 +162,7 @@ def launch(study: StudySpec, options: LaunchOptions, store: StudyStore) -> Launc
     task, allocator or quantizer, and TaskCodeError for a task folder's code without consent.
     """
     if study.models and not study.evaluation.units:
-        raise WinaError("Nothing would be measured; name tasks, or compare with the original model (fidelity).")
+        raise WinaError("Nothing would be measured; name tasks, or a text (the options fidelity and original).")
     runs = labelled(study) if study.models else ()
     specs = specs_of(runs)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs if spec.evaluation.units]

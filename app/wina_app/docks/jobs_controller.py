@@ -1,6 +1,6 @@
 """Controller of the Jobs dock: requests of the user, and expected durations of jobs."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, SignalInstance
 
@@ -50,22 +50,33 @@ class JobsController(QObject):
             return
         if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
             jobs.expect(job_id, seconds)
-        elif isinstance(entry.job, EvaluateJob) and entry.job.stored:
-            job = entry.job
-            self._workbench.store.ask(
-                lambda _store: MeasurementTimes(job).left(),
-                lambda seconds: None if seconds is None else jobs.expect(job_id, seconds),
-            )
+        elif isinstance(entry.job, EvaluateJob):
+            job, hardware = entry.job, self._workbench.hardware_of(entry.machines)
+
+            def left(store: Any) -> float | None:
+                stored = job.stored or (hardware and store.unit_seconds([run.spec for run in job.runs], hardware)) or {}
+                return MeasurementTimes(job.model_copy(update={"stored": stored})).left()
+
+            def expect(seconds: float | None) -> None:
+                if seconds is not None:
+                    jobs.expect(job_id, seconds)
+
+            self._workbench.store.ask(left, expect)
 
 
 def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
     """Return a job's duration in seconds as known from earlier jobs of this window, None if it is not."""
     for other in reversed(others):
-        if other.state == "done" and type(other.job) is type(entry.job) and other.job == entry.job:
+        if other.state == "done" and _without_times(other.job) == _without_times(entry.job):
             return other.seconds
         if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
             return other.result.seconds
     return None
+
+
+def _without_times(job: object) -> object:
+    """Return a job without the stored times that its time left begins with."""
+    return job.model_copy(update={"stored": {}}) if isinstance(job, EvaluateJob) else job
 
 
 def _measures(job: object, estimated: object) -> bool:

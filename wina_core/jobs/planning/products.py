@@ -104,9 +104,9 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
 
 def stored_seconds(job: Job) -> dict[str, float]:
     """Return the seconds of an earlier computation of the products that a job computes first, by kind, where they are
-    known; nothing of an evaluation, whose time left is that of its measurements. Digests files, too."""
+    known; nothing of an evaluation or an estimate, whose time left is that of measurements. Digests files, too."""
     seconds: dict[str, float] = {}
-    for product in () if isinstance(job, EvaluateJob) else missing_products(job):
+    for product in () if isinstance(job, EvaluateJob | EstimateJob) else missing_products(job):
         if product.seconds is not None:
             seconds[product.kind] = seconds.get(product.kind, 0.0) + product.seconds
     return seconds

@@ -30,6 +30,7 @@ from wina_app.style.translation import tr
 from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
+from wina_core.studies.expand import labelled
 from wina_core.studies.gallery import GalleryEntry
 from wina_core.studies.launch import Launched, LaunchOptions, launch
 from wina_core.studies.tasks.task_code import TaskCodeError, task_code
@@ -235,12 +236,12 @@ class StudiesController(QObject):
         def question(store: Any) -> tuple[StudyState, Launched] | TaskCodeError:
             options = replace(choice, machines=machines, queued=run_hashes(queued), hardware=hardware)
 
-            def launch_and_read() -> tuple[StudyState, Launched]:
-                done = launch(study, options, store)
-                expansion = expansion_of(study, done.runs)
-                return read_state(expansion, store, environment, options.queued, choice.samples), done
+            def read_and_launch() -> tuple[StudyState, Launched]:
+                expansion = expansion_of(study, labelled(study) if study.models else ())
+                state = read_state(expansion, store, environment, options.queued, choice.samples)
+                return state, launch(study, options, store)
 
-            return or_refusal(launch_and_read)
+            return or_refusal(read_and_launch)
 
         def answer(found: tuple[StudyState, Launched] | TaskCodeError) -> None:
             if isinstance(found, TaskCodeError):

@@ -346,7 +346,7 @@ def _preparations_text(preparations: Sequence[PreparationEstimate]) -> str:
     times = []
     for preparation in preparations:
         name, time = names[preparation.kind], duration(preparation.seconds)
-        if preparation.seconds:
+        if preparation.seconds or not preparation.unknown:
             times.append(tr("{name} {time}", name=name, time=time))
         if preparation.unknown:
             times.append(tr("{name} of unknown time", name=name))
