@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from wina_core.engine.client.background import Handover
 from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.client.rest import measured_points, rest_of
 from wina_core.errors import WinaError
 from wina_core.jobs import Cancel, Done, Event, Failed, Log, RunFailed, Submit
 from wina_core.remote.places import open_place
@@ -56,7 +55,7 @@ def _answer(refusal: str) -> None:
 
 
 class BackgroundJobs:
-    """Jobs of this process. One whose row another program has deleted is cancelled."""
+    """Jobs of this process, computed as they were handed over. One whose row another program deletes is cancelled."""
 
     def __init__(self, store: Store, engines: int) -> None:
         self._store = store
@@ -71,11 +70,12 @@ class BackgroundJobs:
         self._looked = time.monotonic()
 
     def run(self, jobs: Sequence[Submit]) -> None:
-        """Compute what is missing of the jobs, and return once they have ended."""
+        """Compute the jobs, and return once they have ended."""
         signal.signal(signal.SIGTERM, lambda *_: self._events.put(None))
-        self._listed = self._store.kept_jobs()
+        self._listed = frozenset(submit.job_id for submit in jobs)
         for submit in jobs:
             self._submit(submit)
+        self._look()  # for what was cancelled while the process started
         while self._active and not self._interrupted:
             with suppress(queue.Empty):
                 self._take(self._events.get(timeout=LOOK_SECONDS))
@@ -92,11 +92,6 @@ class BackgroundJobs:
 
     def _submit(self, submit: Submit) -> None:
         try:
-            missing = rest_of(submit.job, self._store, measured_points(submit.job, self._store))
-            if missing is None:
-                self._store.forget_jobs([submit.job_id])
-                return
-            submit = submit.model_copy(update={"job": missing})
             self._backlog.record(submit)
         except WinaError as error:
             _log.error("%s is not computed: %s", submit.title, error)

@@ -33,7 +33,7 @@ app = typer.Typer(
 
 @app.callback()
 def list_jobs(context: typer.Context, database: options.Database = None, as_json: options.Json = False) -> None:
-    """List the jobs of living programs, array jobs in a queue, whose results it imports, and those of dead programs."""
+    """List jobs of the background and of windows, array jobs, whose results it imports, and unfinished ones."""
     if context.invoked_subcommand is not None:
         return
     with Store(database) as store:

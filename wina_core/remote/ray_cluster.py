@@ -48,6 +48,8 @@ _READ_SECONDS = 5.0
 """Time that one call waits for lines of an engine."""
 _PAUSE_SECONDS = 1.0
 """Pause before an engine whose node was lost while it started is started elsewhere."""
+_MOST_FAILURES = 5
+"""Failures of Ray to start an engine after which it is given up."""
 _OnEvent = Callable[[Event], None]
 
 # ---- clients ---------------------------------------------------------------------------------------------------------
@@ -410,21 +412,25 @@ class Relay:
     def run(self) -> int:
         """Start the engine on one node after another until it speaks, and relay until its end; return the exit code."""
         unfit: set[str] = set()
-        cause = ""
+        cause, failures = "", 0
         while not (nodes := _living_nodes(self._ray)) or not nodes.keys() <= unfit:
             actor = self._make_actor(unfit)
             try:
                 node, code, cause = self._relay(actor)
-            except self._ray.exceptions.RayError:
+            except self._ray.exceptions.RayError as error:
                 if self._is_ready:
                     return LOST
+                failures += 1
+                if failures == _MOST_FAILURES:
+                    cause = " ".join(str(error).split())[-300:]
+                    break
                 time.sleep(_PAUSE_SECONDS)
                 continue
             if self._is_ready:
                 return code if code >= 0 else _KILLED - code
             unfit.add(node)
             self._ray.kill(actor)
-        print(f"No living node of the Ray cluster can start an engine. {cause}", file=sys.stderr)
+        print(f"No node of the Ray cluster can start an engine. {cause}", file=sys.stderr)
         return 1
 
     def _make_actor(self, unfit: Iterable[str]) -> Any:

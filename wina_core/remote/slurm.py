@@ -200,6 +200,11 @@ class SlurmArray(Message):
         return self.names[0].partition("_")[0]
 
     @property
+    def owner(self) -> str:
+        """Return the name under which it owns its runs in the database."""
+        return f"{QUEUED_ELSEWHERE}{self.id}"
+
+    @property
     def folder(self) -> Path:
         """Return the folder of its files."""
         return _arrays_folder() / self.id
@@ -306,8 +311,13 @@ def submit(
         runs=tuple(tuple(run.spec.content_hash() for run in job.runs) for job in elements),
         measurements=sum(len(run.units) for job in elements for run in job.runs),
     )
-    write_atomically(folder / "array.json", array.model_dump_json().encode(), private=True)
-    store.hand_over([run for runs in array.runs for run in runs], f"{QUEUED_ELSEWHERE}{array.id}")
+    try:
+        write_atomically(folder / "array.json", array.model_dump_json().encode(), private=True)
+        store.hand_over([run for runs in array.runs for run in runs], array.owner)
+    except BaseException:  # nobody would merge it
+        _call("scancel", array.job)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return array
 
 
@@ -371,6 +381,8 @@ class ArrayLook:
     """Errors of runs and elements that ended since the last look."""
     dead: list[int] = field(default_factory=list)
     """Elements that ended since the last look without having finished."""
+    unmerged: list[int] = field(default_factory=list)
+    """Elements that ended with a file which could not be merged."""
 
 
 def look(array: SlurmArray, store: Store) -> ArrayLook:
@@ -385,7 +397,11 @@ def look(array: SlurmArray, store: Store) -> ArrayLook:
         if not element.ended:
             elements[index] = _merge_element(array, index, states[index], result, store)
     result.progress = result.progress.model_copy(update={"elements": tuple(elements)})
-    if result.progress.ended:
+    if result.progress.ended and result.unmerged:
+        (array.folder / "array.json").unlink(missing_ok=True)  # by which it is listed
+        files = ", ".join(str(array.folder / f"{index}.sqlite") for index in result.unmerged)
+        result.failures.append(f"Not merged, and kept: {files}.")
+    elif result.progress.ended:
         shutil.rmtree(array.folder, ignore_errors=True)
     else:
         array.save_progress(result.progress)
@@ -416,6 +432,7 @@ def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayLook,
     changed, measurements, runs = before.changed, before.measurements, dict[str, tuple[str, str]]()
     fault = ""
     with suppress(FileNotFoundError):
+        os.listdir(array.folder)  # a file that a network file system did not show before
         changed = file.stat().st_mtime_ns
     if changed and (ended or changed != before.changed):
         try:
@@ -425,6 +442,8 @@ def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayLook,
             raise
         except WinaError as error:  # of a file that its element is just making, too
             changed, fault = before.changed, str(error)
+    if ended and fault:
+        result.unmerged.append(index)
     if ended:
         cancelled = result.progress.cancelled or state.startswith("cancelled")
         is_finished = _end_runs(array, index, runs, fault, store, result, cancelled=cancelled)
@@ -455,12 +474,12 @@ def _end_runs(
     for run in missing:
         status, error = runs.get(run, ("queued", ""))
         if status == "failed":
-            store.end_runs([run], "failed", error)
+            store.end_runs([run], "failed", error, array.owner)
             result.failures.append(error)
         elif cancelled:
-            store.end_runs([run], "cancelled")
+            store.end_runs([run], "cancelled", owner=array.owner)
         else:
-            store.end_runs([run], "interrupted", error or fault or _NOT_REACHED)
+            store.end_runs([run], "interrupted", error or fault or _NOT_REACHED, array.owner)
     is_finished = bool(runs) and all(status not in ACTIVE for status, _ in runs.values())
     if not cancelled and not is_finished:
         result.dead.append(index)

@@ -1,5 +1,6 @@
 """Backlog of results that the database refuses for now: on a full, failing or read-only disk, or a locked database."""
 
+import glob
 import hashlib
 import os
 import shutil
@@ -8,6 +9,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from sqlalchemy import URL
 
 from wina_core.errors import WinaError
 from wina_core.files import paths
+from wina_core.files.locks import FileLock
 from wina_core.jobs import (
     CompletionFinished,
     Done,
@@ -179,9 +182,9 @@ class Backlog:
             partial = file.with_suffix(".partial")
             try:
                 folder.mkdir(parents=True, exist_ok=True)
+                partial.touch(mode=0o600)
                 with Store(partial, shared=True) as aside:  # in one file
                     self._copy_to(aside)
-                partial.chmod(0o600)
                 partial.rename(file)
                 _remove(partial)
             except (WinaError, OSError) as error:
@@ -213,21 +216,34 @@ def _merge_waiting(store: Store) -> list[str]:
     """
     remarks: list[str] = []
     for folder, prefix in _places_aside(store.url):
-        for file in sorted(folder.glob(f"{prefix}*.sqlite")):
-            if not _is_own(file):
-                continue
-            try:
-                merge_database(file, store)
-            except UnwritableError:
-                return remarks
-            except WinaError as error:
-                aside = file.with_suffix(".damaged")
-                file.rename(aside)
-                remarks.append(f"Results that waited cannot be stored ({error}); they are kept as {aside}.")
-            else:
-                _remove(file)
-                remarks.append(f"Stored the results that waited in {file}.")
+        for file in sorted(folder.glob(f"{glob.escape(prefix)}*.sqlite")):
+            lock = FileLock(file.with_suffix(".lock"))
+            with suppress(OSError):  # another program has merged it meanwhile, or the folder is read-only
+                if not (_is_own(file) and lock.acquire()):
+                    continue
+                try:
+                    if file.exists():
+                        remarks.append(_merge(file, store))
+                except UnwritableError:
+                    return remarks
+                finally:
+                    lock.path.unlink(missing_ok=True)
+                    lock.release()
     return remarks
+
+
+def _merge(file: Path, store: Store) -> str:
+    """Merge a database and remove it, or set it aside where it cannot be read; return what became of it."""
+    try:
+        merge_database(file, store, newer=True)
+    except UnwritableError:
+        raise
+    except WinaError as error:
+        aside = file.with_suffix(".damaged")
+        file.rename(aside)
+        return f"Results that waited cannot be stored ({error}); they are kept as {aside}."
+    _remove(file)
+    return f"Stored the results that waited in {file}."
 
 
 def _places_aside(url: URL) -> Iterator[tuple[Path, str]]:

@@ -17,6 +17,8 @@ from wina_core.store.tables import Run, UnfinishedJob, Unit
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
 """Kinds of jobs that are resumed; the user waits in front of the screen for the others, or they write to a folder."""
+LISTED = RESUMABLE | {"joint", "export_model", "export_gguf"}
+"""Kinds of jobs that other programs list and cancel."""
 
 
 def is_resumable(submit: Submit) -> bool:
@@ -27,7 +29,7 @@ def is_resumable(submit: Submit) -> bool:
 
 def keep(connection: Connection, submit: Submit, owner: str) -> None:
     """Keep a job for its owner, which also takes over its queued and running runs."""
-    if is_resumable(submit):
+    if submit.job.kind in LISTED:
         forget(connection, [submit.job_id])
         row = {
             "job_id": submit.job_id,
@@ -54,8 +56,6 @@ class ListedJob(NamedTuple):
     submit: Submit
     state: Literal["waiting", "running", "unfinished"]
     """It is unfinished if its program died."""
-    is_own: bool
-    """True for this program's."""
     done: int
     """Stored measurements of its runs."""
     total: int | None
@@ -68,15 +68,19 @@ def kept_by(connection: Connection, owner: str) -> frozenset[str]:
 
 
 def listed(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
-    """Return all jobs; one that cannot be read is left out. Those of other computers count as living."""
-    rows = connection.execute(select(UnfinishedJob.job, UnfinishedJob.owner).order_by(UnfinishedJob.id)).all()
+    """Return the jobs of others than the owner; those that cannot be read or resumed are left out, and those of other
+    computers count as living."""
+    others = select(UnfinishedJob.job, UnfinishedJob.owner).where(UnfinishedJob.owner != owner)
+    rows = connection.execute(others.order_by(UnfinishedJob.id)).all()
     jobs = []
     for row in rows:
         with suppress(ValidationError):
             submit = Submit.model_validate_json(row.job)
             is_dead = row.owner.startswith(scope) and row.owner not in living
+            if is_dead and not is_resumable(submit):
+                continue
             state, done, total = _progress(connection, submit)
-            jobs.append(ListedJob(submit, "unfinished" if is_dead else state, row.owner == owner, done, total))
+            jobs.append(ListedJob(submit, "unfinished" if is_dead else state, done, total))
     return jobs
 
 
@@ -96,7 +100,7 @@ def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting"
 def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
     """Return the jobs of dead programs as they were submitted, and give them to an owner if there is one.
 
-    Jobs that cannot be read, perhaps those of a newer version, are left out and stay.
+    Jobs that cannot be read, perhaps those of a newer version, are left out and stay; those that are not resumed go.
     """
     dead = UnfinishedJob.owner.startswith(scope) & UnfinishedJob.owner.not_in(living)
     found = connection.execute(select(UnfinishedJob.job_id, UnfinishedJob.job).where(dead).order_by(UnfinishedJob.id))
@@ -106,6 +110,8 @@ def left_behind(connection: Connection, living: Sequence[str], scope: str, owner
             submit = Submit.model_validate_json(row.job)
             if submit.job_id == row.job_id and is_resumable(submit):
                 jobs.append(without_consent(submit))
+            elif not is_resumable(submit):
+                forget(connection, [row.job_id])
     if owner is not None:
         read = UnfinishedJob.job_id.in_([job.job_id for job in jobs])
         connection.execute(update(UnfinishedJob).where(dead & read).values(owner=owner))

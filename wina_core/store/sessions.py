@@ -26,8 +26,8 @@ class Sessions:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.scope = scope
-        """Beginning of the names: empty where the folder lies beside the database, else the machine's name, since the
-        sessions of other machines cannot be checked from here."""
+        """Beginning of the names: empty where the folder lies beside the database, else the names of machine and
+        folder, since the sessions of others cannot be checked from here."""
         self.starting = FileLock(folder / "starting")
         """Held while a store opens: one at a time makes, upgrades and tidies the database."""
         self._own: FileLock | None = None
@@ -62,7 +62,17 @@ class Sessions:
 
 def sessions_of(url: URL) -> Sessions:
     """Return the sessions of a database that run on this machine."""
-    return Sessions(session_folder(url), scope="" if sqlite_file(url) else f"{socket.gethostname()}:")
+    folder = session_folder(url)
+    return Sessions(folder, scope="" if sqlite_file(url) else f"{socket.gethostname()}:{_name_of(folder)}:")
+
+
+def _name_of(folder: Path) -> str:
+    """Return a name that no other folder of sessions has: users and containers of one machine name have their own."""
+    file = folder / "name"
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError), file.open("x") as new:
+        new.write(uuid.uuid4().hex)
+    return file.read_text()
 
 
 def session_folder(url: URL) -> Path:

@@ -57,6 +57,7 @@ class Store(Writer):
         """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
         self._version = 0
         """The number of changes at the last call of `has_news`."""
+        self._asked = 0.0
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         try:
@@ -136,7 +137,7 @@ class Store(Writer):
             return left_behind(connection, living, self._sessions.scope, owner)
 
     def list_jobs(self) -> list[ListedJob]:
-        """Return all jobs that have not ended, of every program; a database that can only be read has none."""
+        """Return the jobs of other programs that have not ended; a database that can only be read has none."""
         if self._sessions is None:
             return []
         with self._sessions.starting:
@@ -165,6 +166,9 @@ class Store(Writer):
         """
         try:
             if is_postgres(self.url):
+                if time.monotonic() - self._asked < 1.0:  # each question is a query
+                    return False
+                self._asked = time.monotonic()
                 version = changes(self._engine)
             elif self._watch is not None:
                 (version,) = self._watch.execute("PRAGMA data_version").fetchone()

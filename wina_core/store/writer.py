@@ -188,10 +188,12 @@ class Writer(Reader):
             if not leave(connection, tables.Run.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
-    def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "") -> None:
-        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`."""
+    def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "", owner: str | None = None) -> None:
+        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`; with an
+        `owner`, of its own alone."""
+        which = active(runs) if owner is None else active(runs) & (tables.Run.owner == owner)
         with self._writing() as connection:
-            leave(connection, active(runs), {"status": status, "finished": self._now(), "error": error})
+            leave(connection, which, {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         """Give the queued and running ones of the runs with these hashes to another owner."""

@@ -3,16 +3,20 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
-from wina_core.jobs import Done, EvaluateJob, Progress, Started
+from wina_core.jobs import Done, EvaluateJob, Failed, Progress, Started
 from wina_core.jobs.hosted import OtherProgramsJob
 from wina_core.records import RunStatus
 
 if TYPE_CHECKING:  # SQLAlchemy is imported off the main thread
     from wina_core.store.jobs import ListedJob
+
+
+LOOK_MS = 5_000
+"""Interval of looking for the end of other programs."""
 
 
 class OtherPrograms(QObject):
@@ -26,29 +30,56 @@ class OtherPrograms(QObject):
         self._others: dict[str, ListedJob] = {}
         """Jobs of other programs at the last look, by their ids."""
         self._asking = False
+        self._timer = QTimer(self, interval=LOOK_MS)
+        self._timer.timeout.connect(self.look)
         workbench.results_changed.connect(self.look)
+        workbench.store.opened.connect(self._on_opened)
+        workbench.jobs.ended.connect(self._on_ended)
+        workbench.stopped.connect(self.leave)
+
+    def leave(self) -> None:
+        """Look no more."""
+        self._timer.stop()
 
     def look(self) -> None:
         """Read the jobs of the database."""
         if not self._asking:
             self._asking = True
-            self._workbench.store.ask(lambda store: store.list_jobs(), self._show, lambda _text: self._show(None))
+            self._workbench.store.ask(
+                lambda store: (store.kept_jobs(), store.list_jobs()), self._show, lambda _text: self._show(None)
+            )
 
-    def _show(self, listed: "list[ListedJob] | None") -> None:
+    def _show(self, found: "tuple[frozenset[str], list[ListedJob]] | None") -> None:
         self._asking = False
-        if listed is None:  # the database is away
+        if found is None:  # the database is away
             return
+        own, listed = found
         jobs = self._workbench.jobs
-        own = frozenset(job.submit.job_id for job in listed if job.is_own)
         for job_id in self._own - own:
             if job_id in jobs and jobs[job_id].active and jobs[job_id].state != "cancelling":
                 self._workbench.cancel(job_id)
         self._own = own
-        others = [job for job in listed if not job.is_own and job.state != "unfinished"]
+        others = [job for job in listed if job.state != "unfinished"]
         for job in others:
             self._follow(job)
+        dead = {job.submit.job_id for job in listed if job.state == "unfinished"}
         for job_id in self._others.keys() - {job.submit.job_id for job in others}:
-            self._end(self._others.pop(job_id))
+            self._end(self._others.pop(job_id), died=job_id in dead)
+        if self._others:  # one that dies writes nothing
+            self._timer.start()
+        else:
+            self._timer.stop()
+
+    def _on_opened(self, _store: object) -> None:
+        """Forget the jobs of the database before, and look at those of the new one."""
+        for job_id in self._others:
+            self._workbench.jobs.apply(Done(job_id=job_id, cancelled=True))
+        self._own, self._others = frozenset(), {}
+        self.look()
+
+    def _on_ended(self, job_id: str) -> None:
+        """Expect no row of a job that has ended: it may be queued again under its id."""
+        self._own -= {job_id}
 
     def _follow(self, job: "ListedJob") -> None:
         jobs, job_id = self._workbench.jobs, job.submit.job_id
@@ -64,16 +95,24 @@ class OtherPrograms(QObject):
         if job.total is not None:
             jobs.apply(Progress(job_id=job_id, done=job.done, total=job.total, unit="measurements"))
 
-    def _end(self, job: "ListedJob") -> None:
-        """Show the end of a job whose row is gone: all of its runs are done or failed, or it was cancelled."""
+    def _end(self, job: "ListedJob", *, died: bool) -> None:
+        """Show the end of a job: its program died, all of its runs are done or failed, or it was cancelled."""
         runs = job.submit.job.runs if isinstance(job.submit.job, EvaluateJob) else ()
+        job_id, jobs = job.submit.job_id, self._workbench.jobs
 
         def answer(statuses: list[RunStatus | None]) -> None:
-            self._workbench.jobs.apply(
-                Done(job_id=job.submit.job_id, cancelled=any(status not in ("done", "failed") for status in statuses))
-            )
+            cancelled = died or jobs[job_id].state == "cancelling"
+            cancelled |= any(status not in ("done", "failed") for status in statuses)
+            if statuses and not cancelled and "done" not in statuses:
+                jobs.apply(Failed(job_id=job_id, error=tr("All of its runs failed; the Results page has the reasons.")))
+            else:
+                jobs.apply(Done(job_id=job_id, cancelled=cancelled))
 
-        self._workbench.store.ask(lambda store: [store.run_status(run.spec.content_hash()) for run in runs], answer)
+        self._workbench.store.ask(
+            lambda store: [store.run_status(run.spec.content_hash()) for run in runs],
+            answer,
+            lambda _text: jobs.apply(Done(job_id=job_id, cancelled=True)),
+        )
 
     def _cancel(self, job_id: str) -> None:
         self._workbench.store.write(lambda store: store.forget_jobs([job_id]), self._workbench.storing_failed.emit)

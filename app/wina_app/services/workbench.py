@@ -243,12 +243,18 @@ class Workbench(QObject):
 
         What the user waits for in front of the screen is cancelled.
         """
-        jobs = tuple(_submit_of(entry) for entry in self.jobs.active if not entry.is_interactive)
+        entries = [entry for entry in self.jobs.active if not entry.is_interactive]
+        submits = [(_submit_of(entry), dict(entry.points), entry.begun) for entry in entries]
         engines = self.settings.preferences.engines
 
         def hand_over(store: Any) -> BackgroundProcess:
+            jobs = []
+            for submit, points, begun in submits:
+                job = rest_of(submit.job, store, points) if begun else submit.job
+                if job is not None:
+                    jobs.append(submit.model_copy(update={"job": job}))
             database = store.url.render_as_string(hide_password=False)
-            return BackgroundProcess(Handover(database=database, engines=engines, jobs=jobs))
+            return BackgroundProcess(Handover(database=database, engines=engines, jobs=tuple(jobs)))
 
         def stop(process: BackgroundProcess) -> None:
             self._background = process

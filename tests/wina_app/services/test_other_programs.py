@@ -15,7 +15,9 @@ from wina_core.store import Store
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    yield workbench, engine, OtherPrograms(workbench)
+    others = OtherPrograms(workbench)
+    yield workbench, engine, others
+    others.leave()
     store.store.close()
 
 

@@ -90,26 +90,33 @@ def test_other_programs_see_how_far_a_job_is(store: Store, compute: Callable[...
     until = time.monotonic() + PATIENCE
     while (job := store.list_jobs()[0]).done < 2 and time.monotonic() < until:
         time.sleep(0.02)
-    assert (job.submit.job_id, job.state, job.is_own, job.done, job.total) == ("job", "running", False, 2, 4)
+    assert (job.submit.job_id, job.state, job.done, job.total) == ("job", "running", 2, 4)
     computing.engine.complete()
     computing.wait()
 
 
-def test_what_is_stored_is_not_computed_again(store: Store, compute: Callable[..., Computing]) -> None:
+def test_stored_measurements_that_are_asked_for_again_are_computed(
+    store: Store, compute: Callable[..., Computing]
+) -> None:
     for name in RUNS[0].evaluation.units:
         store.record_unit(unit(RUNS[0], name))
     computing = compute()
-    assert [run.spec for run in computing.engine.runs] == [RUNS[1]]
+    assert [run.spec for run in computing.engine.runs] == list(RUNS)
     computing.engine.complete()
     computing.wait()
 
 
-def test_a_job_of_which_nothing_is_missing_ends_at_once(store: Store, compute: Callable[..., Computing]) -> None:
-    for spec in RUNS:
-        for name in spec.evaluation.units:
-            store.record_unit(unit(spec, name))
-    compute().wait()
-    assert store.list_jobs() == []
+def test_a_job_that_was_cancelled_while_its_process_started_is_cancelled(
+    store: Store, compute: Callable[..., Computing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store, "kept_jobs", lambda _store: frozenset())
+    engine = compute().engine
+    engine.given(1, Cancel)
+    engine.say(Done(job_id=engine.part, cancelled=True))
+    until = time.monotonic() + PATIENCE
+    while statuses(store) != ["cancelled", "cancelled"] and time.monotonic() < until:
+        time.sleep(0.02)
+    assert statuses(store) == ["cancelled", "cancelled"]
 
 
 def test_a_job_whose_row_is_deleted_is_cancelled(store: Store, compute: Callable[..., Computing]) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ _START = f"import sys; sys.path.insert(0, {str(_CONFINED.parent)!r})\n"
 _START += "from confined.start import main; del sys.path[0]; main()"
 _MOST_BYTES = 4096
 """Bytes read of a report."""
-_TIME_LIMIT_STATUS = 128 + signal.SIGXCPU
+_TIME_LIMIT_STATUS = 128 + 24  # SIGXCPU, which Windows does not have
 """Exit status of bubblewrap for a program that has used its processor time."""
 
 
@@ -70,7 +69,7 @@ def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Ou
             judges = started.enter_context(_started(judge))
             pipes.close()  # so that each process sees the other's end
             for process in (*runs, judges):
-                _check_start(process)
+                _check_start(process, max(0.0, ended - time.monotonic()))
             _request(judges, judge)
             for process, candidate in zip(runs, candidates, strict=True):
                 _request(process, candidate)
@@ -116,10 +115,14 @@ def _started(request: dict[str, Any]) -> AbstractContextManager["subprocess.Pope
     return confined_python(_START, readable=[str(_CONFINED)], descriptors=descriptors)
 
 
-def _check_start(process: "subprocess.Popen[bytes]") -> None:
+def _check_start(process: "subprocess.Popen[bytes]", seconds: float) -> None:
     """Wait for the first byte of a process; raise WinaError if bubblewrap cannot confine it."""
     assert process.stdout is not None
     assert process.stderr is not None
+    waiting = select.poll()
+    waiting.register(process.stdout, select.POLLIN)
+    if not waiting.poll(seconds * 1000):
+        raise unavailable(f"bubblewrap does not start within {seconds:.0f} s")
     if not os.read(process.stdout.fileno(), 1):
         lines = process.stderr.read().decode(errors="replace").splitlines()
         raise unavailable(lines[-1] if lines else "bubblewrap ends at once")

@@ -10,6 +10,8 @@ from wina_core.files.paths import log_folder
 from wina_core.jobs import Message, Submit, encode
 
 LOG_FILE = "background.log"
+LOG_BYTES = 2**20
+"""Size above which the log begins anew."""
 
 
 class Handover(Message):
@@ -66,6 +68,8 @@ def start_in_background(handover: Handover) -> None:
 
 def _log() -> IO[bytes]:
     try:
-        return (log_folder() / LOG_FILE).open("ab", buffering=0)
+        file = log_folder() / LOG_FILE
+        grown = file.is_file() and file.stat().st_size > LOG_BYTES
+        return file.open("wb" if grown else "ab", buffering=0)
     except (OSError, WinaError):  # it works without
         return open(os.devnull, "wb", buffering=0)
