@@ -176,8 +176,12 @@ def test_a_damaged_file_fails_its_element_alone(store: Store, queue: Queue) -> N
     queue.states = ["running", "running"]
     assert not slurm.look(array, store).failures, "it may be just being made"
     queue.states = ["completed", "completed"]
-    assert len(slurm.look(array, store).failures) == 1
+    element, place = slurm.look(array, store).failures
+    assert "0.sqlite" in element
+    assert place == f"Not merged, and kept: {array.folder / '0.sqlite'}."
     assert statuses(store) == ["interrupted", "interrupted", "done", "done"]
+    assert (array.folder / "0.sqlite").exists()
+    assert not slurm.submitted_arrays(store)
 
 
 def test_cancelling_keeps_what_was_stored(store: Store, queue: Queue) -> None:
