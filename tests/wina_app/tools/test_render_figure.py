@@ -42,7 +42,7 @@ def test_the_suffix_names_the_format(database: str, tmp_path: Path, capsys: pyte
     for name in ("frontier.pdf", "frontier.py"):
         assert render_figure.main([str(tmp_path / name), *asked]) == 0
     assert (tmp_path / "frontier.pdf").read_bytes().startswith(b"%PDF")
-    data = (tmp_path / "frontier.csv").read_text()
+    data = (tmp_path / "frontier.py").read_text()
     assert "wina" in data
     assert "64.8" in data, "as measured, where the target is 65 %"
     assert render_figure.main([str(tmp_path / "frontier.bmp"), *asked]) == 1

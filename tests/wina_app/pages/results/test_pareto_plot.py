@@ -81,7 +81,7 @@ def test_the_panel_changes_plots_with_the_axis_and_says_what_is_missing(qtbot):
     panel.show_pareto(ParetoData(KL, AXES["memory"], (), ()), key)
     assert panel.shown is panel.pareto
     assert panel.x_axis.currentData() == key
-    assert "--context" in panel.note.text()
+    assert "evaluate with a context" in panel.note.text()
     panel.show_frontier(None, "gated")
     assert panel.shown is panel.plot
 
