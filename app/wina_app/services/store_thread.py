@@ -218,6 +218,7 @@ class StoreThread(QThread):
             from wina_core.store import Backlog, Store
 
             store = Store(url)
+            backlog = Backlog(store)
         except WinaError:
             raise
         except Exception as error:
@@ -225,9 +226,9 @@ class StoreThread(QThread):
             raise WinaError(unforeseen(error)) from error
         if self._store is not None:
             self._close()
-        self._store, self._backlog = store, Backlog(store)
+        self._store, self._backlog = store, backlog
         self.opened.emit(store)
-        for remark in self._backlog.remarks:
+        for remark in backlog.remarks:
             self.remarked.emit(remark)
 
     def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:

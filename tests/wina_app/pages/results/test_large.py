@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from PySide6.QtCore import Qt
+from sqlalchemy import make_url
 from wina_app.application import _SWITCH_SECONDS
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.wiring import make_page
@@ -24,6 +25,7 @@ class LargeStore:
     """Has of a store what lists are made of."""
 
     problem = ""
+    url = make_url("sqlite://")
 
     def retry(self) -> None:
         pass
