@@ -2,6 +2,7 @@
 
 import os
 import queue
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient, EngineProcess
+from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient
 from wina_core.engine.client.engine_log import default_log_file
 from wina_core.errors import WinaError, printable
 from wina_core.files.version import __version__
@@ -54,7 +55,7 @@ class MachineClient(EngineClient):
         self._machine = machine
         self._find_machine = find_machine
         self._remote_job: RemoteJob | None = None
-        self._process: EngineProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._is_ready = False
         self._fault = ""
         """The reason why the engine was ended here, as the predicate of "the engine"."""
@@ -89,7 +90,7 @@ class MachineClient(EngineClient):
         self._machine = machine
         self._command = ssh_command(machine, "engine")
 
-    def open_process(self) -> EngineProcess:
+    def open_process(self) -> "subprocess.Popen[bytes]":
         """Start ssh, and end it if no engine answers."""
         self._fault, self._is_ready, self._greeting = "", False, 0
         self._process = process = super().open_process()
@@ -153,7 +154,7 @@ class MachineClient(EngineClient):
         if self._events > _MAX_EVENTS:
             time.sleep(max(0.0, self._since + _RATE_SECONDS - now))
 
-    def _end_late(self, process: EngineProcess) -> None:
+    def _end_late(self, process: "subprocess.Popen[bytes]") -> None:
         if self._process is process and not self._is_ready:
             self._end(f"did not answer within {START_SECONDS:.0f} s")
 

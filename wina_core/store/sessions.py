@@ -70,9 +70,10 @@ def _name_of(folder: Path) -> str:
     """Return a name that no other folder of sessions has: users and containers of one machine name have their own."""
     file = folder / "name"
     folder.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError), file.open("x") as new:
-        new.write(uuid.uuid4().hex)
-    return file.read_text()
+    with FileLock(folder / "naming"):
+        if not file.exists():
+            file.write_text(uuid.uuid4().hex)
+        return file.read_text()
 
 
 def session_folder(url: URL) -> Path:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from pydantic import ValidationError
 
@@ -77,45 +77,11 @@ class _Job:
     """The run that is being computed."""
 
 
-class LineStream(Protocol):
-    """A stream of lines, which ends with an empty one."""
-
-    def readline(self, limit: int, /) -> bytes:
-        """Return the next line, or as much of it as the limit allows."""
-
-
-class EngineProcess(Protocol):
-    """An engine's process, here or elsewhere: what is used of a `subprocess.Popen`."""
-
-    pid: int
-
-    @property
-    def stdin(self) -> IO[bytes] | None:
-        """The stream of requests."""
-
-    @property
-    def stdout(self) -> LineStream | None:
-        """The lines of events."""
-
-    @property
-    def stderr(self) -> LineStream | None:
-        """The lines of the log."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, negative for a signal; raise subprocess.TimeoutExpired."""
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-
-
 @dataclass(eq=False)
 class Engine:
     """One engine process and its streams."""
 
-    process: EngineProcess
+    process: "subprocess.Popen[bytes]"
     log: EngineLog
     outbox: "queue.SimpleQueue[str | None]" = field(default_factory=queue.SimpleQueue)
     ready: bool = False
@@ -273,7 +239,7 @@ class EngineClient:
 
     # ---- the process ---------------------------------------------------------------------------------------------
 
-    def open_process(self) -> EngineProcess:
+    def open_process(self) -> "subprocess.Popen[bytes]":
         """Start an engine's process."""
         return subprocess.Popen(
             self._command,
@@ -302,7 +268,7 @@ class EngineClient:
             text = f"The engine sent a line that is no event: {line[:200].decode(errors='replace').strip()}"
             return Log(level="error", text=text)
 
-    def _watch(self, engine: Engine, stdout: LineStream, log: threading.Thread) -> None:
+    def _watch(self, engine: Engine, stdout: IO[bytes], log: threading.Thread) -> None:
         """Pass events on until the engine exits."""
         for line in _lines(stdout, LONGEST_LINE):
             event = self.read_event(line)
@@ -379,7 +345,7 @@ class EngineClient:
         end = self.describe_end(engine, code)
         return f"The engine {end}; finished results are kept, and starting the job again computes what is missing."
 
-    def _follow_stderr(self, engine: Engine, stderr: LineStream) -> None:
+    def _follow_stderr(self, engine: Engine, stderr: IO[bytes]) -> None:
         """Keep what the engine's libraries print, and pass it on as the running job's."""
         if engine.log.trouble:
             self._on_event(Log(level="warning", text=engine.log.trouble))
@@ -398,7 +364,7 @@ def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
     return thread
 
 
-def _lines(stream: LineStream, limit: int) -> Iterator[bytes]:
+def _lines(stream: IO[bytes], limit: int) -> Iterator[bytes]:
     return iter(lambda: stream.readline(limit), b"")
 
 
@@ -412,7 +378,7 @@ def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
         stdin.close()
 
 
-def _terminate(process: EngineProcess) -> None:
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(TERMINATE_GRACE_SECONDS)
