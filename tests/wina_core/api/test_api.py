@@ -176,7 +176,7 @@ def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
         ("measure", {"tasks": "arc_easy"}, "tasks: it should be a list, not one text; write .'arc_easy'."),
         ("measure", {"limit": -1}, "limit: it should be greater than or equal to 1, not -1."),
         ("measure", {"tokens": "x"}, "tokens: it should be a valid integer, not 'x'."),
-        ("measure", {"fidelity": False}, "Nothing would be measured; .* the original model \\(fidelity\\)."),
+        ("measure", {"fidelity": False}, "Nothing would be measured; .*the options fidelity and original"),
         ("gate", {"dense_prefix": 2}, "dense_prefix: it should be less than 1, not 2."),
         ("run_study", {"study": "demo-gflops", "engines": -1}, "engines: it should be greater than or equal to 0"),
         ("query_results", {"table": "x"}, "table: it should be 'metrics', 'runs', 'latency' or 'decoding', not 'x'."),
