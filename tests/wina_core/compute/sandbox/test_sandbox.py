@@ -134,6 +134,7 @@ def test_a_program_that_finds_the_channel_cannot_flood_it_or_pass_by_it():
 )
 def test_where_it_cannot_be_confined_nothing_is_run(monkeypatch, tmp_path: Path, name, value, reason):
     started = tmp_path / "started"
+    monkeypatch.setattr("shutil.which", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(name, value, raising=False)
     with pytest.raises(WinaError, match=rf"only in a sandbox, which is not available here .*{reason}.*leave it out\.$"):
         run_confined(f"open({str(started)!r}, 'w')")
