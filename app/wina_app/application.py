@@ -167,8 +167,9 @@ class Application(ApplicationPages):
         view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
 
     def _await_libraries(self) -> None:
-        """Import numpy and pyqtgraph on a thread: each would block the main thread for 0.1 s."""
-        libraries = BackgroundImport("numpy", "pyqtgraph")
+        """Import numpy and pyqtgraph on a thread, each of which would block the main thread for 0.1 s, and wait for the
+        store, which its own thread imports: two threads that import a package's modules at once may find halves."""
+        libraries = BackgroundImport("numpy", "pyqtgraph", "wina_core.store")
         loop = QEventLoop()
         libraries.finished.connect(loop.quit)
         if libraries.is_needed():
