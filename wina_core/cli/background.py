@@ -110,11 +110,12 @@ class BackgroundJobs:
                 _log.error("%s", event.error)
             case Done() if self._interrupted:
                 event = Done(job_id=event.job_id)  # its runs are interrupted, not cancelled by the user
+        ended = [event.job_id] if isinstance(event, Done | Failed) and not self._interrupted else []
+        self._active.difference_update(ended)  # whatever the store says
         try:
             self._backlog.record(event)
-            if isinstance(event, Done | Failed) and not self._interrupted:
-                self._active.discard(event.job_id)
-                self._store.forget_jobs([event.job_id])
+            if ended:
+                self._store.forget_jobs(ended)
         except WinaError as error:
             _log.error("A result could not be stored: %s", error)
             job_id = getattr(event, "job_id", None)

@@ -56,7 +56,7 @@ class CardResults(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know about the numbers."""
+        """Return sentences on the use of the numbers."""
         return tuple(dict.fromkeys(row.warning for row in self.metrics if row.warning))
 
     @property
@@ -80,7 +80,7 @@ class CardResults(NamedTuple):
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the units with results were measured on, in words."""
+        """Return the data of the units with results, in words."""
         units = {row.unit for row in self.metrics}
         return {unit: text for unit in self.evaluation.units if unit in units and (text := self._measured_on(unit))}
 

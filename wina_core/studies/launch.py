@@ -30,7 +30,7 @@ _CALIBRATION = CalibrationSpec()
 
 @dataclass(frozen=True, kw_only=True)
 class StudyOptions:
-    """What a study of one model measures: `wina eval`, `measure` and the Evaluate page fill these fields."""
+    """Options of a study of one model that its hash covers; `wina eval`, `measure` and the Evaluate page fill them."""
 
     name: str
     model: ModelSource
@@ -96,7 +96,7 @@ def study_of(options: StudyOptions) -> StudySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How a study is computed; no number depends on it."""
+    """Options of computing a study, on which no number depends."""
 
     recompute: bool = False
     """Compute everything again, stored measurements included."""

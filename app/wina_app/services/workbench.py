@@ -244,6 +244,9 @@ class Workbench(QObject):
         What the user waits for in front of the screen is cancelled.
         """
         entries = [entry for entry in self.jobs.active if not entry.is_interactive]
+        if not entries:  # a process would have nothing to compute
+            self.stop(interrupted=True)
+            return
         submits = [(_submit_of(entry), dict(entry.points), entry.begun) for entry in entries]
         engines = self.settings.preferences.engines
 

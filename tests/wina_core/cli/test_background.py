@@ -18,7 +18,7 @@ from wina_core.engine.client.pool import EnginePool
 from wina_core.errors import WinaError
 from wina_core.jobs import Cancel, Done, Event, Submit
 from wina_core.specs import ModelSource
-from wina_core.store import Store
+from wina_core.store import Backlog, Store
 
 NAMES = [spec.content_hash() for spec in RUNS]
 
@@ -157,3 +157,21 @@ def test_a_process_that_cannot_store_refuses(tmp_path: Path) -> None:
     (tmp_path / "results.sqlite").write_text("no database")
     with pytest.raises(WinaError, match=r"results\.sqlite"):
         BackgroundProcess(Handover(database=url_of(tmp_path), engines=1, jobs=(Submit(job_id="job", job=JOB),)))
+
+
+def test_a_process_ends_with_its_jobs_whatever_the_store_says_of_their_end(
+    store: Store, compute: Callable[..., Computing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computing = compute()
+    engine = computing.engine
+    record = Backlog.record
+
+    def refuse(backlog: Backlog, message: Submit | Event) -> None:
+        if isinstance(message, Done):
+            raise WinaError("This can never be stored.")
+        record(backlog, message)
+
+    monkeypatch.setattr(Backlog, "record", refuse)
+    engine.complete()
+    computing.wait()
+    assert statuses(store) == ["done", "done"]

@@ -29,7 +29,7 @@ def rest_of(
             return without_points(job, measured)
 
 
-def measured_points(job: Job, store: Any) -> Mapping[str, tuple[str, ...]]:
+def _measured_points(job: Job, store: Any) -> Mapping[str, tuple[str, ...]]:
     """Return the stored points of a sweep, hashes by `Environment.key`; none of any other job."""
     return store.measured_points(job.spec.hashes()) if isinstance(job, LatencyJob | DecodeJob) else NO_POINTS
 
@@ -63,7 +63,7 @@ def resumed(
     for submit in store.unfinished_jobs(take=True):
         try:
             samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
-            rest = rest_of(submit.job, store, measured_points(submit.job, store), waiting[samples])
+            rest = rest_of(submit.job, store, _measured_points(submit.job, store), waiting[samples])
             if isinstance(rest, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,

@@ -1,1 +1,1 @@
-"""What a job computes first, how much memory and how many steps it takes."""
+"""Plans of jobs: the products that are computed first, and the memory that is needed."""

@@ -120,7 +120,7 @@ class Groups:
 
     @cached_property
     def _is_of_one_measure(self) -> Mask:
-        """Whether all rows of each group are of one task and metric."""
+        """Mask of the groups whose rows are all of one task and metric."""
         return (self._grouped(self._table.measures.codes[self._rows]).nunique() == 1).to_numpy(np.bool_)
 
     def _ranges_of(self, key: str) -> "pd.DataFrame":
