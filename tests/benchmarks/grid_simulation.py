@@ -24,8 +24,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.wina_core.engine.engine_events import QUICK, WINA
+from wina_core.engine.client.shared_job import Shares
 from wina_core.jobs import PendingRun
-from wina_core.jobs.run_sharing import Group, Shares, group_of
+from wina_core.jobs.job_specs import Group, group_of
 from wina_core.specs import ModelSource, RunSpec
 from wina_core.specs.plans import UniformSparsity
 

@@ -116,7 +116,7 @@ class FirstUse:
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
         yield Seen("it has ended", lambda: not job.active)
-        assert (job.state, job.error) == ("done", "")
+        assert (job.phase, job.error) == ("done", "")
         yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
         self.take_picture("evaluated")
         self._patch.undo()

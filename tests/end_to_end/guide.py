@@ -120,7 +120,7 @@ class FirstResult(Guide):
         yield Seen("the Jobs dock shows it", lambda: any(job.title.startswith("Evaluate") for job in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
         yield Seen("all runs are done", lambda: not job.active, patience=LONGEST_S)
-        assert (job.state, job.error) == ("done", "")
+        assert (job.phase, job.error) == ("done", "")
         self.end_step()
         yield from self.step(section, "Results")
         yield Seen("every run is there", lambda: results.isVisible() and results.table.model().rowCount() > 0)

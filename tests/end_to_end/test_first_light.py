@@ -100,9 +100,10 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     save_as(tmp_path / "study.json", lambda: press(evaluate.save))
     press(evaluate.primary)
     qtbot.waitUntil(lambda: any(entry.title.startswith("Evaluate") for entry in workbench.jobs))
-    job = next(entry for entry in workbench.jobs if entry.title.startswith("Evaluate"))
-    qtbot.waitUntil(lambda: not job.active)
-    assert (job.state, job.error) == ("done", "")
+    job_id = next(entry.id for entry in workbench.jobs if entry.title.startswith("Evaluate"))
+    qtbot.waitUntil(lambda: not workbench.jobs[job_id].active)
+    job = workbench.jobs[job_id]
+    assert (job.phase, job.error) == ("done", "")
 
     results = window.pages["results"]
     window.show_page("results")

@@ -93,9 +93,9 @@ class Soak:
 
     def _on_ended(self, job_id: str) -> None:
         entry = self._bench.jobs[job_id]
-        self.done += entry.state == "done"
-        self.failed += entry.state != "done"
-        if entry.state != "done":
+        self.done += entry.phase == "done"
+        self.failed += entry.phase != "done"
+        if entry.phase != "done":
             print(entry.title, entry.error, file=sys.stderr)
 
     def _sample(self) -> None:

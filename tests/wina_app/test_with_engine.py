@@ -64,7 +64,7 @@ def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(applic
     assert (line.name, list(line.x), list(line.y)) == ("wina", [50.0], [gated.speedup])
     assert bound.y[-1] == pytest.approx(2.0)
     (entry,) = workbench.jobs
-    assert (entry.state, entry.units_stored) == ("done", 2)
+    assert (entry.phase, entry.units_stored) == ("done", 2)
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         assert [row.point for row in store.latency_rows()] == [dense.point, gated.point]
 
@@ -100,8 +100,9 @@ def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qt
     qtbot.mouseClick(page.primary, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: page.launch.bar.isVisible())
     (entry,) = workbench.jobs
-    qtbot.waitUntil(lambda: not entry.active)
-    assert (entry.state, entry.units_stored) == ("done", 20)
+    qtbot.waitUntil(lambda: not workbench.jobs[entry.id].active)
+    entry = workbench.jobs[entry.id]
+    assert (entry.phase, entry.units_stored) == ("done", 20)
     qtbot.waitUntil(lambda: page.list.text_of(STUDY).endswith("20 of 20 measurements stored"))
     assert not page.launch.bar.isVisible()
     assert not page.primary.isEnabled()
@@ -140,9 +141,10 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
     qtbot.waitUntil(evaluate.primary.isEnabled)
     qtbot.mouseClick(evaluate.primary, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: any(isinstance(each.job, EvaluateJob) for each in workbench.jobs))
-    job = next(each for each in workbench.jobs if isinstance(each.job, EvaluateJob))
-    qtbot.waitUntil(lambda: not job.active)
-    assert (job.state, job.error) == ("done", "")
+    job_id = next(each.id for each in workbench.jobs if isinstance(each.job, EvaluateJob))
+    qtbot.waitUntil(lambda: not workbench.jobs[job_id].active)
+    job = workbench.jobs[job_id]
+    assert (job.phase, job.error) == ("done", "")
     with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
         specs = [store.run_spec(run.spec.content_hash()) for run in job.job.runs]
     plan, bits = workspace.plan, workspace.quantization
@@ -178,7 +180,7 @@ def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
     later = runs[1].content_hash()
     qtbot.waitUntil(lambda: later in workbench.jobs[job_id].running)
     psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
-    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "done")
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].phase == "done")
     assert workbench.jobs[job_id].units_stored == len(runs)
     application.log.show_job(job_id)
     assert "killed from outside" in application.log.text.toPlainText()

@@ -3,9 +3,9 @@
 import os
 import queue
 import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,9 @@ from wina_core.jobs import (
     Log,
     Progress,
     Ready,
-    Result,
-    ResultValue,
-    RunFailed,
     Submit,
 )
+from wina_core.jobs.job_state import JobState
 from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.jobs.planning.memory_needs import memory_needs
 from wina_core.jobs.planning.products import MissingProduct, missing_products, stored_seconds
@@ -47,14 +45,6 @@ _LOOK_SECONDS = 0.2
 """Interval of checking for Ctrl-C while engines compute."""
 
 
-@dataclass
-class JobOutcome:
-    """Results of a job that are not in the store."""
-
-    value: ResultValue | None
-    failures: tuple[RunFailed, ...]
-
-
 def run_recorded(
     job: Job,
     store: Store,
@@ -63,11 +53,11 @@ def run_recorded(
     machines: tuple[str, ...] = (),
     session: "Session | None" = None,
     reporting: Reporting = terminal_reporter,
-) -> JobOutcome:
-    """Run a job in this process with progress on stderr, and store every result as it comes; `observe` gets all events.
+) -> JobState:
+    """Run a job in this process with progress on stderr, and store every result as it comes; return its last state.
 
-    A job for other machines runs there instead. `session` has models that are loaded already; by default a new one is
-    used.
+    `observe` gets all events. A job for other machines runs there instead. `session` has models that are loaded
+    already; by default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
     on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
@@ -115,7 +105,7 @@ def run_recorded(
             recorder.end(Failed(job_id=JOB_ID, error=message), error)
             raise
         recorder.end(Done(job_id=JOB_ID))
-        return recorder.outcome
+        return recorder.state
 
 
 def run_recorded_in_pool(
@@ -127,7 +117,7 @@ def run_recorded_in_pool(
     machines: tuple[str, ...] = (),
     ray: RayCluster | None = None,
     reporting: Reporting = terminal_reporter,
-) -> JobOutcome:
+) -> JobState:
     """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU, or all that fit on Ray.
 
     An error of the whole job is a WinaError, with its details on stderr.
@@ -155,7 +145,7 @@ def run_recorded_in_pool(
         raise stopped
     if isinstance(end, Failed):
         raise WinaError(end.error)
-    return recorder.outcome
+    return recorder.state
 
 
 def _follow(
@@ -194,14 +184,14 @@ def _follow(
 
 
 class _JobRecorder:
-    """Recorder of a job's results in the store and in a JobOutcome."""
+    """Recorder of a job's results in the store, and of its state."""
 
     def __init__(self, store: Store, job: Job, reporter: TerminalReporter) -> None:
         self._backlog = Backlog(store)
         self._backlog.record(Submit(job_id=JOB_ID, job=job))
         self._reporter = reporter
         self._waits = False
-        self.outcome = JobOutcome(None, ())
+        self.state = JobState()
         self.refused: WinaError | None = None
         """A result can never be stored, or no more results can wait."""
 
@@ -210,10 +200,7 @@ class _JobRecorder:
         if self.refused is not None:
             return
         self._try(partial(self._backlog.record, event))
-        if isinstance(event, Result):
-            self.outcome.value = event.value
-        elif isinstance(event, RunFailed):
-            self.outcome.failures += (event,)
+        self.state = self.state.apply(event, time.monotonic())
 
     def retry(self) -> None:
         """Store what waits, at intervals."""
@@ -226,6 +213,7 @@ class _JobRecorder:
         """
         end = event if self.refused is None else Failed(job_id=JOB_ID, error=str(self.refused))
         self._try(partial(self._backlog.record, end))
+        self.state = self.state.apply(end, time.monotonic())
         left = self._backlog.close()
         self._report()
         sentences = " ".join(dict.fromkeys(filter(None, (left, str(self.refused or "")))))

@@ -72,4 +72,4 @@ def in_job() -> "Iterator[SharedSession]":
 def compute(job: Job, database: str | None) -> ResultValue | None:
     """Compute a job with the models of this process, store its results, and return what is not stored."""
     with in_job() as models, Store(database) as store:
-        return run_recorded(job, store, session=models, reporting=library_reporter).value
+        return run_recorded(job, store, session=models, reporting=library_reporter).result

@@ -159,12 +159,12 @@ def compute_study(
     if ray is not None and options.machines:
         raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
     if ray is None and engines in (None, 1):
-        outcome = run_recorded(launched.job, store, machines=options.machines, session=session, reporting=reporting)
+        state = run_recorded(launched.job, store, machines=options.machines, session=session, reporting=reporting)
     else:
-        outcome = run_recorded_in_pool(
+        state = run_recorded_in_pool(
             launched.job, store, engines or 0, machines=options.machines, ray=ray, reporting=reporting
         )
-    return replace(computed, failures=outcome.failures)
+    return replace(computed, failures=tuple(state.failures.values()))
 
 
 def launch_study(study: StudySpec, options: LaunchOptions, store: Store) -> Launched:

@@ -33,7 +33,7 @@ def time_points(
     reporting: Reporting = terminal_reporter,
 ) -> SweepReport:
     """Run a sweep and record its points."""
-    report = run_recorded(job, store, print_point, machines=machines, reporting=reporting).value
+    report = run_recorded(job, store, print_point, machines=machines, reporting=reporting).result
     assert isinstance(report, SweepReport)
     return report
 

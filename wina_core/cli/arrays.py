@@ -13,7 +13,7 @@ from wina_core.cli import options
 from wina_core.cli.tables import counted
 from wina_core.errors import WinaError, without_controls
 from wina_core.jobs import EvaluateJob, PendingRun, encode
-from wina_core.jobs.queued import ArrayJob, ArrayReport
+from wina_core.jobs.hosted import ArrayJob, ArrayReport
 from wina_core.remote import slurm
 from wina_core.remote.slurm import ArrayLook, SlurmArray
 from wina_core.specs.machine import LOCAL

@@ -40,4 +40,4 @@ def confirm_and_run(job: Job, machines: tuple[str, ...], yes: bool, database: st
     """Run a job after `confirm_products`, store its results, and return what is not stored."""
     confirm_products(job, machines, yes)
     with Store(database) as store:
-        return run_recorded(job, store, machines=machines).value
+        return run_recorded(job, store, machines=machines).result

@@ -84,7 +84,7 @@ def export_model(
         job = export_job(store, spec, folder)
         machines = machines_of(machine)
         confirm_products(job, machines, yes)
-        record = run_recorded(job, store, machines=machines).value
+        record = run_recorded(job, store, machines=machines).result
     assert isinstance(record, ExportRecord)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))

@@ -61,7 +61,7 @@ def info(
     """Load a model and print its architecture, its size and its gated weights."""
     check_source(model)  # before the libraries that load it, which take seconds to import
     with Store(database) as store:
-        summary = run_recorded(InspectJob(model=model), store, machines=machines_of(machine)).value
+        summary = run_recorded(InspectJob(model=model), store, machines=machines_of(machine)).result
     assert isinstance(summary, ModelSummary)
     if as_json:
         typer.echo(summary.model_dump_json(indent=1))
@@ -174,7 +174,7 @@ def rotate(
     machines = machines_of(machine)
     announce_memory(job, machines)
     with Store(database) as store:
-        report = run_recorded(job, store, machines=machines).value
+        report = run_recorded(job, store, machines=machines).result
     assert isinstance(report, RotationReport)
     if as_json:
         content = report.model_dump(mode="json")
@@ -261,7 +261,7 @@ def cost(
         }
     )
     with Store("sqlite://") as store:  # in memory: nothing of this job is stored
-        record = run_recorded(job, store, machines=machines_of(machine)).value
+        record = run_recorded(job, store, machines=machines_of(machine)).result
     assert isinstance(record, CostRecord)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))

@@ -21,7 +21,7 @@ from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.memory import allow_memory
 from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
-from wina_core.jobs.queued import RUNS_PER_ELEMENT
+from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.remote import slurm
 from wina_core.specs.machine import RayCluster
@@ -227,7 +227,7 @@ def estimate(
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
             announce_memory(job, machines)
-            value = run_recorded(job, store, machines=machines).value
+            value = run_recorded(job, store, machines=machines).result
             assert isinstance(value, EstimateRecord)
             record = value
     columns = ("measurement", "seconds", "basis")

@@ -1,6 +1,7 @@
 """Jobs of an engine."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -24,14 +25,30 @@ from wina_core.specs.latency import DecodeSpec, LatencySpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 
-class InspectJob(Message):
+class JobSpec(Message):
+    """Base of all jobs of an engine."""
+
+    interactive: ClassVar[bool] = False
+    """True if the user waits for it in front of the screen; results of the others are read later."""
+    timed: ClassVar[bool] = False
+    """True if it measures times, which other work would disturb."""
+
+    @property
+    def first_model(self) -> ModelSource | None:
+        """The model that it works on first; None for one without a model."""
+        model = getattr(self, "model", None)
+        return model if isinstance(model, ModelSource) else None
+
+
+class InspectJob(JobSpec):
     """Load a model and describe it. Result: ModelSummary."""
 
     kind: Literal["inspect"] = "inspect"
+    interactive = True
     model: ModelSource
 
 
-class RotateJob(Message):
+class RotateJob(JobSpec):
     """Rotate a model, measure the rotation and compare it with none, optionally save the rotated model as a folder.
     Result: RotationReport."""
 
@@ -43,7 +60,7 @@ class RotateJob(Message):
     export_to: str | None = None
 
 
-class CalibrateJob(Message):
+class CalibrateJob(JobSpec):
     """Measure score quantiles and error curves. Result: CalibrationRecord."""
 
     kind: Literal["calibrate"] = "calibrate"
@@ -53,7 +70,7 @@ class CalibrateJob(Message):
     calibration: CalibrationSpec
 
 
-class AllocateJob(Message):
+class AllocateJob(JobSpec):
     """Allocate a budget to the model's matrices; an interrupted job continues from there. Result: AllocationRecord."""
 
     kind: Literal["allocate"] = "allocate"
@@ -65,7 +82,7 @@ class AllocateJob(Message):
     """For a method that needs one even with top-k selection, which the allocation uses."""
 
 
-class AllocateJointlyJob(Message):
+class AllocateJointlyJob(JobSpec):
     """Choose bits and target sparsities of the model's matrices together; the model's own quantization is left out.
 
     Result: JointRecord.
@@ -78,10 +95,11 @@ class AllocateJointlyJob(Message):
     spec: JointSpec
 
 
-class CostJob(Message):
+class CostJob(JobSpec):
     """Count the cost of a generated token from the model's config alone, without its weights. Result: CostRecord."""
 
     kind: Literal["cost"] = "cost"
+    interactive = True
     model: ModelSource
     method: MethodSpec
     plan: Annotated[UniformSparsity | SparsityPlan, Field(discriminator="kind")]
@@ -93,10 +111,11 @@ class CostJob(Message):
     """The rotations' choice; None: as the model is."""
 
 
-class InspectGateJob(Message):
+class InspectGateJob(JobSpec):
     """Show the masks of methods for one matrix's input on a prompt, the model running dense. Result: GateRecord."""
 
     kind: Literal["inspect_gate"] = "inspect_gate"
+    interactive = True
     model: ModelSource
     rotation: RotationSpec
     layer: int = Field(ge=0)
@@ -116,7 +135,7 @@ class PendingRun(Message):
     units: tuple[str, ...]
 
 
-class EvaluateJob(Message):
+class EvaluateJob(JobSpec):
     """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
 
     A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
@@ -138,11 +157,33 @@ class EvaluateJob(Message):
     stored: dict[str, float] = Field(default_factory=dict)
     """Usual seconds of its units on this machine by `measurement_key` (`Reader.unit_seconds`), for the time left."""
 
+    @property
+    def first_model(self) -> ModelSource | None:
+        """The model of its first run."""
+        return self.runs[0].spec.model if self.runs else None
 
-class EstimateJob(Message):
+
+Group = tuple[ModelSource, RotationSpec]
+
+
+def group_of(run: PendingRun) -> Group:
+    """Return the rotated model that a run needs."""
+    return run.spec.model, run.spec.rotation
+
+
+def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
+    """Return the runs of each rotated model, in their order, the models in the order of their first runs."""
+    groups: dict[Group, list[PendingRun]] = {}
+    for run in runs:
+        groups.setdefault(group_of(run), []).append(run)
+    return groups
+
+
+class EstimateJob(JobSpec):
     """Time a few documents of every distinct unit. Result: EstimateRecord."""
 
     kind: Literal["estimate"] = "estimate"
+    interactive = True
     runs: tuple[PendingRun, ...]
     stored: dict[str, float] = Field(default_factory=dict)
     """Seconds of similar units by `measurement_key` (`Reader.unit_seconds`), which are not timed again."""
@@ -150,30 +191,43 @@ class EstimateJob(Message):
     task_code: dict[str, str] = Field(default_factory=dict)
     """Both as EvaluateJob's."""
 
+    @property
+    def first_model(self) -> ModelSource | None:
+        """The model of its first run."""
+        return self.runs[0].spec.model if self.runs else None
 
-class LatencyJob(Message):
+
+class LatencyJob(JobSpec):
     """Time a sweep's products; each arrives as Measured. Result: SweepReport."""
 
     kind: Literal["latency"] = "latency"
+    timed = True
     spec: LatencySpec
     stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Hashes of the stored points by `Environment.key`, which are not measured again."""
 
 
-class DecodeJob(Message):
+class DecodeJob(JobSpec):
     """Time a model's decoding, gated and dense; each point arrives as Measured. Result: SweepReport."""
 
     kind: Literal["decode"] = "decode"
+    timed = True
     spec: DecodeSpec
     stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """As LatencyJob's."""
 
+    @property
+    def first_model(self) -> ModelSource:
+        """The model of its spec."""
+        return self.spec.model
 
-class GenerateJob(Message):
+
+class GenerateJob(JobSpec):
     """Complete a prompt by the dense model, by gated ones, or both. Each token arrives as Token, each completion ends
     with CompletionFinished, by which it is stored; there is no Result."""
 
     kind: Literal["generate"] = "generate"
+    interactive = True
     model: ModelSource
     prompt: str = Field(min_length=1)
     chat: bool = False
@@ -204,7 +258,7 @@ class GenerateJob(Message):
         return self
 
 
-class ExportModelJob(Message):
+class ExportModelJob(JobSpec):
     """Write a run's gated model as a folder that transformers loads. Result: ExportRecord."""
 
     kind: Literal["export_model"] = "export_model"
@@ -215,8 +269,13 @@ class ExportModelJob(Message):
     run: str = ""
     """Hash of the stored run that measured it."""
 
+    @property
+    def first_model(self) -> ModelSource:
+        """The model of its spec."""
+        return self.spec.model
 
-class ExportGgufJob(Message):
+
+class ExportGgufJob(JobSpec):
     """Write a plain model, rotated or not, as a GGUF file by llama.cpp's converter. Result: GgufRecord."""
 
     kind: Literal["export_gguf"] = "export_gguf"

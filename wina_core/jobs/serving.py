@@ -1,7 +1,7 @@
 """A server beside the engines, and the lines of `wina serve --json` about it: where it listens, and each request that
 has ended."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -12,6 +12,7 @@ class ServeJob(Message):
     """Serve a model to OpenAI's clients; no engine gets this job."""
 
     kind: Literal["serve"] = "serve"
+    interactive: ClassVar[bool] = True
     folder: str
     port: int
     key_file: str = ""

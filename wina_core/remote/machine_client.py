@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient
-from wina_core.engine.client.engine_log import default_log_file
+from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, Engine, EngineClient, default_log_file
 from wina_core.errors import WinaError, printable
 from wina_core.files.version import __version__
 from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Result, Submit

@@ -66,7 +66,7 @@ class JobLine(QWidget):
         ordered = self._jobs.ordered
         entry = self._entry = ordered[0] if ordered else None
         active = entry is not None and entry.active
-        self._state.setVisible(entry is not None and entry.state != "running")
+        self._state.setVisible(entry is not None and entry.phase != "running")
         self._state.setText(state_word(entry) if entry else "")
         self.title.setText(entry.title if entry else tr("No jobs yet."))
         waiting = sum(each.waiting for each in ordered[1:])
@@ -79,7 +79,7 @@ class JobLine(QWidget):
         self.pause.setVisible(entry is not None and active and not entry.is_elsewhere)
         self.cancel.setVisible(active)
         for button in (self.pause, self.cancel):
-            button.setEnabled(entry is not None and entry.state != "cancelling")
+            button.setEnabled(entry is not None and entry.phase != "cancelling")
         word = tr("Resume") if entry is not None and entry.is_paused else tr("Pause")
         self.pause.setText(word)
         title = entry.title if entry else ""
@@ -87,13 +87,13 @@ class JobLine(QWidget):
         end = tr("Stop") if serves else tr("Cancel")
         self.cancel.setText(end)
         self.cancel.setAccessibleName(f"{end}: {title}")
-        if entry is not None and entry.state in BUSY:
+        if entry is not None and entry.phase in BUSY:
             self._clock.start()
 
     def _show_bar(self, entry: JobEntry | None) -> None:
         self.bar.setVisible(entry is not None and entry.begun)
         fraction = entry.fraction if entry is not None else None
-        moves = fraction is None and entry is not None and entry.state in BUSY
+        moves = fraction is None and entry is not None and entry.phase in BUSY
         self.bar.setRange(0, 0 if moves else _STEPS)
         self.bar.setValue(round(_STEPS * (fraction or 0.0)))
 

@@ -137,7 +137,7 @@ class JobListView(QListView):
 
     @staticmethod
     def _can_cancel(entry: JobEntry) -> bool:
-        return entry.active and entry.state != "cancelling"
+        return entry.active and entry.phase != "cancelling"
 
     @classmethod
     def _can_pause(cls, entry: JobEntry) -> bool:
@@ -239,7 +239,7 @@ class JobListView(QListView):
             "stop": self.cancel_requested,
             "retry": self.retry_requested,
         }
-        if entry.state != "cancelling":
+        if entry.phase != "cancelling":
             signals[name].emit(entry.id)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -278,9 +278,9 @@ def _enable(action: QAction, on: bool, reason: str) -> None:
 
 
 def _tip(entry: JobEntry, button: Button) -> str:
-    if entry.state == "cancelling":
+    if entry.phase == "cancelling":
         return STOPPING if entry.serves else CANCELLING
     if button == "pause":
         return PAUSE_QUEUED if entry.waiting else PAUSE
-    resume = PAUSING if entry.state == "pausing" else RESUME
+    resume = PAUSING if entry.phase == "pausing" else RESUME
     return {"resume": resume, "cancel": CANCEL, "stop": STOP, "retry": RETRY}[button]

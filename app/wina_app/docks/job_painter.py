@@ -104,7 +104,7 @@ class JobPainter(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if option.state & QStyle.StateFlag.State_Selected:
             painter.fillRect(option.rect, QColor(t.accent_soft))
-        drawing = _DRAWN.get(entry.state, entry.state)
+        drawing = _DRAWN.get(entry.phase, entry.phase)
         painter.drawPixmap(where.icon.topLeft(), _drawing(drawing, state_colour(drawing).name()))
         _text(painter, where.state, state_word(entry), t.text)
         said = remark(entry)
@@ -118,7 +118,7 @@ class JobPainter(QStyledItemDelegate):
             _bar(painter, where.bar, entry)
         for name, rect in where.buttons.items():
             hovered = self.hovered == (entry.id, name)
-            _button(painter, rect, BUTTON_WORDS[name], enabled=entry.state != "cancelling", hovered=hovered)
+            _button(painter, rect, BUTTON_WORDS[name], enabled=entry.phase != "cancelling", hovered=hovered)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QPen(QColor(t.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -157,7 +157,7 @@ def _bar(painter: QPainter, rect: QRect, entry: JobEntry) -> None:
     painter.setBrush(QColor(t.running))
     if entry.fraction is not None:
         painter.drawRoundedRect(rect.adjusted(0, 0, round(rect.width() * (entry.fraction - 1)), 0), _BAR / 2, _BAR / 2)
-    elif entry.state in BUSY:
+    elif entry.phase in BUSY:
         width = rect.width() // 4
         place = (time.monotonic() % _LAP_SECONDS) / _LAP_SECONDS * (rect.width() + width)
         painter.setClipRect(rect)

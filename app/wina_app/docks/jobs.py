@@ -72,7 +72,7 @@ class JobsView(QWidget):
 
     def _retry_all(self) -> None:
         for entry in self._jobs:
-            if entry.state == "failed":
+            if entry.phase == "failed":
                 self.retry_requested.emit(entry.id)
 
     def _follow(self) -> None:
@@ -83,14 +83,14 @@ class JobsView(QWidget):
     def _update(self) -> None:
         self._stack.setCurrentIndex(1 if self.rows.rowCount() else 0)
         entries = list(self._jobs)
-        failed = sum(entry.state == "failed" for entry in entries)
+        failed = sum(entry.phase == "failed" for entry in entries)
         self.retry_all.setVisible(failed > 1)
         self.clear.setVisible(any(not entry.active for entry in entries))
         engines = engines_text(self._jobs) if len(self._jobs.engines) > 1 else ""
         self._engines.setText(engines.replace("\n", "  ·  "))
         self._engines.setToolTip(plain_tip(engines))
         self._strip.setVisible(bool(engines) or any(not entry.active for entry in entries))
-        running = [entry for entry in entries if entry.state in BUSY]
+        running = [entry for entry in entries if entry.phase in BUSY]
         moving = any(entry.fraction is None and not entry.serves for entry in running)
         if running and self.isVisible():
             self._clock.start(_FRAME_MS if moving else _SECOND_MS)

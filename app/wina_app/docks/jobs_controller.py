@@ -67,7 +67,7 @@ class JobsController(QObject):
 def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
     """Return a job's duration in seconds as known from earlier jobs of this window, None if it is not."""
     for other in reversed(others):
-        if other.state == "done" and _without_times(other.job) == _without_times(entry.job):
+        if other.phase == "done" and _without_times(other.job) == _without_times(entry.job):
             return other.seconds
         if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
             return other.result.seconds

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import page_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
@@ -45,12 +45,12 @@ class JobNotices(QObject):
 
     def _on_ended(self, job_id: str) -> None:
         entry = self._workbench.jobs[job_id]
-        if not self._workbench.settings.preferences.notify or entry.state == "cancelled":
+        if not self._workbench.settings.preferences.notify or entry.phase == "cancelled":
             return
-        if entry.is_interactive and entry.state != "failed":  # it is watched as it comes
+        if entry.is_interactive and entry.phase != "failed":  # it is watched as it comes
             return
         page = page_of(entry.job)
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.say(
                 tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
             )

@@ -50,7 +50,7 @@ _PAGES = {
 
 def state_word(entry: JobEntry) -> str:
     """Return the word for a job's state."""
-    return tr("Stopping") if entry.serves and entry.state == "cancelling" else WORDS[entry.state]
+    return tr("Stopping") if entry.serves and entry.phase == "cancelling" else WORDS[entry.phase]
 
 
 def progress_text(entry: JobEntry) -> str:
@@ -65,8 +65,8 @@ def progress_text(entry: JobEntry) -> str:
         parts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
     if entry.units_stored and entry.ended is not None:
         parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", entry.units_stored)))
-    if entry.runs_failed:
-        parts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", entry.runs_failed)))
+    if len(entry.failures):
+        parts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", len(entry.failures))))
     return "  ·  ".join(parts)
 
 
@@ -81,16 +81,16 @@ def brief_progress(entry: JobEntry) -> str:
 
 
 def _remaining(entry: JobEntry) -> str:
-    if entry.eta_seconds is not None and entry.state == "running":
+    if entry.eta_seconds is not None and entry.phase == "running":
         return tr("{time} left", time=duration(entry.remaining_seconds or 0.0))
-    if entry.active and entry.state != "cancelling" and entry.expected_seconds is not None:
+    if entry.active and entry.phase != "cancelling" and entry.expected_seconds is not None:
         return tr("about {time}", time=duration(entry.expected_seconds))
     return ""
 
 
 def waiting_text(entry: JobEntry, behind: str = "") -> str:
     """Return why a job does not advance, for its page: `behind` is the title of the job that it waits for."""
-    match entry.state:
+    match entry.phase:
         case "queued":
             if entry.waits:
                 return entry.waits[:1].upper() + entry.waits[1:]
@@ -174,7 +174,7 @@ def _time_left(jobs: JobList) -> tuple[float, bool]:
     Jobs that run do so side by side; those that wait share the engines. Paused and cancelled jobs do not count, nor
     interactive ones of unknown duration, which are short.
     """
-    counted = [entry for entry in jobs.active if not entry.is_paused and entry.state != "cancelling"]
+    counted = [entry for entry in jobs.active if not entry.is_paused and entry.phase != "cancelling"]
     known = {entry.id: entry.remaining_seconds for entry in counted}
     running = [known[entry.id] or 0.0 for entry in counted if entry.begun]
     waiting = [known[entry.id] or 0.0 for entry in counted if entry.waiting]

@@ -56,7 +56,7 @@ class OtherPrograms(QObject):
         own, listed = found
         jobs = self._workbench.jobs
         for job_id in self._own - own:
-            if job_id in jobs and jobs[job_id].active and jobs[job_id].state != "cancelling":
+            if job_id in jobs and jobs[job_id].active and jobs[job_id].phase != "cancelling":
                 self._workbench.cancel(job_id)
         self._own = own
         others = [job for job in listed if job.state != "unfinished"]
@@ -101,7 +101,7 @@ class OtherPrograms(QObject):
         job_id, jobs = job.submit.job_id, self._workbench.jobs
 
         def answer(statuses: list[RunStatus | None]) -> None:
-            cancelled = died or jobs[job_id].state == "cancelling"
+            cancelled = died or jobs[job_id].phase == "cancelling"
             cancelled |= any(status not in ("done", "failed") for status in statuses)
             if statuses and not cancelled and "done" not in statuses:
                 jobs.apply(Failed(job_id=job_id, error=tr("All of its runs failed; the Results page has the reasons.")))

@@ -8,7 +8,8 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_list import JobEntry, JobList
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.job_list import JobList
 from wina_app.services.checks import Checks
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.fetcher import Fetcher
@@ -311,7 +312,7 @@ class Workbench(QObject):
         self._hosted.pop(job_id, None)
         entry = self.jobs[job_id]
         took = f" after {duration(entry.seconds)}" if entry.started else ""
-        _log.info("%s%s: %s", entry.state, took, entry.title, extra={"job": job_id})
+        _log.info("%s%s: %s", entry.phase, took, entry.title, extra={"job": job_id})
 
     def _record(
         self, event: RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done

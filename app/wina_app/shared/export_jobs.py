@@ -48,9 +48,9 @@ class ExportJobs(QObject):
         if job_id not in self._own:
             return
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(self._cancelled)
         elif entry.result is not None:
             self._saved(entry.result)

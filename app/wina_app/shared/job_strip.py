@@ -42,7 +42,7 @@ class JobStrip(QFrame):
             return
         self.title.setText(entry.title)
         self.text.setText(page_text(entry, behind))
-        stands = entry.state in ("queued", "paused")
+        stands = entry.phase in ("queued", "paused")
         moving = not stands and entry.fraction in (None, 0.0, 1.0)  # one step for the library, of unknown length
         self.bar.setRange(0, 0 if moving else 1000)
         self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
@@ -51,7 +51,7 @@ class JobStrip(QFrame):
         self.hold.setText(text)
         self.hold.setAccessibleName(f"{text}: {entry.title}")
         for button in (self.hold, self.cancel):
-            button.setEnabled(entry.state != "cancelling")
+            button.setEnabled(entry.phase != "cancelling")
         self.show()
 
     def _hold(self) -> None:

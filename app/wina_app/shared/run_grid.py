@@ -176,8 +176,8 @@ def with_jobs(grid: Grid, entries: Iterable[JobEntry]) -> Grid:
     for entry in entries:
         if isinstance(entry.job, EvaluateJob):
             running |= entry.running
-            paused |= entry.running if entry.state == "paused" else set()
-            failures |= entry.failures if entry.active else {}
+            paused |= entry.running if entry.phase == "paused" else set()
+            failures |= {run: failed.error for run, failed in entry.failures.items()} if entry.active else {}
     return replace(
         grid,
         cells={

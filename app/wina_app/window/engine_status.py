@@ -41,7 +41,7 @@ class EngineStatus(QObject):
 
     def _sample(self) -> None:
         pid = self._workbench.engine_pid
-        running = any(entry.state in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
+        running = any(entry.phase in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
         if self._is_stopping:
             state = "stopping"
         elif self._workbench.environment is None:

@@ -97,12 +97,12 @@ def test_an_evaluation_that_died_is_done_again_as_far_as_it_is_missing_and_under
         lambda job_id: unit(RUNS[0], "piqa").model_copy(update={"job_id": job_id}),
         lambda job_id: Failed(job_id=job_id, error="The engine was killed.", run=name),
     )
-    assert workbench.jobs[job_id].state == "failed"
+    assert workbench.jobs[job_id].phase == "failed"
     view.retry_requested.emit(job_id)
     again = engine.last
     assert again.job_id == job_id
     assert again.job.runs == (PendingRun(spec=RUNS[0].spec, units=REST), RUNS[1])
-    assert (workbench.jobs[job_id].state, workbench.jobs[job_id].error) == ("queued", "")
+    assert (workbench.jobs[job_id].phase, workbench.jobs[job_id].error) == ("queued", "")
     assert len(engine.submitted) == 2
     view.retry_requested.emit(job_id)
     assert len(engine.submitted) == 2, "it is queued already"
@@ -119,7 +119,7 @@ def test_a_job_whose_runs_are_in_another_database_is_not_done_again_in_this_one(
     assert failures == [
         "This job's runs are not in this results database; open the one that has them, or evaluate them again."
     ]
-    assert workbench.jobs[job_id].state == "failed"
+    assert workbench.jobs[job_id].phase == "failed"
     assert len(engine.submitted) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_job_of_which_nothing_is_missing_is_done(bench):
         done(),
     )
     view.retry_requested.emit(job_id)
-    assert workbench.jobs[job_id].state == "done"
+    assert workbench.jobs[job_id].phase == "done"
     assert len(engine.submitted) == 1
 
 

@@ -27,10 +27,9 @@ from wina_core.specs import RotationSpec
 JOB, LOAD = RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)
 
 
-def started(jobs: JobList, job_id: str = "1"):
+def started(jobs: JobList, job_id: str = "1") -> None:
     jobs.add(job_id, f"Job {job_id}", JOB)
     jobs.apply(Started(job_id=job_id))
-    return jobs[job_id]
 
 
 def test_a_job_goes_from_queued_through_running_to_done():
@@ -38,55 +37,55 @@ def test_a_job_goes_from_queued_through_running_to_done():
     ended = []
     jobs.ended.connect(ended.append)
     jobs.add("1", "Load demo", JOB)
-    assert jobs["1"].state == "queued"
+    assert jobs["1"].phase == "queued"
     jobs.apply(Started(job_id="1"))
     jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6, metric="rotating"))
-    assert (jobs["1"].state, jobs["1"].fraction) == ("running", 0.75)
+    assert (jobs["1"].phase, jobs["1"].fraction) == ("running", 0.75)
     assert progress_text(jobs["1"]) == "3 of 4 layers  ·  10 s left"
     jobs.apply(Done(job_id="1"))
-    assert (jobs["1"].state, jobs["1"].fraction, jobs.active, ended) == ("done", 1.0, [], ["1"])
+    assert (jobs["1"].phase, jobs["1"].fraction, jobs.active, ended) == ("done", 1.0, [], ["1"])
 
 
 def test_nothing_changes_a_job_that_has_ended_and_unknown_jobs_are_passed_over():
     jobs = JobList()
-    entry = started(jobs)
+    started(jobs)
     jobs.apply(Done(job_id="1", cancelled=True))
     jobs.apply(Failed(job_id="1", error="late"))
     jobs.apply(Progress(job_id="other", done=1, total=2, unit="x"))
-    assert (entry.state, entry.error) == ("cancelled", "")
+    assert (jobs["1"].phase, jobs["1"].error) == ("cancelled", "")
 
 
 def test_a_job_with_a_failed_run_has_failed_and_keeps_what_it_stored():
     jobs = JobList()
-    entry = started(jobs)
+    started(jobs)
     jobs.apply(Partial(job_id="1", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))
     jobs.apply(RunFinished(job_id="1", run="a"))
     jobs.apply(RunFailed(job_id="1", run="b", error="The task is unknown."))
     jobs.apply(Done(job_id="1"))
-    assert (entry.state, entry.error) == ("failed", "The task is unknown.")
-    assert "1 result stored" in progress_text(entry)
-    assert "1 run failed" in progress_text(entry)
+    assert (jobs["1"].phase, jobs["1"].error) == ("failed", "The task is unknown.")
+    assert "1 result stored" in progress_text(jobs["1"])
+    assert "1 run failed" in progress_text(jobs["1"])
 
 
 def test_a_job_is_paused_once_the_engine_holds_it_and_goes_on_when_resumed(monkeypatch):
     now = 1000.0
     monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     jobs = JobList()
-    entry = started(jobs)
+    started(jobs)
     jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6))
     jobs.pausing("1")
-    assert entry.state == "pausing"
+    assert jobs["1"].phase == "pausing"
     now = 1010.0
     jobs.apply(Held(job_id="1", held=True))
-    assert (entry.state, entry.eta_seconds, progress_text(entry)) == ("paused", None, "3 of 4 layers")
+    assert (jobs["1"].phase, jobs["1"].eta_seconds, progress_text(jobs["1"])) == ("paused", None, "3 of 4 layers")
     now = 4610.0
-    assert entry.seconds == 10.0
+    assert jobs["1"].seconds == 10.0
     jobs.apply(Held(job_id="1", held=False))
-    assert entry.state == "running"
+    assert jobs["1"].phase == "running"
     now = 4615.0
     jobs.apply(Done(job_id="1"))
-    assert entry.seconds == 15.0
-    assert progress_text(entry).startswith("took 15 s")
+    assert jobs["1"].seconds == 15.0
+    assert progress_text(jobs["1"]).startswith("took 15 s")
 
 
 def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
@@ -96,10 +95,10 @@ def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
     jobs.add("1", "Load demo", JOB)
     jobs.pausing("1")
     jobs.apply(Held(job_id="1", held=True))
-    assert jobs["1"].state == "paused"
+    assert jobs["1"].phase == "paused"
     now = 2000.0
     jobs.apply(Held(job_id="1", held=False))
-    assert jobs["1"].state == "queued"
+    assert jobs["1"].phase == "queued"
     jobs.apply(Started(job_id="1"))
     now = 2003.0
     assert jobs["1"].seconds == 3.0
@@ -107,10 +106,10 @@ def test_a_waiting_job_is_paused_and_waits_again(monkeypatch):
 
 def test_a_pause_taken_back_before_it_came_to_it_leaves_the_job_running():
     jobs = JobList()
-    entry = started(jobs)
+    started(jobs)
     jobs.pausing("1")
     jobs.apply(Held(job_id="1", held=False))
-    assert entry.state == "running"
+    assert jobs["1"].phase == "running"
 
 
 def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
@@ -121,25 +120,25 @@ def test_a_held_job_can_be_cancelled_and_can_fail(monkeypatch):
         ("1", Done(job_id="1", cancelled=True), "cancelled"),
         ("2", Failed(job_id="2", error="The engine was killed."), "failed"),
     ):
-        entry = started(jobs, job_id)
+        started(jobs, job_id)
         jobs.apply(Held(job_id=job_id, held=True))
         now += 60.0
         if state == "cancelled":
             jobs.cancelling(job_id)
-            assert entry.state == "cancelling"
+            assert jobs[job_id].phase == "cancelling"
         jobs.apply(end)
-        assert (entry.state, entry.seconds) == (state, 0.0)
+        assert (jobs[job_id].phase, jobs[job_id].seconds) == (state, 0.0)
 
 
 def test_a_job_that_is_cancelled_shows_no_time_left():
     jobs = JobList()
-    entry = started(jobs)
-    entry.expected_seconds = 600.0
-    assert "10:00" in progress_text(entry)
+    started(jobs)
+    jobs.expect("1", 600.0)
+    assert "10:00" in progress_text(jobs["1"])
     assert "10:00" in queue_text(jobs)
     jobs.cancelling("1")
-    assert entry.remaining_seconds is None
-    assert "10:00" not in progress_text(entry)
+    assert jobs["1"].remaining_seconds is None
+    assert "10:00" not in progress_text(jobs["1"])
     assert "left" not in queue_text(jobs)
 
 
@@ -185,10 +184,10 @@ def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
     ends = []
     jobs.ended.connect(ends.append)
     jobs.requeue("a", JOB)
-    assert (jobs["a"].state, jobs["a"].error, jobs["a"].started, order(jobs)) == ("queued", "", None, "ba")
+    assert (jobs["a"].phase, jobs["a"].error, jobs["a"].started, order(jobs)) == ("queued", "", None, "ba")
     jobs.apply(Started(job_id="a"))
     jobs.apply(Done(job_id="a"))
-    assert (jobs["a"].state, ends) == ("done", ["a"])
+    assert (jobs["a"].phase, ends) == ("done", ["a"])
 
 
 # ---- what is said ------------------------------------------------------------------------------------------------
@@ -230,12 +229,12 @@ def test_jobs_that_run_side_by_side_take_the_time_of_the_longest(monkeypatch):
 def test_the_reason_of_a_changed_estimate_is_shown_for_a_while(monkeypatch):
     now = 1000.0
     monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
-    entry = started(jobs := JobList())
+    started(jobs := JobList())
     jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", metric="layer 1", changed="the refinement begins"))
     jobs.apply(Progress(job_id="1", done=2, total=4, unit="layers", metric="layer 2"))
-    assert remark(entry) == "layer 2  ·  new estimate: the refinement begins"
+    assert remark(jobs["1"]) == "layer 2  ·  new estimate: the refinement begins"
     now = 1060.0
-    assert remark(entry) == "layer 2"
+    assert remark(jobs["1"]) == "layer 2"
 
 
 def test_a_job_that_memory_keeps_waiting_says_so_until_it_begins():
@@ -251,14 +250,14 @@ def test_a_job_that_memory_keeps_waiting_says_so_until_it_begins():
 def test_a_paused_job_that_gave_its_engine_away_waits_when_it_is_resumed(monkeypatch):
     now = 1000.0
     monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
-    entry = started(jobs := JobList())
+    started(jobs := JobList())
     for held, released in ((True, False), (True, True), (False, False)):
         now += 60.0
         jobs.apply(Held(job_id="1", held=held, released=released))
-    assert (entry.state, entry.waiting) == ("queued", True)
+    assert (jobs["1"].phase, jobs["1"].waiting) == ("queued", True)
     jobs.apply(Started(job_id="1"))
     now += 5.0
-    assert (entry.state, entry.seconds) == ("running", 5.0)
+    assert (jobs["1"].phase, jobs["1"].seconds) == ("running", 5.0)
 
 
 def test_interactive_jobs_do_not_push_a_batch_job_away():
@@ -299,14 +298,14 @@ def test_each_of_several_engines_shows_what_it_does():
 
 def test_what_came_of_a_job_is_one_line():
     jobs = JobList()
-    entry = started(jobs)
-    assert entry.summary == ""
+    started(jobs)
+    assert jobs["1"].summary == ""
     jobs.apply(Result(job_id="1", value=EstimateRecord(seconds=90.0, units=2, estimates=())))
     jobs.apply(Done(job_id="1"))
-    assert entry.summary.startswith("About 1:30 min to compute")
-    failed = started(jobs, "2")
+    assert jobs["1"].summary.startswith("About 1:30 min to compute")
+    started(jobs, "2")
     jobs.apply(Failed(job_id="2", error="The task is unknown."))
-    assert failed.summary.startswith("The task is unknown.")
+    assert jobs["2"].summary.startswith("The task is unknown.")
     jobs.add("3", "Evaluate", EvaluateJob(runs=()))
     jobs.apply(Started(job_id="3"))
     jobs.apply(Partial(job_id="3", unit=UnitRecord(run="a", unit="t", metrics=(), seconds=1.0)))

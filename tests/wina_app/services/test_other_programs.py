@@ -35,18 +35,18 @@ def test_a_job_of_another_program_is_followed_to_its_end(bench, other):
     workbench, _, others = bench
     others.look()
     entry = workbench.jobs["job"]
-    assert (entry.title, entry.state, entry.done, entry.total) == ("Evaluate (another program)", "queued", 0, 4)
+    assert (entry.title, entry.phase, entry.done, entry.total) == ("Evaluate (another program)", "queued", 0, 4)
     assert entry not in workbench.jobs.active, "no engine of this window has it"
     other.begin_run(RUNS[0].content_hash(), None)
     other.record_unit(unit(RUNS[0], RUNS[0].evaluation.units[0]))
     others.look()
-    assert (entry.state, entry.done) == ("running", 1)
+    assert (workbench.jobs["job"].phase, workbench.jobs["job"].done) == ("running", 1)
     for spec in RUNS:
         for name in spec.evaluation.units:
             other.record_unit(unit(spec, name))
     other.forget_jobs(["job"])
     others.look()
-    assert entry.state == "done"
+    assert workbench.jobs["job"].phase == "done"
 
 
 def test_a_job_that_a_third_program_cancelled_is_not_done(bench, other):
@@ -54,7 +54,7 @@ def test_a_job_that_a_third_program_cancelled_is_not_done(bench, other):
     others.look()
     other.forget_jobs(["job"])
     others.look()
-    assert workbench.jobs["job"].state == "cancelled"
+    assert workbench.jobs["job"].phase == "cancelled"
 
 
 def test_a_job_of_another_program_is_cancelled_by_its_row(bench, other):
@@ -63,7 +63,7 @@ def test_a_job_of_another_program_is_cancelled_by_its_row(bench, other):
     workbench.cancel("job")
     assert other.kept_jobs() == set()
     others.look()
-    assert workbench.jobs["job"].state == "cancelled"
+    assert workbench.jobs["job"].phase == "cancelled"
     assert engine.sent == []
 
 

@@ -11,7 +11,7 @@ from wina_app.services.submitted_arrays import SubmittedArrays
 
 from tests.wina_app.fakes import make_workbench
 from wina_core.jobs import encode
-from wina_core.jobs.queued import ArrayJob, ArrayReport
+from wina_core.jobs.hosted import ArrayJob, ArrayReport
 
 NAME = "0" * 12
 JOB = ArrayJob(array=NAME, job="7")
@@ -64,7 +64,7 @@ def test_an_array_is_a_job_that_shows_its_states_until_its_end(qtbot: Any, bench
     made.workbench.results_changed.connect(lambda: stored.append(True))
     made.arrays.watch()
     qtbot.waitUntil(lambda: NAME in made.workbench.jobs and not made.entry.active)
-    assert (made.entry.state, made.entry.done, made.entry.total) == ("done", 4, 4)
+    assert (made.entry.phase, made.entry.done, made.entry.total) == ("done", 4, 4)
     assert "Slurm job 7" in made.entry.title
     assert not made.entry.can_retry
     assert stored
@@ -77,7 +77,7 @@ def test_errors_and_the_log_of_a_dead_element_are_in_the_log_of_the_job(
     caplog.set_level(logging.INFO)
     made.arrays.watch()
     qtbot.waitUntil(lambda: NAME in made.workbench.jobs and not made.entry.active)
-    assert (made.entry.state, made.entry.error) == ("failed", "no memory")
+    assert (made.entry.phase, made.entry.error) == ("failed", "no memory")
     lines = [record.getMessage() for record in caplog.records if getattr(record, "job", "") == NAME]
     assert {"no memory", "Killed", "2 running"} <= set(lines)
 
@@ -91,7 +91,7 @@ def test_cancelling_asks_wina_and_no_engine(qtbot: Any, bench: Make) -> None:
     assert made.entry.is_elsewhere
     assert made.workbench.jobs.active == [], "the window can be closed without a question"
     made.workbench.cancel(NAME)
-    qtbot.waitUntil(lambda: made.entry.state == "cancelled")
+    qtbot.waitUntil(lambda: made.entry.phase == "cancelled")
 
 
 def test_what_wina_says_about_a_submission_is_shown(qtbot: Any, bench: Make) -> None:

@@ -50,7 +50,7 @@ def test_a_result_that_cannot_be_stored_is_said_and_its_job_cancelled(bench):
     engine.answer(result(summary()))
     assert told[0] == "The disk is full."
     assert engine.sent[-1] == Cancel(job_id=job_id)
-    assert workbench.jobs[job_id].state == "cancelling"
+    assert workbench.jobs[job_id].phase == "cancelling"
 
 
 def test_pausing_and_resuming_are_asked_of_the_engine(bench):
@@ -58,7 +58,7 @@ def test_pausing_and_resuming_are_asked_of_the_engine(bench):
     job_id = workbench.submit(InspectJob(model=SOURCE), "Load")
     engine.answer()
     workbench.pause(job_id)
-    assert workbench.jobs[job_id].state == "pausing"
+    assert workbench.jobs[job_id].phase == "pausing"
     workbench.resume(job_id)
     assert engine.sent[-2:] == [Pause(job_id=job_id), Resume(job_id=job_id)]
 

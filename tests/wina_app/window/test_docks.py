@@ -80,7 +80,7 @@ def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, q
     assert line.title.whole() == "No jobs yet."
     workbench = application.workbench
     first = workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    qtbot.waitUntil(lambda: workbench.jobs[first].state == "running")
+    qtbot.waitUntil(lambda: workbench.jobs[first].phase == "running")
     workbench._on_event(Progress(job_id=first, done=3, total=4, unit="layers", eta_seconds=50))
     qtbot.waitUntil(lambda: line.amount.text() == "75 %  ·  50 s left")
     assert "3 of 4 layers" in line.amount.toolTip()

@@ -134,15 +134,15 @@ def test_closing_without_jobs_does_not_ask(application, window, qtbot):
 
 def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window, qtbot):
     job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].phase == "running")
     window.confirm_quit = lambda: "stay"
     window.close()
     assert window.isVisible()
-    assert application.workbench.jobs[job_id].state == "running"
+    assert application.workbench.jobs[job_id].phase == "running"
     window.confirm_quit = lambda: "cancel"
     with qtbot.waitSignal(window.closed):
         window.close()
-    assert application.workbench.jobs[job_id].state == "cancelled"
+    assert application.workbench.jobs[job_id].phase == "cancelled"
     assert application.workbench.engine_pid is None
     assert not window.isVisible()
 
@@ -164,7 +164,7 @@ def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application
     qtbot.waitUntil(lambda: bool(saved))
     job = EvaluateJob(runs=(PendingRun(spec=spec, units=spec.evaluation.units),))
     job_id = workbench.submit(job, "A run")
-    qtbot.waitUntil(lambda: workbench.jobs[job_id].state == "running")
+    qtbot.waitUntil(lambda: workbench.jobs[job_id].phase == "running")
     window.confirm_quit = lambda: "cancel" if state == "cancelled" else pytest.fail("nobody is there to answer")
     with qtbot.waitSignal(window.closed):
         end(application)
@@ -174,7 +174,7 @@ def test_the_end_of_the_session_asks_nothing_and_interrupts_the_runs(application
 
 def test_a_question_that_is_open_does_not_keep_the_session_from_ending(application, window, qtbot):
     job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].state == "running")
+    qtbot.waitUntil(lambda: application.workbench.jobs[job_id].phase == "running")
     asked: list[bool] = []
 
     def ask() -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.wina_core.engine.engine_events import SHORT, run
 from tests.wina_core.samples import ENVIRONMENT, study
 from wina_core.api import running
-from wina_core.api.running import JOB_ID, JobOutcome, run_recorded_in_pool
+from wina_core.api.running import JOB_ID, run_recorded_in_pool
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import (
     Cancel,
@@ -28,6 +28,7 @@ from wina_core.jobs import (
     Started,
     Submit,
 )
+from wina_core.jobs.job_state import JobState
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import FIDELITY, EvaluationSpec, RunSpec
 from wina_core.store import Store
@@ -65,10 +66,10 @@ def store(store: Store) -> Store:
 
 
 @pytest.fixture
-def run_in_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., JobOutcome]:
+def run_in_pool(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., JobState]:
     """Run the job in two engines that say these events; they are stopped whatever comes of it."""
 
-    def run(*events: Event, interrupted: int = 0) -> JobOutcome:
+    def run(*events: Event, interrupted: int = 0) -> JobState:
         pool = FakePool((*BEGUN, *events), interrupted)
 
         def open_engines(on_event: Callable[[Event], None], engines: int, machines: object) -> FakePool:  # noqa: ARG001
@@ -97,7 +98,7 @@ def computed(spec: RunSpec) -> tuple[Event, ...]:
     )
 
 
-def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_pool: Callable[..., JobOutcome]) -> None:
+def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_pool: Callable[..., JobState]) -> None:
     failed = RunFailed(job_id=JOB_ID, run=SECOND, error="The text is too short.")
     outcome = run_in_pool(
         Log(level="warning", text="slow"),
@@ -106,7 +107,7 @@ def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_p
         failed,
         Done(job_id=JOB_ID),
     )
-    assert outcome.failures == (failed,)
+    assert dict(outcome.failures) == {SECOND: failed}
     assert [(row.status, row.error, row.hardware) for row in store.runs()] == [
         ("done", "", ENVIRONMENT.hardware),
         ("failed", failed.error, ENVIRONMENT.hardware),
@@ -114,7 +115,7 @@ def test_what_several_engines_compute_is_stored_as_of_one(store: Store, run_in_p
     assert [row.value for row in store.metric_rows()] == [0.1]
 
 
-def test_a_cause_is_printed_once(run_in_pool: Callable[..., JobOutcome], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cause_is_printed_once(run_in_pool: Callable[..., JobState], capsys: pytest.CaptureFixture[str]) -> None:
     for detail in ("The machine is off.\n", "a traceback"):
         with pytest.raises(WinaError, match="could not start: The machine is off"):
             run_in_pool(Failed(job_id=JOB_ID, error="The engine could not start: The machine is off.", detail=detail))
@@ -127,7 +128,7 @@ SIGNALS = [("SIGINT", "cancelled"), ("SIGTERM", "interrupted"), ("SIGHUP", "inte
 
 @pytest.mark.parametrize(("name", "left"), SIGNALS)
 def test_a_signal_ends_the_job_and_what_was_finished_is_kept(
-    store: Store, run_in_pool: Callable[..., JobOutcome], name: str, left: str
+    store: Store, run_in_pool: Callable[..., JobState], name: str, left: str
 ) -> None:
     number = getattr(signal, name, 0)
     if not number:
@@ -159,7 +160,7 @@ def test_a_signal_ends_a_job_in_this_process(
 
 
 def test_a_job_that_fails_is_an_error_and_its_runs_are_told(
-    store: Store, run_in_pool: Callable[..., JobOutcome], capsys: pytest.CaptureFixture[str]
+    store: Store, run_in_pool: Callable[..., JobState], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(WinaError, match="The engine could not start"):
         run_in_pool(Failed(job_id=JOB_ID, error="The engine could not start.", detail="no torch"))
@@ -168,7 +169,7 @@ def test_a_job_that_fails_is_an_error_and_its_runs_are_told(
 
 
 def test_a_store_that_refuses_a_result_stops_the_job(
-    store: Store, run_in_pool: Callable[..., JobOutcome], monkeypatch: pytest.MonkeyPatch
+    store: Store, run_in_pool: Callable[..., JobState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise WinaError("The disk is full.")

@@ -6,10 +6,13 @@ client.send(Submit(job_id="1", job=InspectJob(model=ModelSource(location="demo")
 client.stop()
 """
 
+import logging
 import os
 import queue
 import subprocess
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,9 +22,9 @@ from typing import IO
 from pydantic import ValidationError
 
 from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
-from wina_core.engine.client.engine_log import EngineLog, default_log_file
-from wina_core.errors import LIBRARY_FAULT, without_controls
+from wina_core.errors import LIBRARY_FAULT, WinaError, without_controls
 from wina_core.files.own_command import own_command
+from wina_core.files.paths import log_folder
 from wina_core.jobs import (
     EVENTS,
     Cancel,
@@ -36,14 +39,13 @@ from wina_core.jobs import (
     Ready,
     Release,
     Resume,
-    RunFailed,
-    RunFinished,
     RunStarted,
     Shutdown,
     Started,
     Submit,
     encode,
 )
+from wina_core.jobs.job_state import JobState
 
 CANCEL_GRACE_SECONDS = 10.0
 """Time for a cancelled job to reach its next batch before its engine is terminated."""
@@ -60,21 +62,76 @@ pieces, which are no events."""
 _LONGEST_LOG_LINE = 16 * 2**10
 
 
+TAIL_LINES = 40
+"""Lines reported with a crash."""
+LOG_BYTES = 5 * 2**20
+"""Size at which the file is set aside when the next engine starts."""
+
+
+class EngineLog:
+    """The log of one engine process; may be written from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._file: IO[bytes] | None = None
+        self.trouble = ""
+        """Reason why there is no file; empty where there is one."""
+        with suppress(OSError):
+            if path.stat().st_size > LOG_BYTES:
+                os.replace(path, path.with_suffix(".old.log"))
+        try:
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            self.trouble = f"The engine's log file could not be opened: {error}."
+
+    @property
+    def tail(self) -> str:
+        """The last lines."""
+        return "\n".join(self._tail)
+
+    def add(self, text: str) -> None:
+        """Append lines."""
+        self._tail.extend(text.splitlines())
+        if self._file is not None:
+            with suppress(OSError, ValueError):  # a full disk must not stop the engine, which waits to be read
+                self._file.write(f"{text}\n".encode())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def default_log_file() -> Path:
+    """Return the file in the log folder, the null device where there can be none: the engine works without."""
+    try:
+        return log_folder() / "engine.log"
+    except WinaError as error:
+        logging.getLogger(__name__).warning("The engine's log file could not be opened: %s", error)
+        return Path(os.devnull)
+
+
 @dataclass(eq=False)
 class _Job:
     """The job that was given to the engine and has not ended."""
 
     submit: Submit
-    started: bool = False
-    begun: bool = False
-    """True once its own work has begun: for runs, once the first one has."""
+    state: JobState = field(default_factory=JobState)
     engines: int = 0
     """Engines that ended before they began it."""
-    cancelled: bool = False
-    paused: bool = False
     released: bool = False
-    run: str | None = None
-    """The run that is being computed."""
+
+    @property
+    def cancelled(self) -> bool:
+        """True once its cancellation was requested."""
+        return self.state.phase == "cancelling"
+
+    @property
+    def begun(self) -> bool:
+        """True once its own work has begun: for runs, once the first one has."""
+        if isinstance(self.submit.job, EvaluateJob):
+            return self.state.reached_runs
+        return self.state.started is not None
 
 
 @dataclass(eq=False)
@@ -210,7 +267,7 @@ class EngineClient:
             job, engine = self._job, self._engine
             if job is None or engine is None or job.submit.job_id != cancel.job_id or job.cancelled:
                 return
-            job.cancelled = True
+            job.state = job.state.cancelling()
             engine.send(cancel)
         loads = isinstance(job.submit.job, InspectJob)
         grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
@@ -221,7 +278,7 @@ class EngineClient:
     def _escalate_cancel(self, engine: Engine, job: _Job) -> None:
         """End the engine of a job that did not notice its cancellation in time."""
         with self._lock:
-            is_spared = not job.started and self.spares_starting_engines
+            is_spared = job.state.started is None and self.spares_starting_engines
             if self._job is not job or self._engine is not engine or is_spared:
                 return
         _terminate(engine.process)
@@ -231,10 +288,13 @@ class EngineClient:
             job, engine = self._job, self._engine
             if job is None or engine is None or job.submit.job_id != request.job_id:
                 return
-            if isinstance(request, Release):
-                job.released = True
-            else:
-                job.paused = isinstance(request, Pause)
+            match request:
+                case Release():
+                    job.released = True
+                case Pause():
+                    job.state = job.state.pausing()
+                case Resume():
+                    job.state = job.state.resuming()
             engine.send(request)
 
     # ---- the process ---------------------------------------------------------------------------------------------
@@ -289,18 +349,11 @@ class EngineClient:
             elif isinstance(event, Log):
                 engine.log.add(event.text)
             elif (job := self._job) is not None and getattr(event, "job_id", None) == job.submit.job_id:
-                match event:
-                    case Started():
-                        engine.began = job.started = True
-                        job.begun |= not isinstance(job.submit.job, EvaluateJob)
-                        engine.memory_kills = memory_kills()
-                    case RunStarted():
-                        job.begun, job.run = True, event.run
-                        engine.memory_kills = memory_kills()
-                    case RunFinished() | RunFailed():
-                        job.run = None
-                    case Done() | Failed():
-                        self._job = None
+                job.state = job.state.apply(event, time.monotonic())
+                if isinstance(event, Started | RunStarted):
+                    engine.began, engine.memory_kills = True, memory_kills()
+                elif isinstance(event, Done | Failed):
+                    self._job = None
 
     def _on_engine_exit(self, engine: Engine, code: int) -> None:
         """End the job, or give it to a new engine if this one had not begun it."""
@@ -311,9 +364,9 @@ class EngineClient:
             back = moves and self.gives_back and job is not None and isinstance(job.submit.job, EvaluateJob)
             if job is not None and moves and not back:
                 job.engines += 1
-                job.started = False
-                job_id = job.submit.job_id
-                again = [Pause(job_id=job_id)] * job.paused + [Release(job_id=job_id)] * job.released
+                job_id, paused = job.submit.job_id, job.state.is_paused
+                job.state = JobState(phase="pausing" if paused else "queued")
+                again = [Pause(job_id=job_id)] * paused + [Release(job_id=job_id)] * job.released
                 self._deliver(job.submit, *again)
                 return
             self._job = None
@@ -327,7 +380,7 @@ class EngineClient:
                 job_id=job.submit.job_id,
                 error=self._cause(engine, code),
                 detail=engine.log.tail,
-                run=job.run,
+                run=next(iter(job.state.running), None),
                 engine_end=self.describe_end(engine, code),
                 not_begun=back,
             )
@@ -354,7 +407,7 @@ class EngineClient:
             if text:
                 engine.log.add(text)
                 job = self._job
-                job_id = job.submit.job_id if job is not None and job.started else None
+                job_id = job.submit.job_id if job is not None and job.state.started is not None else None
                 self._on_event(Log(level="debug", text=text, job_id=job_id))
 
 

@@ -4,27 +4,10 @@ A batch job that has begun runs to its end, unless it is paused or has to make r
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from wina_core.jobs import PRIORITIES, Job, Priority, Queued
-from wina_core.jobs.run_sharing import SharedJob
-
-_BATCH = {"evaluate", "latency", "decode", "rotate", "calibrate", "allocate", "joint", "export_model", "export_gguf"}
-"""Kinds of jobs whose results are read later; the user waits in front of the screen for the others."""
-
-
-def is_interactive(job: Job) -> bool:
-    """Return whether the user waits for a job in front of the screen."""
-    return job.kind not in _BATCH
-
-
-def is_timed(job: Job) -> bool:
-    """Return whether a job measures times, which other work would disturb."""
-    return job.kind in ("latency", "decode")
-
-
-def usual_priority(job: Job) -> Priority:
-    """Return the priority of a job that is submitted without one."""
-    return "first" if is_interactive(job) else "normal"
+from wina_core.engine.client.shared_job import SharedJob
+from wina_core.jobs import PRIORITIES, Priority, Queued
 
 
 class JobQueue:
@@ -46,12 +29,14 @@ class JobQueue:
 
     def add(self, job: SharedJob) -> Queued:
         """Place a job ahead of all with a lower priority, waiting or begun."""
-        lower = PRIORITIES[_rank(job.priority) + 1 :]
-        return self._place(job, next((other for other in self if other is not job and other.priority in lower), None))
+        lower = PRIORITIES[_rank(job.state.priority) + 1 :]
+        return self._place(
+            job, next((other for other in self if other is not job and other.state.priority in lower), None)
+        )
 
     def prioritize(self, job: SharedJob, priority: Priority) -> Queued:
         """Place a job behind all others of a priority."""
-        job.priority = priority
+        job.state = replace(job.state, priority=priority)
         return self.add(job)
 
     def move(self, job: SharedJob, before: str | None) -> Queued:
@@ -62,9 +47,10 @@ class JobQueue:
         others = [other for other in self if other is not job and not other.begun]
         places = (place for place, other in enumerate(others) if other.id == before)
         place = len(others) if before is None else next(places, 0)
-        least = _rank(others[place - 1].priority) if place else 0
-        most = _rank(others[place].priority) if place < len(others) else len(PRIORITIES) - 1
-        job.priority = PRIORITIES[min(max(_rank(job.priority), least), most)]
+        least = _rank(others[place - 1].state.priority) if place else 0
+        most = _rank(others[place].state.priority) if place < len(others) else len(PRIORITIES) - 1
+        priority = PRIORITIES[min(max(_rank(job.state.priority), least), most)]
+        job.state = replace(job.state, priority=priority)
         return self._place(job, others[place] if place < len(others) else None)
 
     def place(self, job: SharedJob, reason: str = "") -> Queued:
@@ -72,13 +58,13 @@ class JobQueue:
         order = list(self)
         after = order[order.index(job) + 1 :]
         before = after[0].id if after else None
-        return Queued(job_id=job.id, priority=job.priority, before=before, reason=reason)
+        return Queued(job_id=job.id, priority=job.state.priority, before=before, reason=reason)
 
     def _place(self, job: SharedJob, before: SharedJob | None) -> Queued:
         order = [other for other in self if other is not job]
         order.insert(order.index(before) if before else len(order), job)
         self._jobs = {other.id: other for other in order}
-        return Queued(job_id=job.id, priority=job.priority, before=before.id if before else None)
+        return Queued(job_id=job.id, priority=job.state.priority, before=before.id if before else None)
 
 
 def _rank(priority: Priority) -> int:

@@ -1,13 +1,55 @@
-"""The life of a pool's light engine: started ahead of its first job, ended when nobody needs it."""
+"""The light engine of a pool: whether memory allows it, by the sizes of files and without torch, and its life from its
+start ahead of its first job to its end when nobody needs it."""
 
+import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
-from wina_core.engine.client.job_queue import is_interactive, is_timed
-from wina_core.engine.client.worker import Worker, loading_models, timed_work
-from wina_core.jobs import Job
+from wina_core.engine.client.workers import Worker, loading_models, timed_work
+from wina_core.files.devices import visible_devices
+from wina_core.files.memory import MEMORY_VARIABLE, machine_memory
+from wina_core.jobs import CostJob, Job
+from wina_core.model_info.sizes import WORKING, weights_bytes
 from wina_core.specs import ModelSource
+
+ENGINE_BYTES = 1 << 30
+"""Memory of an engine with its libraries, before any model (0.7 GiB measured)."""
+MARGIN = 0.1
+"""Share of the machine's memory that must stay available."""
+_FRESH_SECONDS = 5.0
+"""Time for which an answer of the GPU's driver, which takes up to 2 s, is used again."""
+
+
+def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> bool:
+    """Return whether memory allows a second engine that computes this job; for None, one without a model.
+
+    `loading` are models that other engines may yet take memory for. A model of unknown size has no room; nor has any
+    where the user limits the memory, which is that of one engine.
+    """
+    models = [*loading, None if job is None or isinstance(job, CostJob) else job.first_model]
+    needed = WORKING * sum(weights_bytes(each) for each in models if each is not None)
+    if needed and os.environ.get(MEMORY_VARIABLE):
+        return False
+    free, total = machine_memory()
+    if free - needed - ENGINE_BYTES < MARGIN * total:
+        return False
+    devices = visible_devices() if needed else ()
+    return not devices or _gpu_free(devices[-1], time.monotonic() // _FRESH_SECONDS) > needed + ENGINE_BYTES
+
+
+@lru_cache(maxsize=4)
+def _gpu_free(device: str, _time: float) -> float:
+    """Return the free bytes of a CUDA device at about a time; 0 if the driver does not answer."""
+    query = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits", "-i", device]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=2.0, check=True)
+        return float(answer.stdout.split()[0]) * 2**20
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return 0.0
+
 
 IDLE_SECONDS = 300.0
 """Time without a job of its own after which the light engine ends."""
@@ -15,7 +57,7 @@ AHEAD_SECONDS = 3.0
 """Time that a batch job has run before the light engine starts ahead of its first job: short ones need none."""
 
 HasRoom = Callable[[Job | None, Iterable[ModelSource | None]], bool]
-"""`room.has_room`."""
+"""`has_room`."""
 
 
 class LightEngine:
@@ -45,21 +87,21 @@ class LightEngine:
     def engine_for(self, job: Job) -> Worker | None:
         """Return the engine if it could begin a job."""
         light = self._worker
-        if not light.free or not is_interactive(job) or timed_work(self._workers):
+        if not light.free or not job.interactive or timed_work(self._workers):
             return None
         return light if light.holds(job) or self._room(job, loading_models(self._workers)) else None
 
     def disturbs(self, job: Job) -> bool:
         """Return whether a sweep has to wait for the end of its job."""
-        return is_timed(job) and not self._worker.free
+        return job.timed and not self._worker.free
 
     def on_begin(self, worker: Worker, job: Job) -> None:
         """Start soon after a batch job has begun, unless that ends before; end for a sweep."""
         if worker.light:
             self._unused = False
-        elif is_timed(job):
+        elif job.timed:
             self._end()
-        elif not is_interactive(job):
+        elif not job.interactive:
             self._start_soon()
 
     def end_if_idle(self) -> None:

@@ -24,24 +24,27 @@ from functools import partial
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.devices import behind, engine_count, engine_environments, light_environment
 from wina_core.engine.client.inbox import Inbox
-from wina_core.engine.client.job_queue import JobQueue, is_interactive, usual_priority
-from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine
-from wina_core.engine.client.part_end import last_events, reap
+from wina_core.engine.client.job_queue import JobQueue
+from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine, has_room
 from wina_core.engine.client.rest import without_points
-from wina_core.engine.client.room import has_room
-from wina_core.engine.client.worker import (
+from wina_core.engine.client.shared_job import Part, SharedJob, Shares, last_events, reap
+from wina_core.engine.client.workers import (
+    MakeClient,
+    OnEvent,
+    OpenMachine,
     Worker,
+    Workers,
     busy_reason,
     free_batch_worker,
     give_up,
     held_worker,
     is_promised,
+    no_machines,
     promised_job,
     soon_free,
     waiting_reason,
     yielding_worker,
 )
-from wina_core.engine.client.workers import MakeClient, OnEvent, OpenMachine, Workers, no_machines
 from wina_core.jobs import (
     Assigned,
     Cancel,
@@ -67,8 +70,9 @@ from wina_core.jobs import (
     Started,
     Submit,
 )
+from wina_core.jobs.job_specs import group_of
+from wina_core.jobs.job_state import JobState
 from wina_core.jobs.measurement_times import MeasurementTimes
-from wina_core.jobs.run_sharing import Part, SharedJob, Shares, group_of
 from wina_core.specs.machine import LOCAL
 
 
@@ -141,7 +145,10 @@ class EnginePool:
             self._light.end_if_idle()
 
     def _report(self, event: Event) -> None:
-        """Hand an event to the receiver, whose defects must cost no job."""
+        """Follow an event, and hand it to the receiver, whose defects must cost no job."""
+        job = self._jobs.get(getattr(event, "job_id", None) or "")
+        if job is not None:
+            job.state = job.state.apply(event, time.monotonic())
         try:
             self._on_event(event)
         except Exception:
@@ -182,7 +189,8 @@ class EnginePool:
         shares = times = None
         if isinstance(job, EvaluateJob) and job.runs:
             shares, times = Shares(job.runs), MeasurementTimes(job)
-        shared = SharedJob(job_id, job, submit.priority or usual_priority(job), shares, times=times, machines=machines)
+        state = JobState(priority=submit.priority or ("first" if job.interactive else "normal"))
+        shared = SharedJob(job_id, job, shares, times, machines, state=state)
         self._report(self._jobs.add(shared))
         if missing := self._workers.missing(machines):
             shared.opening = True
@@ -204,33 +212,30 @@ class EnginePool:
         if job.cancelled:
             return
         job.cut |= job.waiting or job.opening
-        job.cancelled = True
+        job.state = job.state.cancelling()
         for worker, part in self._workers.working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=part.id))
         self._end_if_over(job)
 
     def _pause(self, job: SharedJob) -> None:
-        if not job.paused:
-            job.paused = True
+        if not job.state.is_paused and not job.cancelled:
+            job.state = job.state.pausing()
             for worker, part in self._workers.working_on(job):
                 worker.client.send(Pause(job_id=part.id))
             self._report_held(job)
 
     def _resume(self, job: SharedJob) -> None:
-        if not job.paused:
+        if not job.state.is_paused:
             return
-        job.paused = False
         for worker, part in self._workers.working_on(job):
             worker.client.send(Resume(job_id=part.id))
             part.held = False
-        job.unhold()
         self._report(Held(job_id=job.id, held=False))
         self._hand_out()
 
     def _report_held(self, job: SharedJob) -> None:
         """Report a job as held once all engines that work on it hold."""
-        if job.paused and not job.held and all(part.held for part in job.parts):
-            job.hold()
+        if job.state.phase == "pausing" and all(part.held for part in job.parts):
             self._report(Held(job_id=job.id, held=True))
 
     # ---- handing out ---------------------------------------------------------------------------------------------
@@ -240,7 +245,7 @@ class EnginePool:
         while (found := self._next()) is not None:
             self._begin(*found)
         for job in self._jobs:
-            if job.waiting and not job.paused and not is_promised(self._workers, job):
+            if job.waiting and not job.state.is_paused and not is_promised(self._workers, job):
                 self._make_room(job)
 
     def _next(self) -> tuple[SharedJob, Worker] | None:
@@ -248,7 +253,7 @@ class EnginePool:
         if (promised := promised_job(self._workers)) is not None:
             return promised
         for job in self._jobs:
-            if not job.waiting or job.paused:
+            if not job.waiting or job.state.is_paused:
                 continue
             worker = free_batch_worker(self._workers.serving(job), job.job)
             light = self._light if LOCAL in job.machines else None
@@ -267,7 +272,7 @@ class EnginePool:
         if (worker := held_worker(serving, job.job)) is not None:
             self._release(worker, job, Cancel)
             return
-        if not is_interactive(job.job) or soon_free(serving):
+        if not job.job.interactive or soon_free(serving):
             return
         worker = yielding_worker(serving, job.job)
         if worker is None or worker.part is None:
@@ -278,8 +283,7 @@ class EnginePool:
 
     def _explain(self, job: SharedJob, reason: str) -> None:
         """Report why a job waits, once."""
-        if reason != job.reason:
-            job.reason = reason
+        if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
     def _release(self, worker: Worker, job: SharedJob, request: type[Cancel | Release]) -> None:
@@ -299,8 +303,7 @@ class EnginePool:
         worker.take(part, todo)
         job.parts.append(part)
         job.begun = True
-        if job.reason:
-            job.reason = ""
+        if job.state.waits:
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
         worker.submit(part, todo)
@@ -337,11 +340,10 @@ class EnginePool:
         job = part.whole
         match event:
             case Started():
-                if job.started:
+                if job.state.started is not None:
                     return
-                job.started = True
             case Held():
-                part.held = event.held and job.paused
+                part.held = event.held and job.state.is_paused
                 if part.held and part.released:  # its measurement would end only after the pause
                     worker.client.send(Cancel(job_id=part.id))
                 self._report_held(job)
@@ -395,10 +397,8 @@ class EnginePool:
     def _take_back(self, job: SharedJob, part: Part, *, whole: bool) -> None:
         """Put what a part has left back into the queue; `whole` if it ended by itself."""
         job.take_back(part, whole=whole)
-        job.job = without_points(job.job, job.points)
-        if job.paused and job.waiting and not job.begun:
-            job.hold()
-            job.started = False
+        job.job = without_points(job.job, job.state.points)
+        if job.state.is_paused and job.waiting and not job.begun:
             self._report(Held(job_id=job.id, held=True, released=True))
 
     def _end_if_over(self, job: SharedJob) -> None:

@@ -201,7 +201,7 @@ class EvaluateController(QObject):
     def _on_job_changed(self, job_id: str) -> None:
         """Follow the runs that begin, pause and fail, not every step of their progress."""
         entry = self._workbench.jobs[job_id]
-        now = entry.running, len(entry.failures), entry.state == "paused"
+        now = entry.running, len(entry.failures), entry.phase == "paused"
         if isinstance(entry.job, EvaluateJob) and self._seen.get(job_id) != now:
             self._seen[job_id] = now
             if self._visible:
@@ -323,8 +323,8 @@ class EvaluateController(QObject):
         entry = self._workbench.jobs[job_id]
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
-        elif entry.state == "done":
+        elif entry.phase == "done":
             runs = tr("{n} runs", "{n} run", entry.runs_finished)
             self._view.show_notice(tr("{runs} done; see the Results page.", runs=runs))

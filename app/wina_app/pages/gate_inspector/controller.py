@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.gate_inspector.view_state import (
     PROMPT,
     ComparedMethod,
@@ -237,15 +237,15 @@ class GateController(QObject):
             return
         self._job_id = None
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._follows = False
             self._view.show_error(entry.error)
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._follows = False
             self._view.show_notice(tr("The inspection was cancelled."))
         elif isinstance(entry.job, InspectGateJob) and isinstance(entry.result, GateRecord):
-            record, entry.result = entry.result, None  # megabytes, which the list of jobs need not keep
-            self._unpack(entry.job, record)
+            self._workbench.jobs.forget_result(job_id)  # megabytes
+            self._unpack(entry.job, entry.result)
         self._show_action()
 
     def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:

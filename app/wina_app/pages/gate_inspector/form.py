@@ -3,7 +3,7 @@
 from PySide6.QtCore import QEvent, QSignalBlocker, Signal
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QWidget
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -137,5 +137,5 @@ class GateForm(QWidget):
         if entry is not None:
             self._bar.setRange(0, 0 if entry.fraction is None else 1000)
             self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
-            begins = tr("waiting for other jobs") if entry.state == "queued" else tr("starting")
+            begins = tr("waiting for other jobs") if entry.phase == "queued" else tr("starting")
             self._doing.setText(entry.metric or begins)

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.gate_inspector.form import GateForm
 from wina_app.pages.gate_inspector.plots import GateHistogram, GateScatter, input_text
 from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures

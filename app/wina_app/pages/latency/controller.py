@@ -366,9 +366,9 @@ class LatencyController(QObject):
         if job_id not in self._own:
             return
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(tr("The measurement was cancelled; finished points are stored."))
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))

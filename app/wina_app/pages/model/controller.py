@@ -8,7 +8,7 @@ from typing import Protocol
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
 from wina_app.shared.message_view import MessageView
@@ -158,9 +158,9 @@ class ModelController(QObject):
         fetch, entry = self._fetches[job_id], self._workbench.jobs[job_id]
         self._show_fetching(job_id)
         name = fetch.source.location
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._restore_location(fetch)
             self._view.show_notice(tr("{name} was not fetched; another attempt continues.", name=name))
         else:
@@ -236,7 +236,7 @@ class ModelController(QObject):
         entry, first = self._workbench.jobs[job_id], self._workbench.jobs.active[0]
         if isinstance(entry.job, InspectJob):
             self._workbench.workspace.set_loading(name_of(entry.job.model.location))
-        self._view.show_loading(entry, first.title if first is not entry and entry.state == "queued" else "")
+        self._view.show_loading(entry, first.title if first is not entry and entry.phase == "queued" else "")
 
     def _refuse(self, request: int, text: str) -> None:
         """Show why a model cannot be opened; the open one stays, and one that is being loaded."""
@@ -263,9 +263,9 @@ class ModelController(QObject):
         self._job_id = self._preview = None
         self._view.show_loading(None)
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(tr("Loading was cancelled."))
         elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
             self._workbench.workspace.set_model(entry.job.model, entry.result)

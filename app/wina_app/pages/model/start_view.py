@@ -188,4 +188,4 @@ class SmallModelCard(StartCard):
             self.bar.setRange(0, 1000 if entry.fraction else 0)
             self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
             self.text.setText(brief_progress(entry))
-            self.cancel.setEnabled(entry.state != "cancelling")
+            self.cancel.setEnabled(entry.phase != "cancelling")

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import waiting_text
 from wina_app.pages.playground.form_state import (
     SIDES,
@@ -402,9 +402,9 @@ class PlaygroundController(QObject):
             self._show_action()
             self._view.show_waiting("")
             self._close()
-            if entry.state == "failed":
+            if entry.phase == "failed":
                 self._view.show_error(entry.error)
-        elif isinstance(entry.job, GenerateJob) and entry.state == "cancelled":
+        elif isinstance(entry.job, GenerateJob) and entry.phase == "cancelled":
             jobs = self._workbench.jobs  # one whose setting was passed over is no news; others still look at it now
             QTimer.singleShot(0, jobs, lambda: jobs.forget(job_id))
 

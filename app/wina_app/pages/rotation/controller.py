@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.rotation.gguf_export import NO_MODEL, GgufExport, GgufView, gguf_name, gguf_problem
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
@@ -179,9 +179,9 @@ class RotationController(QObject):
         self._show_action()
         self._look_for_stages()
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(CANCELLED)
         elif isinstance(entry.job, RotateJob) and isinstance(entry.result, RotationReport):
             if entry.result.exported_to:

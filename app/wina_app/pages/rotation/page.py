@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QVBoxLayout, QWidget
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import page_text
 from wina_app.pages.rotation.panel import RotationPanel
 from wina_app.pages.rotation.refinement import RefinementPlot

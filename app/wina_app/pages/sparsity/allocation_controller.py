@@ -6,7 +6,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome
 from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
 from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
@@ -144,9 +144,9 @@ class AllocationController(QObject):
         self._view.show_allocating(False)
         self._view.show_allocation_progress(None)
         entry = self._workbench.jobs[job_id]
-        if entry.state == "failed":
+        if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
-        elif entry.state == "cancelled":
+        elif entry.phase == "cancelled":
             self._view.show_notice(KEPT)
         elif not self._curves_only:  # else they are stored, where everybody reads them
             self._take(entry)

@@ -3,7 +3,7 @@
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QProgressBar, QWidget
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import waiting_text
 from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
@@ -48,11 +48,11 @@ class AllocationStrip(QWidget):
             self.setVisible(bool(text))
             return
         fraction = entry.fraction
-        self.bar.setRange(0, 0 if fraction is None and entry.state != "queued" else 1000)
+        self.bar.setRange(0, 0 if fraction is None and entry.phase != "queued" else 1000)
         self.bar.setValue(round(1000 * (fraction or 0.0)))
         self.amount.setText(_amount(entry))
         self.outcome.setText("  \N{MIDDLE DOT}  ".join(filter(None, (entry.title, entry.metric))))
-        self.cancel.setEnabled(entry.state != "cancelling")
+        self.cancel.setEnabled(entry.phase != "cancelling")
         self.show()
 
     def show_found(self, text: str, details: str) -> None:

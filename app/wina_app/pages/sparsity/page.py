@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.heatmap.painter import Notes
 from wina_app.heatmap.row_details import RowDetails
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.allocation_progress import AllocationStrip
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.pages.sparsity.editing.cell_values import CellValues

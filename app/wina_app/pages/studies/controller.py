@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.jobs.job_list import JobEntry, run_hashes
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.studies.catalogue import StudyCatalogue
 from wina_app.pages.studies.jobs import StudyJobs
 from wina_app.pages.studies.reports import StudyReports
@@ -400,7 +401,7 @@ class StudiesController(QObject):
         estimating = isinstance(entry.job, EstimateJob)
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
-        elif entry.state == "cancelled" and not estimating:
+        elif entry.phase == "cancelled" and not estimating:
             self._view.show_notice(tr("The study was cancelled; finished measurements are stored."))
         if isinstance(entry.result, EstimateRecord):
             self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())

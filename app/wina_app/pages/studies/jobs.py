@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.studies.study_state import StudyState
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
@@ -62,13 +62,13 @@ class StudyJobs(QObject):
     def pause(self, file: Path | None) -> None:
         """Pause a study's jobs."""
         for entry in self.measuring(file):
-            if entry.state in ("queued", "running"):
+            if entry.phase in ("queued", "running"):
                 self._workbench.pause(entry.id)
 
     def resume(self, file: Path | None) -> None:
         """Resume the study's jobs."""
         for entry in self.measuring(file):
-            if entry.state == "paused":
+            if entry.phase == "paused":
                 self._workbench.resume(entry.id)
 
     def cancel(self, file: Path | None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.run_grid import Grid, read_grid
 from wina_app.style.number_format import duration, listed
 from wina_app.style.translation import tr
@@ -266,14 +266,14 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     begun = [entry for entry in entries if entry.started is not None]
     going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in begun)
     done = min(state.total, state.stored + max(0.0, going))
-    states = {entry.state for entry in entries}
+    phases = {entry.phase for entry in entries}
     parts = [_stored(state)]
     etas = [entry.eta_seconds for entry in begun if entry.eta_seconds is not None]
     if etas:
         parts.append(tr("{time} left", time=duration(max(etas))))
     held = {"pausing": tr("pausing"), "paused": tr("paused"), "cancelling": tr("cancelling")}
-    if len(states) == 1 and states <= held.keys():
-        parts += [held[state] for state in states]
+    if len(phases) == 1 and phases <= held.keys():
+        parts += [held[phase] for phase in phases]
     elif not begun:
         parts.append(tr("waiting for the engine"))
     elif len(begun) < len(entries):
@@ -282,8 +282,8 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     return StudyProgress(
         fraction=done / state.total if state.total else None,
         text=_DOT.join(parts),
-        paused=states == {"paused"},
-        changing=states <= {"pausing", "cancelling"},
+        paused=phases == {"paused"},
+        changing=phases <= {"pausing", "cancelling"},
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from wina_core.jobs.queued import RUNS_PER_ELEMENT
+from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 
 
 @dataclass(frozen=True)

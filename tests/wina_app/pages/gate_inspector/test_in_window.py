@@ -42,6 +42,6 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     inspector = page.inspector
     qtbot.waitUntil(lambda: inspector.figures.rowCount() == 2 and not inspector._due.isActive())
     assert inspector.title.text() == "layer 2 · down · target 50.0 %"
-    assert entry.result is None, "the list of jobs does not keep megabytes"
+    assert application.workbench.jobs[entry.id].result is None, "the list of jobs does not keep megabytes"
     application.sparsity.editing.set_target(0.8)
     qtbot.waitUntil(lambda: inspector.figures.item(0, 1).text() == "20.0")

@@ -93,7 +93,7 @@ def test_a_fetch_is_cancelled_from_its_card(bench, qtbot):
     controller.open(NAME)
     controller.cancel_fetch("gemma3-270m")
     controller.cancel_fetch(NAME)
-    qtbot.waitUntil(lambda: job_of(workbench).state == "cancelled")
+    qtbot.waitUntil(lambda: job_of(workbench).phase == "cancelled")
     assert "another attempt continues" in view.last("show_notice")
     assert view.last("show_location") == ""
     assert not engine.submitted
@@ -103,7 +103,7 @@ def test_a_failed_fetch_is_a_sentence_with_a_second_try(bench, fetching, qtbot):
     controller, view, workbench, engine = bench
     fetching[2].append(WinaError("There is no network."))
     controller.open(NAME)
-    qtbot.waitUntil(lambda: job_of(workbench).state == "failed")
+    qtbot.waitUntil(lambda: job_of(workbench).phase == "failed")
     assert view.last("show_error") == "There is no network."
     fetching[0].set()
     view.named("show_error")["retry"]()
@@ -115,7 +115,7 @@ def test_a_model_that_was_requested_meanwhile_stays(bench, fetching, qtbot):
     controller.open(NAME)
     controller.open("demo")
     fetching[0].set()
-    qtbot.waitUntil(lambda: job_of_kind(workbench, "fetch").state == "done")
+    qtbot.waitUntil(lambda: job_of_kind(workbench, "fetch").phase == "done")
     assert [submit.job.model.location for submit in engine.submitted] == ["demo"]
 
 

@@ -91,18 +91,25 @@ def test_a_server_is_a_job_of_the_window_until_it_ends(tmp_path):
     process = FakeProcess()
     control = ServerController(workbench, Recorded(ServerView), process)
     control.start(JOB)
-    (entry,) = workbench.jobs
-    assert (entry.id, entry.title, entry.state) == (control.job_id, "Serve: tiny", "running")
+    entry = job_of(workbench)
+    assert (entry.id, entry.title, entry.phase) == (control.job_id, "Serve: tiny", "running")
     assert not workbench.jobs.active, "no engine is busy"
     state = ServerState(folder="/models/tiny", listening=LISTENING, requests=2, rate=5.0)
     process.become(state)
-    assert remark(entry) == "http://127.0.0.1:8000/v1, 2 requests, 5.0 tokens/s"
+    assert remark(job_of(workbench)) == "http://127.0.0.1:8000/v1, 2 requests, 5.0 tokens/s"
     workbench.cancel(entry.id)
-    assert (process.stopped, entry.state, state_word(entry)) == (1, "cancelling", "Stopping")
+    entry = job_of(workbench)
+    assert (process.stopped, entry.phase, state_word(entry)) == (1, "cancelling", "Stopping")
     process.become(ServerState())
-    assert (entry.state, remark(entry).partition("  ·  ")[0]) == ("done", "2 requests, 5.0 tokens/s")
+    entry = job_of(workbench)
+    assert (entry.phase, remark(entry).partition("  ·  ")[0]) == ("done", "2 requests, 5.0 tokens/s")
     assert not engine.sent
     assert not entry.can_retry
+
+
+def job_of(workbench):
+    (entry,) = workbench.jobs
+    return entry
 
 
 def test_a_server_that_fails_is_a_failed_job(tmp_path):
@@ -113,7 +120,7 @@ def test_a_server_that_fails_is_a_failed_job(tmp_path):
     process.failed.emit("The port 8000 is in use by another program.")
     process.become(ServerState())
     (entry,) = workbench.jobs
-    assert (entry.state, remark(entry)) == ("failed", "The port 8000 is in use by another program.")
+    assert (entry.phase, remark(entry)) == ("failed", "The port 8000 is in use by another program.")
 
 
 def test_the_open_model_is_offered_and_a_bad_key_starts_nothing(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.jobs import clock
-from wina_app.jobs.job_list import JobEntry
+from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.page import SparsityPage
 
 from tests.wina_app.pages.sparsity.sparsity_pages import command, open_page

@@ -9,7 +9,6 @@ import pytest
 
 from tests.wina_core.engine.engine_events import Events
 from wina_core.engine.client import client as client_module
-from wina_core.engine.client import engine_log
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import (
@@ -278,7 +277,7 @@ def test_a_callback_that_raises_costs_no_later_event(start: Start, caplog: pytes
 def test_the_log_is_kept_in_a_file_that_does_not_grow_for_ever(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_log, "LOG_BYTES", 20)
+    monkeypatch.setattr(client_module, "LOG_BYTES", 20)
     client, events = start()
     submit(client, "a")
     events.end("a")

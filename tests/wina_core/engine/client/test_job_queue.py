@@ -2,12 +2,17 @@
 
 import pytest
 
-from tests.wina_core.engine.engine_events import DEMO, LONG_JOB
-from wina_core.engine.client.job_queue import JobQueue, usual_priority
-from wina_core.jobs import InspectJob, Queued
-from wina_core.jobs.run_sharing import SharedJob
+from tests.wina_core.engine.engine_events import DEMO
+from wina_core.engine.client.job_queue import JobQueue
+from wina_core.engine.client.shared_job import SharedJob
+from wina_core.jobs import InspectJob, Priority, Queued
+from wina_core.jobs.job_state import JobState
 
 JOB = InspectJob(model=DEMO)
+
+
+def shared(job_id: str, priority: Priority) -> SharedJob:
+    return SharedJob(job_id, JOB, state=JobState(priority=priority))
 
 
 def queue(*jobs_and_priorities: str) -> tuple[JobQueue, dict[str, SharedJob]]:
@@ -15,7 +20,7 @@ def queue(*jobs_and_priorities: str) -> tuple[JobQueue, dict[str, SharedJob]]:
     jobs, named = JobQueue(), {}
     for text in jobs_and_priorities:
         job_id, _, priority = text.partition(":")
-        named[job_id] = SharedJob(job_id, JOB, priority or "normal")  # type: ignore[arg-type]  # one of Priority
+        named[job_id] = shared(job_id, priority or "normal")  # type: ignore[arg-type]  # one of Priority
         jobs.add(named[job_id])
     return jobs, named
 
@@ -29,14 +34,10 @@ def test_jobs_begin_by_priority_and_then_as_they_came() -> None:
     assert order(jobs) == "cfebda"
 
 
-def test_a_batch_is_less_urgent_than_a_job_that_the_user_waits_for() -> None:
-    assert (usual_priority(LONG_JOB), usual_priority(JOB)) == ("normal", "first")
-
-
 def test_an_urgent_job_goes_ahead_of_the_rest_of_one_that_has_begun() -> None:
     jobs, named = queue("a", "b:low")
     named["a"].begun = True
-    assert jobs.add(SharedJob("c", JOB, "first")) == Queued(job_id="c", priority="first", before="a")
+    assert jobs.add(shared("c", "first")) == Queued(job_id="c", priority="first", before="a")
     assert order(jobs) == "cab"
 
 
@@ -47,7 +48,7 @@ def test_an_urgent_job_goes_ahead_of_the_rest_of_one_that_has_begun() -> None:
 def test_a_job_is_moved_and_takes_the_priority_of_its_place(before: str | None, result: str, priority: str) -> None:
     jobs, named = queue("a", "b", "c", "d:low")
     jobs.move(named["c"], before)
-    assert (order(jobs), named["c"].priority) == (result, priority)
+    assert (order(jobs), named["c"].state.priority) == (result, priority)
 
 
 def test_another_priority_places_a_job_behind_those_that_have_it() -> None:

@@ -78,7 +78,7 @@ def test_what_the_user_waits_for_goes_to_the_light_engine_while_the_others_are_b
 @pytest.fixture
 def lossless(monkeypatch: pytest.MonkeyPatch) -> None:
     """No measurement is short enough to be given up."""
-    monkeypatch.setattr("wina_core.engine.client.worker.SHORT_SECONDS", 0.0)
+    monkeypatch.setattr("wina_core.engine.client.workers.SHORT_SECONDS", 0.0)
 
 
 def asked_to_make_room(make: Callable[..., Pool]) -> tuple[Pool, FakeClient]:

@@ -12,6 +12,7 @@ from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, eval
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.api.running import run_recorded
 from wina_core.engine.client.pool import EnginePool
+from wina_core.engine.client.shared_job import Shares
 from wina_core.jobs import (
     Cancel,
     Done,
@@ -37,7 +38,6 @@ from wina_core.jobs import (
     Started,
     Submit,
 )
-from wina_core.jobs.run_sharing import Shares
 from wina_core.records import UnitRecord
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec

@@ -1,44 +1,32 @@
-"""Parts of jobs: the runs of one job shared among engines, and the state of each part."""
+"""A job in the pool's queue: its runs shared among engines, the state of each part, and what becomes of a dead one."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import ceil
 
+from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, describe_retry
 from wina_core.jobs import (
+    Done,
     EvaluateJob,
     Event,
     Failed,
     Job,
+    Log,
     Measured,
     Partial,
     PendingRun,
-    Priority,
     Progress,
     RunFailed,
     RunFinished,
     RunStarted,
 )
+from wina_core.jobs.job_specs import Group, by_model
+from wina_core.jobs.job_state import JobState
 from wina_core.jobs.measurement_times import MeasurementTimes
 from wina_core.jobs.progress import Steady, Throttle
-from wina_core.records import DecodeRecord, LatencyRecord
-from wina_core.specs import COST, ModelSource, RotationSpec
+from wina_core.specs import COST
 from wina_core.specs.machine import LOCAL
-
-Group = tuple[ModelSource, RotationSpec]
-
-
-def group_of(run: PendingRun) -> Group:
-    """Return the rotated model that a run needs."""
-    return run.spec.model, run.spec.rotation
-
-
-def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
-    """Return the runs of each rotated model, in their order, the models in the order of their first runs."""
-    groups: dict[Group, list[PendingRun]] = {}
-    for run in runs:
-        groups.setdefault(group_of(run), []).append(run)
-    return groups
 
 
 class Shares:
@@ -121,7 +109,6 @@ class Part:
         match event:
             case RunStarted():
                 self.begin(event.run)
-                job.any_run = True
             case Partial():
                 self._on_result()
                 self.loaded |= event.unit.unit != COST  # which is counted from the config alone
@@ -129,7 +116,6 @@ class Part:
             case Measured():
                 self._on_result()
                 self.loaded = True
-                job.add_point(event.record)
             case Progress():
                 self.loaded |= event.stage not in ("", "loading")
             case RunFinished():
@@ -171,7 +157,6 @@ class SharedJob:
 
     id: str
     job: Job
-    priority: Priority
     shares: Shares | None = None
     """Runs that no engine has yet; None for a job that goes to one engine as it is."""
     times: MeasurementTimes | None = None
@@ -180,37 +165,31 @@ class SharedJob:
     """Machines whose engines may compute it."""
     opening: bool = False
     """True while the engines of some of them are not known; an engine that is would take too many of its runs."""
+    state: JobState = field(default_factory=JobState)
+    """Its state after the events that were reported of it, in seconds of the monotonic clock."""
     parts: list[Part] = field(default_factory=list)
     """Parts that engines work on now."""
     begun: bool = False
     """True once an engine was given something of it."""
-    started: bool = False
-    """True once an engine computes it."""
-    cancelled: bool = False
     cut: bool = False
     """True if the cancellation left something out."""
     gave_up: bool = False
     """True once a measurement in flight was given up, until the next result."""
-    paused: bool = False
-    held: bool = False
-    reason: str = ""
-    """The last reported reason for waiting."""
     failure: Failed | None = None
     """Failure of a part that reached no run, or of the one part of a job that is not shared."""
     unreached: list[str] = field(default_factory=list)
     """Runs of such parts."""
     engines_ended: dict[str, int] = field(default_factory=dict)
     """Number of engines that ended while they computed a run, by its hash."""
-    any_run: bool = False
-    """True once an engine reached one of its runs."""
     units: int = 0
     """Measurements of ended parts."""
-    points: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Hashes of a sweep's points that have arrived, by `Environment.key`."""
     steady: Steady = field(default_factory=Steady)
     throttle: Throttle = field(default_factory=Throttle)
-    held_since: float = 0.0
-    held_seconds: float = 0.0
+
+    @property
+    def cancelled(self) -> bool:
+        """True once its cancellation was requested."""
+        return self.state.phase == "cancelling"
 
     @property
     def waiting(self) -> bool:
@@ -221,27 +200,11 @@ class SharedJob:
             and (bool(self.shares) if self.shares is not None else not self.begun)
         )
 
-    def hold(self) -> None:
-        """Stop its clock, if it runs."""
-        if not self.held:
-            self.held, self.held_since = True, time.monotonic()
-
-    def unhold(self) -> None:
-        """Let its clock run again."""
-        if self.held:
-            self.held = False
-            self.held_seconds += time.monotonic() - self.held_since
-
     def take_back(self, part: Part, *, whole: bool) -> None:
         """Take back what is left of a part that ended early; `whole` if it ended by itself."""
         if self.shares is not None:
             self.shares.put_back(part.rest)
         self.begun = bool(self.parts) or (self.shares is None and whole)
-
-    def add_point(self, record: LatencyRecord | DecodeRecord) -> None:
-        """Keep the hash of a sweep's point that has arrived."""
-        key = record.environment.key
-        self.points[key] = (*self.points.get(key, ()), record.point.content_hash())
 
     def progress(self, now: float, doing: Progress) -> Progress | None:
         """Return the progress of all parts together at the time `now`, after that of one; None too soon after the last
@@ -250,7 +213,7 @@ class SharedJob:
         assert self.times is not None
         done = self.units + sum(part.progress for part in self.parts)
         total = float(sum(len(run.units) for run in self.job.runs))
-        now -= self.held_seconds
+        now = self.state.clock(now)
         eta = self.times.left(done, [part.run for part in self.parts])
         changed = "" if eta is None else self.steady.change(now, eta, doing.stage or "this step")
         if not (self.throttle.passes(now, done, total) or changed):
@@ -264,3 +227,45 @@ class SharedJob:
             metric=doing.metric,
             changed=changed,
         )
+
+
+def reap(part: Part, failed: Failed, shares: Shares) -> list[Event]:
+    """Hand what a dead engine left to the next free engines; fail the run that has ended too many of them."""
+    job = part.whole
+    if failed.not_begun and part.rest:
+        part.begin(part.rest[0].spec.content_hash())  # it was being prepared
+    if part.run is None and not part.ended:  # no other engine would reach a run either
+        job.failure = failed
+        job.unreached += [pending.spec.content_hash() for pending in part.runs]
+        part.ended |= set(job.unreached)
+        return []
+    events = list(_count_end(part, part.run, failed)) if part.run is not None and not job.cancelled else []
+    job.cut |= job.cancelled and bool(part.rest)
+    shares.put_back(part.rest)
+    return events
+
+
+def _count_end(part: Part, run: str, failed: Failed) -> Iterator[Event]:
+    """Count the end of an engine against the run that it computed."""
+    job = part.whole
+    ended = job.engines_ended[run] = job.engines_ended.get(run, 0) + 1
+    if not part.current:  # it ended between the last measurement and the word that all have arrived
+        yield RunFinished(job_id=job.id, run=run)
+        part.end(run)
+    elif ended == MOST_ENGINES:
+        yield RunFailed(job_id=job.id, run=run, error=describe_failure(failed), detail=failed.detail)
+        part.end(run)
+    else:
+        yield Log(level="warning", text=describe_retry(failed, ended), job_id=job.id)
+
+
+def last_events(job: SharedJob) -> Iterator[Event]:
+    """Yield the events that end a job."""
+    failure = job.failure
+    if failure is not None and not (job.shares is not None and job.state.reached_runs):
+        yield failure.model_copy(update={"job_id": job.id})
+        return
+    if failure is not None:
+        for run in job.unreached:
+            yield RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail)
+    yield Done(job_id=job.id, cancelled=job.cut)

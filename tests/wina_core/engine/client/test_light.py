@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from wina_core.engine.client import room
-from wina_core.engine.client.room import has_room
+from wina_core.engine.client import light
+from wina_core.engine.client.light import has_room
 from wina_core.errors import WinaError
 from wina_core.files import memory
 from wina_core.jobs import InspectJob
@@ -24,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without a GPU, with 32 of 64 GiB free and control groups in a folder, which is returned."""
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
     monkeypatch.setattr(memory, "_MEMBERSHIP", tmp_path / "cgroup")
-    monkeypatch.setattr(room, "visible_devices", lambda: ())
+    monkeypatch.setattr(light, "visible_devices", lambda: ())
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
     (tmp_path / "cgroup").write_text("0::/\n")
     return tmp_path
