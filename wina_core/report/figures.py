@@ -294,9 +294,10 @@ def sparsity_panel(
     title: str, projections: tuple[str, ...], fractions: Sequence[Sequence[float]], quantity: str
 ) -> MapPanel:
     """Draw fractions [layer][projection] as a map in percent, NaN for no data."""
-    from cmap import Colormap
+    from matplotlib import colormaps, colors
 
-    colours = tuple(colour.hex for colour in Colormap("viridis").iter_colors(32))
+    viridis = colormaps["viridis"]
+    colours = tuple(colors.to_hex(viridis(step / 31)) for step in range(32))
     values = tuple(tuple(100 * value for value in row) for row in fractions)
     with_text = len(values) <= _MAX_LAYERS_WITH_TEXT
     texts = tuple(tuple(f"{value:.0f}" if with_text else "" for value in row) for row in values)

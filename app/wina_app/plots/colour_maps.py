@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from pyqtgraph import colormap
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter
 
@@ -14,11 +15,11 @@ from wina_app.style.theme import magnitude_map, tokens
 
 MAGNITUDE = "magnitude"
 """For quantities that start at zero: the map that the user prefers, monotone in lightness, so it also reads in grey."""
-DIFFERENCE = "CET_CBD1"
+DIFFERENCE = "CET-CBD1"
 """For signed differences, centred at zero; blue to white to ochre, safe for all common colour vision."""
 HIGHLIGHT = "highlight"
 """For the background of texts: from near the page's background to the most prominent colour on it."""
-_LIGHT_HIGHLIGHT = "CET_L18"
+_LIGHT_HIGHLIGHT = "CET-L18"
 """White, yellow, red: the map for magnitudes begins dark, which is the most prominent end on a light background."""
 
 _STEPS = 256
@@ -34,7 +35,7 @@ def lookup_table(name: str) -> np.ndarray:
 
 
 def _map_named(name: str) -> str:
-    """Return cmap's name of the map that the theme shows under one of the names above."""
+    """Return pyqtgraph's name of the map that the theme shows under one of the names above."""
     if name == HIGHLIGHT and not tokens().dark:
         return _LIGHT_HIGHLIGHT
     return magnitude_map() if name in (MAGNITUDE, HIGHLIGHT) else name
@@ -42,9 +43,7 @@ def _map_named(name: str) -> str:
 
 @cache
 def _table(name: str) -> np.ndarray:
-    from cmap import Colormap  # 0.1 s, not before the first heatmap
-
-    return np.round(255 * Colormap(name).lut(_STEPS)[:, :3]).astype(np.uint8)
+    return colormap.get(name).getLookupTable(nPts=_STEPS)[:, :3]
 
 
 @cache
