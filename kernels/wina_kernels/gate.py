@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from wina_kernels.checks import check_keep
 from wina_kernels.dense import takes
 from wina_kernels.native import abi
 from wina_kernels.native.operations import gate_rows
@@ -25,7 +26,8 @@ def gate_above(
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return the same with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index among
-    equals."""
+    equals. Raises ValueError for a number of inputs to keep that is not 1 to n."""
+    check_keep(x, keep, None)
     if not _is_native(x, scale):
         return _by_mask(x, top_k_mask(scores(x, scale), keep), dense)
     return gate_rows(x, scale, -1.0, keep, dense)

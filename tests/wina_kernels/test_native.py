@@ -154,6 +154,8 @@ def test_the_compiler_is_an_installed_one_or_else_ziglangs(monkeypatch) -> None:
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda name: name == "ziglang")
     monkeypatch.setattr(build.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "clang++" else None)
     assert build.compiler() == ["clang++"]
+    monkeypatch.setenv("CXX", " ")
+    assert build.compiler() == ["clang++"], "as if it were not set"
     monkeypatch.setattr(build.shutil, "which", lambda _: None)
     assert build.compiler() == [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
 

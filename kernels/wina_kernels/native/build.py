@@ -82,8 +82,9 @@ def build() -> Path:
 def compiler() -> list[str]:
     """Return the command of an installed C++ compiler, or of the Python package ziglang; empty if there is neither."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        if name and shutil.which(name.split()[0]):
-            return name.split()
+        words = (name or "").split()
+        if words and shutil.which(words[0]):
+            return words
     if importlib.util.find_spec("ziglang"):
         # Zig compiles for this machine's own processor otherwise, even the kernels that must run on every one.
         return [sys.executable, "-m", "ziglang", "c++", "-mcpu=baseline"]
