@@ -260,7 +260,9 @@ def test_the_database_stays_while_an_answer_may_still_submit_a_job_for_it(tmp_pa
 # ---- what is told in passing -------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path):
+def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
     workbench, engine, _store = make_workbench(tmp_path)
     view = Recorded()
     logs = []
@@ -268,7 +270,7 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path)
     for job in (RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)):
         job_id = workbench.submit(job, "Work")
         engine.received.emit(Started(job_id=job_id))
-        workbench.jobs[job_id].started -= LONG_SECONDS + 1
+        now += LONG_SECONDS + 1
         engine.received.emit(done()(job_id))
     assert view.calls("say") == ["Done"], "the end of the second job is seen on its page"
     workbench.submit(RotateJob(model=SOURCE, rotation=RotationSpec()), "Work again")

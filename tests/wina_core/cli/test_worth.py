@@ -7,6 +7,7 @@ import pytest
 
 from tests.wina_core.analysis.comparison.test_worth import BENCH, ELSEWHERE, HERE, INT4, points, timed
 from wina_core.jobs import DecodeJob
+from wina_core.jobs.job_state import JobState
 from wina_core.records import SweepReport
 from wina_core.specs.latency import BUDGET_SECONDS
 from wina_core.store import Store
@@ -24,7 +25,7 @@ def here(monkeypatch):
         for point in missing:
             store.record_decoding(timed(point, 100.0 + 100.0 * point.sparsity / point.batch))
         report = SweepReport(environment=HERE, measured=len(missing), stored=0)
-        return type("Outcome", (), {"value": report})()
+        return JobState(result=report)
 
     monkeypatch.setattr("wina_core.api.timing.run_recorded", run_recorded)
     return jobs

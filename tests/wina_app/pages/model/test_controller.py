@@ -150,7 +150,7 @@ def test_the_page_returns_to_the_open_model_when_another_is_not_loaded(qtbot):
     page.show()
     page.show_summary("open", SOURCE, summary())
     page.show_preview("other", SOURCE, summary())
-    page.show_loading(JobEntry("1", "Load other", InspectJob(model=SOURCE)))
+    page.show_loading(JobEntry(id="1", title="Load other", job=InspectJob(model=SOURCE)))
     qtbot.waitUntil(lambda: page._name.text() == "other")
     assert page.progress.isVisible()
     assert not page.primary.isEnabled()

@@ -131,7 +131,7 @@ def test_the_cards_emit_their_names_and_show_origin_and_progress(qtbot):
     view.cancel_requested.connect(cancelled.append)
     assert (card.button.text(), card.cancel.isHidden()) == ("Fetch SmolLM2 135M…", False)
     card.button.click()
-    entry = JobEntry("1", "", FetchJob(model=NAME), state="running", done=3, total=4, unit="bytes")
+    entry = JobEntry(id="1", title="", job=FetchJob(model=NAME), phase="running", done=3, total=4, unit="bytes")
     card.show_job(entry)
     assert (card.bar.value(), card.text.whole(), card.button.isHidden()) == (750, "75 %", True)
     card.cancel.click()

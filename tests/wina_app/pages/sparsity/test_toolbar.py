@@ -59,8 +59,9 @@ def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
     toolbar = filled.toolbar
     toolbar.allocator.setCurrentText("Refine")
     assert filled.allocation.isHidden()
-    entry = JobEntry("j", "Allocate 50 %", InspectJob(model=SOURCE), state="running")
-    entry.done, entry.total, entry.eta_seconds, entry.eta_at = 0.42, 1.0, 42.0, clock.now()
+    left = {"eta_seconds": 42.0, "eta_at": clock.now()}
+    job = InspectJob(model=SOURCE)
+    entry = JobEntry(id="j", title="Allocate 50 %", job=job, phase="running", done=0.42, total=1.0, **left)
     filled.show_allocating(True)
     filled.show_allocation_progress(entry)
     for control in (toolbar.allocate, toolbar.allocator, toolbar.budget, filled.measure_kl):
