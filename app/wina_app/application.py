@@ -310,7 +310,7 @@ def _call(do: Callable[[str], object], location: str, _checked: bool = False) ->
 def _engine_thread(settings: Settings) -> EngineThread:
     def open_pool(on_event: Callable[[Event], None]) -> "EnginePool":
         from wina_core.engine.client.pool import open_engines
-        from wina_core.remote.places import open_place
+        from wina_core.remote.machine_client import open_place
 
         return open_engines(on_event, settings.preferences.engines, light=True, machines=open_place)
 

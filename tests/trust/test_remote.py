@@ -19,7 +19,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.engine.client import client, shared_job
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, EvaluateJob, Event, Partial, Submit
-from wina_core.remote.places import open_place
+from wina_core.remote.machine_client import open_place
 from wina_core.remote.registry import save_machine
 from wina_core.store import Store
 from wina_core.store.recorder import Recorders

@@ -27,10 +27,9 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.measurement_times import MeasurementTimes
-from wina_core.jobs.planning.memory_needs import memory_needs
-from wina_core.jobs.planning.products import MissingProduct, missing_products, stored_seconds
-from wina_core.remote.places import open_place
+from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products, stored_seconds
+from wina_core.jobs.progress import MeasurementTimes
+from wina_core.remote.machine_client import open_place
 from wina_core.remote.ray_cluster import ray_clients
 from wina_core.specs.machine import LOCAL, RayCluster
 from wina_core.store import Backlog, Store

@@ -12,7 +12,7 @@ from wina_core.engine.client.background import Handover
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.errors import WinaError
 from wina_core.jobs import Cancel, Done, Event, Failed, Log, RunFailed, Submit
-from wina_core.remote.places import open_place
+from wina_core.remote.machine_client import open_place
 from wina_core.store import Backlog, Store
 
 LOOK_SECONDS = 1.0

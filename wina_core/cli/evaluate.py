@@ -35,7 +35,7 @@ from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.specs.texts import Scored
 from wina_core.store import MetricFilter, MetricRow, Store
-from wina_core.studies import published_errors
+from wina_core.studies import published
 from wina_core.studies.expand import save_study_file
 from wina_core.studies.launch import LaunchOptions, StudyOptions, study_of
 
@@ -193,7 +193,7 @@ def _floor(model: ModelSource, configuration: Configuration, with_original: bool
 
 def synthetic(
     network: Annotated[NetworkName | None, typer.Option(help="The kind of network; both by default.")] = None,
-    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = published_errors.SIZE,
+    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = published.ERROR_SIZE,
     seeds: Annotated[int, typer.Option(help="Number of random networks of each kind.")] = 20,
     sparsity: Annotated[
         list[float] | None, typer.Option(help="Repeatable: fraction to drop; the paper's four by default.")
@@ -215,14 +215,14 @@ def synthetic(
         name=SYNTHETIC,
         models=(ModelSource(location=SYNTHETIC),),
         configurations=tuple(Configuration(method=method) for method in methods),
-        sparsities=tuple(sparsity or published_errors.SPARSITIES),
+        sparsities=tuple(sparsity or published.ERROR_SPARSITIES),
         evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
     )
     with Store(database) as store:
         launch = LaunchOptions(recompute=again, machines=machines_of(machine))
         computed = compute_study(study, launch, store)
         rows = store.metric_rows(MetricFilter(study=computed.study))
-    print_table(COLUMNS, comparison(rows, comparable=size == published_errors.SIZE), as_json)
+    print_table(COLUMNS, comparison(rows, comparable=size == published.ERROR_SIZE), as_json)
     computed.check()
 
 
@@ -234,7 +234,7 @@ def comparison(rows: Iterable[MetricRow], comparable: bool) -> list[tuple[Any, .
     lines: list[tuple[Any, ...]] = []
     for (network, method, sparsity), values in sorted(cells.items(), key=lambda cell: cell[0][0]):
         error = values["error"]
-        bar = published_errors.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
+        bar = published.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
         theirs = (None, None, None) if bar is None else (bar.mean, bar.deviation, "yes" if bar.holds(error) else "no")
         lines.append((network, method, sparsity, error, values["error_deviation"], *theirs))
     return lines

@@ -18,7 +18,7 @@ from wina_core.errors import WinaError
 from wina_core.files.api_key import KEY_VARIABLE, read_key
 from wina_core.files.memory import allow_memory, parse_bytes
 from wina_core.jobs import encode
-from wina_core.jobs.serving import Listening, ServerEvent
+from wina_core.jobs.hosted import Listening, ServerEvent
 from wina_core.model_info.model_checks import read_config
 from wina_core.model_info.resolve import files_of
 from wina_core.specs import ModelSource

@@ -5,26 +5,39 @@ The wire is plain text, free of local objects, so that the same client can drive
 
 from wina_core.jobs.events import (
     EVENTS,
+    PRIORITIES,
+    REQUESTS,
     Assigned,
+    Cancel,
     CompletionFinished,
     Done,
     Emit,
+    EngineRequest,
     Event,
     Failed,
     Held,
     Log,
     Measured,
+    Move,
     Partial,
+    Pause,
+    Prioritize,
+    Priority,
     Progress,
     Queued,
     Ready,
     Refined,
+    Release,
+    Request,
     Result,
     ResultValue,
+    Resume,
     RunFailed,
     RunFinished,
     RunStarted,
+    Shutdown,
     Started,
+    Submit,
     Token,
 )
 from wina_core.jobs.job_specs import (
@@ -46,21 +59,6 @@ from wina_core.jobs.job_specs import (
     RotateJob,
 )
 from wina_core.jobs.message import Message, encode
-from wina_core.jobs.requests import (
-    PRIORITIES,
-    REQUESTS,
-    Cancel,
-    EngineRequest,
-    Move,
-    Pause,
-    Prioritize,
-    Priority,
-    Release,
-    Request,
-    Resume,
-    Shutdown,
-    Submit,
-)
 
 __all__ = [
     "EVENTS",

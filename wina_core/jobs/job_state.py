@@ -11,6 +11,7 @@ from wina_core.jobs.events import (
     Held,
     Measured,
     Partial,
+    Priority,
     Progress,
     Queued,
     Refined,
@@ -21,7 +22,6 @@ from wina_core.jobs.events import (
     RunStarted,
     Started,
 )
-from wina_core.jobs.requests import Priority
 from wina_core.records import RefinementStep
 
 JobPhase = Literal["queued", "running", "pausing", "paused", "cancelling", "done", "failed", "cancelled"]

@@ -1,8 +1,17 @@
-"""A job as another machine computes it, and the check of its events: what was not requested fails that job."""
+"""A job as another machine computes it: its paths there, and the check of its events.
 
+What was not requested, and what no database holds, fails that job; what controls a terminal is taken out.
+"""
+
+import math
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
+from typing import Any, TypeVar
 
-from wina_core.errors import WinaError
+from pydantic import BaseModel
+
+from wina_core.errors import WinaError, printable
 from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
@@ -25,6 +34,7 @@ from wina_core.jobs import (
     LatencyJob,
     Log,
     Measured,
+    Message,
     Partial,
     Progress,
     Ready,
@@ -51,9 +61,190 @@ from wina_core.records import (
     SweepReport,
 )
 from wina_core.records.gates import GateRecord
-from wina_core.remote.content import Breach, safe
-from wina_core.remote.paths import requested_path, to_local, to_remote, written_path
 from wina_core.specs.machine import Machine
+
+Model = TypeVar("Model", bound=BaseModel)
+M = TypeVar("M", bound=Message)
+PATHS = frozenset(
+    {"location", "source", "matrices", "folder", "file", "converter", "task_folders", "data_folder", "export_to"}
+    | {"exported_to", "task_code"}
+)
+"""Fields of jobs and results that hold paths, among names that mean no path."""
+
+
+def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
+    """Return a job with the paths of a machine, and each of its paths here by that there.
+
+    Raises WinaError for a path in no mapped folder.
+    """
+    local: dict[str, str] = {}
+
+    def change(path: str) -> str:
+        if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
+            return path
+        if (there := machine.to_remote(path)) is None:
+            if ".." in PurePath(path).parts:
+                raise WinaError(f'{path} has a part ".."; give the path without it.')
+            parent = str(PurePath(path).parent)
+            copy = shlex.join(["rsync", "-a", path, f"{machine.host}:FOLDER/"])
+            raise WinaError(
+                f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
+                f"folder: wina machines add {machine.host} --folder {shlex.quote(parent)}=FOLDER."
+            )
+        local[there] = path
+        return there
+
+    return with_paths(job, change), local
+
+
+def to_local(message: Model, machine: Machine, local: Mapping[str, str]) -> Model:
+    """Return a message of a machine with the paths of this computer; a path in no mapped folder stays as it is.
+
+    `local` has the job's own paths. They must come back as they were, and mapped folders inside each other are
+    ambiguous on the way back.
+    """
+    return with_paths(message, lambda path: local.get(path) or machine.to_local(path))
+
+
+def copy_command(value: object, machine: Machine) -> str:
+    """Return the command that copies here what a job has written on a machine; empty for other results."""
+    path = written_path(value)
+    there = machine.to_remote(path) if path else None
+    if there is None:
+        return ""
+    return shlex.join(["rsync", "-a", f"{machine.host}:{there}", f"{PurePath(path).parent}/"])
+
+
+def written_path(value: object) -> str:
+    """Return the path of the file or folder that a result says was written; empty for other results."""
+    match value:
+        case ExportRecord():
+            return value.folder
+        case RotationReport():
+            return value.exported_to or ""
+        case GgufRecord():
+            return value.file
+    return ""
+
+
+def requested_path(job: Job) -> str:
+    """Return the path of the file or folder that a job writes; empty for other jobs."""
+    match job:
+        case ExportModelJob():
+            return job.folder
+        case RotateJob():
+            return job.export_to or ""
+        case ExportGgufJob():
+            return job.file
+    return ""
+
+
+def with_paths(message: Model, change: Callable[[str], str]) -> Model:
+    """Return a message with all its paths changed; itself where none is."""
+    changes = {}
+    for name in type(message).model_fields:
+        value = getattr(message, name)
+        changed = _changed_paths(value, change) if name in PATHS else _changed_inside(value, change)
+        if changed is not value:
+            changes[name] = changed
+    return message.model_copy(update=changes) if changes else message
+
+
+def _changed_paths(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            changed = change(value)
+            return value if changed == value else changed
+        case tuple():
+            return tuple(map(change, value))
+        case Mapping():
+            return {change(path): content for path, content in value.items()}
+        case _:
+            return _changed_inside(value, change)
+
+
+def _changed_inside(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value with the paths of the messages in it changed; itself where none is."""
+    if isinstance(value, BaseModel):
+        return with_paths(value, change)
+    if isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
+        changed = tuple(with_paths(part, change) if isinstance(part, BaseModel) else part for part in value)
+        return value if all(new is old for new, old in zip(changed, value, strict=True)) else changed
+    return value
+
+
+_LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
+_MOST = 1e15
+"""Largest amount of progress, and of seconds."""
+
+
+class Breach(WinaError):  # noqa: N818 - read with "raises"
+    """A rule that another machine broke. Its message is the object of "sent"."""
+
+
+def safe(message: M) -> M:
+    """Return a message whose texts can be shown and whose numbers can be stored.
+
+    Raises Breach for a number that is none or too large, and for a name that cannot be shown; longer texts are cut.
+    """
+    return message.model_copy(update=_readable(message))
+
+
+def _readable(event: Message) -> dict[str, str]:
+    """Return the texts of an event without what would control a terminal; Breach as `safe`."""
+    match event:
+        case Log():
+            return {"text": _readable_lines(event.text)}
+        case Progress():
+            amounts = [each for each in (event.done, event.total, event.eta_seconds) if each is not None]
+            if not all(0.0 <= each <= _MOST for each in amounts):
+                raise Breach("progress that is no amount")
+            texts = ("unit", "metric", "stage", "changed")
+            return {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in texts}
+        case Failed() | RunFailed():
+            error = printable(event.error[:_LONGEST_SENTENCE])
+            return {"error": error, "detail": _readable_lines(event.detail)}
+        case Ready():
+            for each in (event.environment, *event.timing):
+                _check_names((each.device, each.hardware, *each.versions, *each.versions.values()))
+        case Partial():
+            if not 0.0 <= event.unit.seconds <= _MOST:
+                raise Breach("a time that is none")
+            _check_names(name for each in event.unit.metrics for name in (each.task, each.metric))
+            _check_names(name for each in event.unit.layers for name in (each.projection, each.metric))
+            _check_numbers(event)
+        case Measured():
+            _check_numbers(event, nan=False)
+        case CompletionFinished() | Result():
+            _check_numbers(event)
+    return {}
+
+
+def _check_names(names: Iterable[str]) -> None:
+    if not all(name.isprintable() and len(name) <= _LONGEST_WORD for name in names):
+        raise Breach("a name that cannot be shown")
+
+
+def _check_numbers(event: Message, *, nan: bool = True) -> None:
+    """Raise Breach for numbers that no database holds, where it takes NaN or not."""
+    if not _is_storable(event.model_dump(), nan):
+        raise Breach("a number that is none, or too large")
+
+
+def _is_storable(value: object, nan: bool) -> bool:
+    match value:
+        case dict():
+            return all(_is_storable(each, nan) for each in value.values())
+        case list() | tuple():
+            return all(_is_storable(each, nan) for each in value)
+        case float():
+            return nan or not math.isnan(value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
+
+
+def _readable_lines(text: str) -> str:
+    return "\n".join(map(printable, text[-_LONGEST_TEXT:].split("\n")))
+
 
 RESULTS: dict[type[Job], type] = {
     InspectJob: ModelSummary,

@@ -18,8 +18,7 @@ from wina_core.specs import SYNTHETIC, EvaluationSpec, ModelSource
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow
 from wina_core.studies.gallery import gallery
-from wina_core.studies.published import base_metric, display_scale, preferred_metric
-from wina_core.studies.published_errors import SIZE
+from wina_core.studies.published import ERROR_SIZE, base_metric, display_scale, preferred_metric
 
 _TWO_DECIMALS = ("l2 norm", "fraction", "per token", "per word", "per byte")
 """Units of which the paper prints two decimals."""
@@ -273,8 +272,8 @@ def _warnings(findings: Findings) -> Iterator[str]:
                 f"The published numbers beside {role.name} are those of {role.beside}: compare what each loses, not "
                 "the numbers."
             )
-    if evaluation.synthetic and study.paper and evaluation.synthetic.size != SIZE:
-        yield f"The published errors come out at size {SIZE}, not at {evaluation.synthetic.size}."
+    if evaluation.synthetic and study.paper and evaluation.synthetic.size != ERROR_SIZE:
+        yield f"The published errors come out at size {ERROR_SIZE}, not at {evaluation.synthetic.size}."
     specs = [evaluation.task(name) for name in findings.tasks]
     if limited := [f"{task.name} ({task.limit})" for task in specs if task.limit is not None and not task.first]:
         yield f"Only the first documents of these tasks were evaluated: {', '.join(limited)}."

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wina_core.files.paths import resources_folder
 from wina_core.records import METRIC_UNITS
+from wina_core.specs import SYNTHETIC
 
 MEAN = "average"
 """The task of numbers that are means over the tasks of `mean_weights`."""
@@ -117,3 +118,32 @@ def base_metric(metric: str) -> str:
 def display_scale(metric: str) -> float:
     """Return the factor from a stored to a printed value: 100 for fractions, else 1."""
     return 100.0 if METRIC_UNITS.get(base_metric(metric)) == "fraction" else 1.0
+
+
+class ErrorBar(NamedTuple):
+    """Mean and deviation over 20 seeds, of the paper's errors over randomly initialized networks (section 3.4)."""
+
+    mean: float
+    deviation: float
+
+    def holds(self, value: float) -> bool:
+        """Return whether the value, to the table's two digits, is at most one deviation from the mean."""
+        return abs(round(value, 2) - self.mean) <= self.deviation + 1e-9
+
+
+ERROR_SPARSITIES = (0.25, 0.40, 0.50, 0.65)
+ERROR_SIZE = 1024
+"""The width that reproduces the table; the paper does not state it."""
+
+_ARMS = {"teal": "TEAL", "cats": "CATS", "rsparse": "R-Sparse", "wina": "WINA"}
+"""The methods' names in the registry: those in the paper."""
+
+
+def paper_error(network: str, method: str, sparsity: float) -> ErrorBar | None:
+    """Return the table's cell or None; CATS shares TEAL's row."""
+    configuration = _ARMS.get(method, method)
+    mean, deviation = (
+        published_value("synthetic", SYNTHETIC, configuration, sparsity, network, metric)
+        for metric in ("error", "error_deviation")
+    )
+    return None if mean is None or deviation is None else ErrorBar(mean, deviation)

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, SignalInstance
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.services.workbench import Workbench
 from wina_core.jobs import EstimateJob, EvaluateJob
-from wina_core.jobs.measurement_times import MeasurementTimes
+from wina_core.jobs.progress import MeasurementTimes
 from wina_core.records import EstimateRecord
 
 

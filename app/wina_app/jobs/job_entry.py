@@ -7,9 +7,8 @@ from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.jobs import Assigned, Job, ResultValue
-from wina_core.jobs.hosted import HostedJob
+from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.serving import ServeJob
 from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, SweepReport
 
 CHANGE_SECONDS = 20.0

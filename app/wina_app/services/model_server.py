@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
-from wina_core.jobs.serving import SERVER_EVENTS, Listening, RequestFinished, ServeJob
+from wina_core.jobs.hosted import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 
 _KILL_MS = 20_000
 """Time to end after it was asked to; it gives running answers half of it."""

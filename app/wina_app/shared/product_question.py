@@ -9,8 +9,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_core.files.disk import gigabytes
 from wina_core.jobs import Job
-from wina_core.jobs.planning.memory_needs import MemoryNeed, memory_needs
-from wina_core.jobs.planning.products import MissingProduct, missing_products, needed_models
+from wina_core.jobs.planning import MemoryNeed, MissingProduct, memory_needs, missing_products, needed_models
 from wina_core.specs.machine import LOCAL
 
 

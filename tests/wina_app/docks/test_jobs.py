@@ -17,7 +17,7 @@ from wina_app.style.theme import apply_theme
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
 from wina_core.jobs import Assigned, Done, Failed, Held, Progress, Queued, RotateJob, Started
-from wina_core.jobs.serving import ServeJob
+from wina_core.jobs.hosted import ServeJob
 from wina_core.specs import RotationSpec
 
 JOB = RotateJob(model=SOURCE, rotation=RotationSpec())

@@ -8,7 +8,7 @@ import pytest
 from wina_app.services.model_server import ModelServer, ServerState
 
 from wina_core.jobs import encode
-from wina_core.jobs.serving import Listening, RequestFinished, ServeJob
+from wina_core.jobs.hosted import Listening, RequestFinished, ServeJob
 
 JOB = ServeJob(folder="folder", port=8000)
 LINES = (

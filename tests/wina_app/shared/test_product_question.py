@@ -17,8 +17,7 @@ from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.layout_checks import clipped_texts
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import RotateJob
-from wina_core.jobs.planning.memory_needs import MemoryNeed
-from wina_core.jobs.planning.products import MissingProduct
+from wina_core.jobs.planning import MemoryNeed, MissingProduct
 from wina_core.model_info.cost.refinement import RefinementNeed
 from wina_core.specs import AllocatorSpec, RotationSpec
 

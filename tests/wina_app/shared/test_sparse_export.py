@@ -9,7 +9,7 @@ from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import GLOBAL, record_run, run_spec
 from wina_core.errors import WinaError
 from wina_core.jobs import Failed, RotateJob
-from wina_core.jobs.planning.products import MissingProduct
+from wina_core.jobs.planning import MissingProduct
 from wina_core.records import ExportRecord
 
 SPEC, DENSE_RUN = run_spec("wina", GLOBAL, 0.5), run_spec("dense", GLOBAL, 0.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from wina_core.jobs import EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
-from wina_core.jobs.measurement_times import MeasurementTimes
+from wina_core.jobs.progress import MeasurementTimes
 from wina_core.records import UnitRecord
 from wina_core.specs import COST, FIDELITY, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity

@@ -27,7 +27,7 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.remote import machine_client
-from wina_core.remote.places import open_place
+from wina_core.remote.machine_client import open_place
 from wina_core.remote.registry import remove_machine, save_machine
 from wina_core.specs import ModelSource
 

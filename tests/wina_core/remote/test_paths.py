@@ -8,8 +8,7 @@ from tests.wina_core.engine.engine_events import evaluate, run
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob, RotateJob, Submit
 from wina_core.records import ExportRecord
-from wina_core.remote.paths import copy_command, to_local, to_remote
-from wina_core.remote.remote_job import RemoteJob
+from wina_core.remote.remote_job import RemoteJob, copy_command, to_local, to_remote
 from wina_core.specs import NO_ROTATION, ModelSource
 from wina_core.specs.machine import Machine
 

@@ -23,7 +23,7 @@ def asked(**fields: Any) -> RayCluster:
 
 
 def test_ray_is_imported_by_the_processes_of_engines_alone() -> None:
-    program = "import sys, wina_core.cli, wina_core.remote.places; sys.exit('ray' in sys.modules)"
+    program = "import sys, wina_core.cli, wina_core.remote.machine_client; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

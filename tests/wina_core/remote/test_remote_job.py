@@ -19,8 +19,7 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.records import ExportRecord, GgufRecord, RotationCandidate, RotationChoice, RotationReport, UnitRecord
-from wina_core.remote.content import Breach
-from wina_core.remote.remote_job import RemoteJob
+from wina_core.remote.remote_job import Breach, RemoteJob
 from wina_core.specs import NO_ROTATION, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.machine import Machine
 

@@ -11,7 +11,7 @@ from tests.wina_core.remote.fake_machine import HERE, ROOT, FakeMachine
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Assigned, Done, Failed, InspectJob, Partial, Ready, Submit
-from wina_core.remote.places import open_place
+from wina_core.remote.machine_client import open_place
 from wina_core.specs import Configuration, ModelSource
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store

@@ -10,7 +10,7 @@ import pytest
 from tests.wina_core.remote import sshd as servers
 from tests.wina_core.remote.sshd import SshServer, sshd
 from wina_core import __version__
-from wina_core.remote.ssh import explain_ssh, ssh_command
+from wina_core.remote.machine_client import explain_ssh, ssh_command
 from wina_core.specs.machine import Machine
 
 __all__ = ["sshd"]

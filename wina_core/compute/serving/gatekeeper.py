@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from wina_core.compute.serving.requests import FAILED, ROUTES, Body, Refused, parse_body, sentence_of
 from wina_core.errors import WinaError
-from wina_core.jobs.serving import RequestFinished
+from wina_core.jobs.hosted import RequestFinished
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]

@@ -21,7 +21,7 @@ from wina_core.compute.serving.generation import Chats, Completions, OneModel, T
 from wina_core.compute.serving.model import load_served
 from wina_core.compute.serving.requests import FAILED, Refused
 from wina_core.errors import ending_signals
-from wina_core.jobs.serving import Listening, ServerEvent
+from wina_core.jobs.hosted import Listening, ServerEvent
 from wina_core.specs import DType
 
 _CANCEL_SECONDS = 3

@@ -72,7 +72,7 @@ from wina_core.jobs import (
 )
 from wina_core.jobs.job_specs import group_of
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.measurement_times import MeasurementTimes
+from wina_core.jobs.progress import MeasurementTimes
 from wina_core.specs.machine import LOCAL
 
 

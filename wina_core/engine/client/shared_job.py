@@ -23,8 +23,7 @@ from wina_core.jobs import (
 )
 from wina_core.jobs.job_specs import Group, by_model
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.measurement_times import MeasurementTimes
-from wina_core.jobs.progress import Steady, Throttle
+from wina_core.jobs.progress import MeasurementTimes, Steady, Throttle
 from wina_core.specs import COST
 from wina_core.specs.machine import LOCAL
 

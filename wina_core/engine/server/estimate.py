@@ -18,7 +18,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.synthetic.measure import measure_synthetic
 from wina_core.engine.server.cost import count_run
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
-from wina_core.jobs.planning.products import missing_products
+from wina_core.jobs.planning import missing_products
 from wina_core.records import EstimateRecord, PreparationEstimate, ProductKind, UnitEstimate
 from wina_core.specs import (
     COST,

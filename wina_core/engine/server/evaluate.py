@@ -29,7 +29,7 @@ from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen
 from wina_core.jobs import Emit, EvaluateJob, Partial, PendingRun, RunFailed, RunFinished, RunStarted
 from wina_core.jobs.job_specs import Group, by_model, group_of
-from wina_core.jobs.planning.products import counts_alone
+from wina_core.jobs.planning import counts_alone
 from wina_core.model_info import products
 from wina_core.model_info.cost.quantizers import check_made
 from wina_core.records import LayerRecord, RotationReport, SampleRecord, UnitRecord

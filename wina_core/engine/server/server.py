@@ -42,7 +42,7 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.jobs.planning.products import stored_seconds
+from wina_core.jobs.planning import stored_seconds
 from wina_core.jobs.progress import Stage, StageEta, Throttle
 from wina_core.jobs.streams import take_standard_streams
 from wina_core.records import RefinementStep

@@ -7,7 +7,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, text_label
 from wina_app.widgets.fields import whole_number
-from wina_core.jobs.serving import ServeJob
+from wina_core.jobs.hosted import ServeJob
 
 _HIGHEST_PORT = 65_535
 _WHAT = tr(

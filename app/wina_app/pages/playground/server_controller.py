@@ -14,7 +14,7 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.api_key import read_key
 from wina_core.jobs import Done, Failed, Progress, Started
-from wina_core.jobs.serving import ServeJob
+from wina_core.jobs.hosted import ServeJob
 
 _PORT = 8000
 _ROUTES = {False: "/completions", True: "/chat/completions"}

@@ -7,7 +7,7 @@ from wina_app.pages.playground.serve_dialog import ServeDialog
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
-from wina_core.jobs.serving import ServeJob
+from wina_core.jobs.hosted import ServeJob
 
 _EXPLANATION = tr("An address of this machine for OpenAI's clients")
 _NO_SERVER = tr("No server accepts requests yet")

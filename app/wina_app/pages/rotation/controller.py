@@ -16,7 +16,7 @@ from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.jobs import RotateJob
-from wina_core.jobs.planning.products import MissingProduct, missing_rotation
+from wina_core.jobs.planning import MissingProduct, missing_rotation
 from wina_core.model_info.resolve import resolve_rotation
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import ModelSource, RotationSpec

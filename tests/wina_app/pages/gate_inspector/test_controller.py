@@ -9,7 +9,7 @@ from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.gate_inspector.samples import answer
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.jobs import Failed, InspectGateJob, RotateJob
-from wina_core.jobs.planning.products import MissingProduct
+from wina_core.jobs.planning import MissingProduct
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan

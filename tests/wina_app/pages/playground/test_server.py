@@ -13,7 +13,7 @@ from wina_app.services.model_server import ServerState
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.playground.test_controller import CHOICE
-from wina_core.jobs.serving import Listening, RequestFinished, ServeJob
+from wina_core.jobs.hosted import Listening, RequestFinished, ServeJob
 
 pytestmark = pytest.mark.usefixtures("qapp")
 

@@ -10,8 +10,7 @@ from wina_app.shared.rotation_choices import cost
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, shape, summary
 from wina_core.jobs import Failed, RotateJob
-from wina_core.jobs.planning.memory_needs import MemoryNeed
-from wina_core.jobs.planning.products import MissingProduct
+from wina_core.jobs.planning import MemoryNeed, MissingProduct
 from wina_core.records import LayerRecord, RotationReport
 from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
 

@@ -16,7 +16,7 @@ from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
 from wina_core.api.studies import open_study
 from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
-from wina_core.jobs.planning.memory_needs import MemoryNeed
+from wina_core.jobs.planning import MemoryNeed
 from wina_core.records import EstimateRecord, PreparationEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
 from wina_core.studies.launch import LaunchOptions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
-from wina_core.jobs.serving import RequestFinished
+from wina_core.jobs.hosted import RequestFinished
 
 KEY = "a key of many characters"
 PLAIN, CHAT = "/v1/completions", "/v1/chat/completions"

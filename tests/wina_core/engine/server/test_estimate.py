@@ -16,7 +16,7 @@ from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
-from wina_core.jobs.planning.products import missing_products
+from wina_core.jobs.planning import missing_products
 from wina_core.model_info.products import remembered_seconds
 from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.specs import (

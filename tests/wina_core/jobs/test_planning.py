@@ -9,9 +9,8 @@ import pytest
 from tests.wina_core.tiny import tiny_folder, tiny_model
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.jobs import RotateJob
-from wina_core.jobs.planning import memory_needs as memory_module
-from wina_core.jobs.planning.memory_needs import MemoryNeed, memory_needs
+from wina_core.jobs import RotateJob, planning
+from wina_core.jobs.planning import MemoryNeed, memory_needs
 from wina_core.model_info.cost.refinement import RefinementNeed
 from wina_core.specs import FREE_ROTATION, NO_ROTATION, ModelSource, RotationSpec
 
@@ -126,8 +125,8 @@ def test_the_largest_sizes_of_a_models_rotations_are_needed(job, monkeypatch):
     """A search that takes much without disk after a rotation that is written."""
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     searches = {ROTATION: RefinementNeed(0.0, 5e9), NO_ROTATION: RefinementNeed(9e9, 0.0)}
-    monkeypatch.setattr(memory_module, "needed_models", lambda job: [(job.model, rotation) for rotation in searches])
-    monkeypatch.setattr(memory_module, "_search_need", lambda _source, rotation, *_: searches[rotation])
+    monkeypatch.setattr(planning, "needed_models", lambda job: [(job.model, rotation) for rotation in searches])
+    monkeypatch.setattr(planning, "_search_need", lambda _source, rotation, *_: searches[rotation])
     (need,) = memory_needs(job)
     assert (need.disk, need.search) == (2 * need.weights, RefinementNeed(9e9, 5e9))
 
@@ -137,7 +136,7 @@ def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_pa
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     sizes = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "head_dim": 128}
     (tmp_path / "model" / "config.json").write_text(json.dumps({**config, **sizes, "intermediate_size": 11008}))
-    monkeypatch.setattr("wina_core.jobs.planning.memory_needs.free_memory", lambda: 16e9)
+    monkeypatch.setattr("wina_core.jobs.planning.free_memory", lambda: 16e9)
     assert memory_needs(job) == (), "a rotation by eigenvectors"
     refined = job.model_copy(update={"rotation": FREE_ROTATION})
     (need,) = memory_needs(refined)
@@ -147,5 +146,5 @@ def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_pa
     assert 1e9 < need.search.memory < 4e9
     assert f"Finding the rotation of {tmp_path / 'model'} takes" in need.text
     assert f"beside its weights; 16.0 GB of memory are free beside them. {cache_folder()} has" in need.text
-    monkeypatch.setattr("wina_core.jobs.planning.memory_needs.missing_rotation", lambda *_: None)
+    monkeypatch.setattr("wina_core.jobs.planning.missing_rotation", lambda *_: None)
     assert memory_needs(refined) == ()
