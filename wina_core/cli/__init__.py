@@ -33,7 +33,7 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 _COMMANDS = {
     "eval": "evaluate.evaluate",
-    "import": "worth.imports.import_results",
+    "import": "worth.import_results",
     "rotate": "model.rotate",
     "calibrate": "planning.calibrate",
     "allocate": "planning.allocate",
@@ -43,7 +43,7 @@ _COMMANDS = {
     "synthetic": "evaluate.synthetic",
     "generate": "generate.generate",
     "latency": "latency.latency",
-    "worth": "worth.table.worth",
+    "worth": "worth.worth",
     "compare": "compare.compare",
     "report": "export.report",
     "export": "export.export",
@@ -65,7 +65,7 @@ _COMMANDS = {
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster",)
 """Commands that no person types."""
-_MORE_MODULES = {"results": ("stored_runs", "frontier")}
+_MORE_MODULES = {"results": ("stored_runs",)}
 """Modules that add commands to a group."""
 
 

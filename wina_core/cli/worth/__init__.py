@@ -1,1 +1,0 @@
-"""Commands that compare with other tools on this machine."""
