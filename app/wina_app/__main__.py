@@ -56,8 +56,7 @@ def run(arguments: Sequence[str] | None) -> int:
     signals = EndingSignals()
     signals.received.connect(application.on_signal)
     app.commitDataRequest.connect(application.end_session, Qt.ConnectionType.DirectConnection)
-    application.start("demo" if options.demo else options.model, options.page)
-    application.open_files(options.files)
+    application.start("demo" if options.demo else options.model, options.page, options.files)
     return app.exec()
 
 

@@ -37,6 +37,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
 from wina_app.window.database_merge import DatabaseMerge
 from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
+from wina_app.window.file_kinds import is_model
 from wina_app.window.file_opener import FileOpener
 from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
@@ -108,9 +109,9 @@ class Application(ApplicationPages):
         self.workbench.store.failed.connect(self.window.show_failure)
         self.window.closed.connect(self._on_closed)
 
-    def start(self, model: str | None = None, page: str | None = None) -> None:
-        """Show the window with its first page, open the database, start the engine, and make all other pages. Open a
-        model if one is named."""
+    def start(self, model: str | None = None, page: str | None = None, files: Sequence[Path] = ()) -> None:
+        """Show the window with its first page, open the database, start the engine, and make all other pages. Open the
+        model and the files that are named, else the model of the last session."""
         first = page or self.workbench.settings.page
         first = first if first in PAGES else next(iter(PAGES))
         self._await_packages()
@@ -130,8 +131,9 @@ class Application(ApplicationPages):
         self.window.show_page(self.window.current_page.key)  # now that it can take the focus
         if model is not None:
             self.model.open(model)
-        elif self.workbench.settings.preferences.reopen and not self.model.was_asked:
+        elif self.workbench.settings.preferences.reopen and not self.model.was_asked and not any(map(is_model, files)):
             self.session.restore(lambda source: self.model.open(source.location, source.dtype, source.quantization))
+        self.open_files(files)
 
     def open_files(self, files: Sequence[Path]) -> None:
         """Open files on their pages; those after a model wait until it is loaded, since a plan belongs to a model."""

@@ -2,14 +2,17 @@
 
 import sys
 
+import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
+from wina_app.services.settings import Settings
 
 from tests.plugin_package import offer
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient
+from wina_core.model_info.resolve import demo_folder
 from wina_core.specs.methods import METHOD_PLUGINS
 
 
@@ -55,4 +58,16 @@ def test_methods_of_packages_are_imported_on_a_thread_while_the_window_is_painte
     application.start(page="model")
     assert sys.modules.pop("slow").thread == "import of packages"
     assert application.window.pages["model"].isVisible()
+    close(qtbot, application)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_model_that_is_named_opens_in_place_of_the_one_of_the_last_session(qtbot, qapp, named):
+    settings = Settings()
+    settings.session = {"model": {"location": "demo", "dtype": "bfloat16"}}
+    application = Application(qapp, settings=settings, engine=EngineThread(FakeClient))
+    application.start(page="model", files=[demo_folder() / "model"] if named else [])
+    jobs = application.workbench.jobs
+    qtbot.waitUntil(lambda: bool(list(jobs)))
+    assert [entry.job.model.dtype == "bfloat16" for entry in jobs] == [not named]
     close(qtbot, application)

@@ -1,5 +1,6 @@
 """The kind of a path to open, from its content where possible."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,13 @@ _GGUF = b"GGUF"
 _STUDY = (b'"models":', b'"roles":', b'"latency":')
 """Every study in JSON contains one of these, and no plan does."""
 _HEAD_BYTES = 2**16
+
+
+def is_model(path: Path) -> bool:
+    """Return whether a path is that of a model; False for one that cannot be opened."""
+    with suppress(WinaError):
+        return kind_of(path) == "model"
+    return False
 
 
 def kind_of(path: Path) -> Kind:
