@@ -148,7 +148,7 @@ def test_the_twin_of_a_sweep_times_every_point_once(name: str, store: Store, mon
         monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
     report, rows = sweep_products(spec, recompute=False, store=store)
     assert len(rows) == len(spec.points()) == report.measured + report.stored
-    assert all(row.median_ms > 0 and row.speedup > 0 for row in rows)
+    assert all(row.record.median_ms > 0 and row.record.speedup > 0 for row in rows)
     again, _ = sweep_products(spec, recompute=False, store=store)
     assert (again.measured, again.stored) == (0, len(rows))
 

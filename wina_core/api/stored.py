@@ -77,7 +77,7 @@ def query_results(
         if table in ("latency", "decoding"):
             kind = LatencyRow if table == "latency" else DecodeRow
             rows = store.latency_rows() if table == "latency" else store.decode_rows()
-            return pd.DataFrame(rows, columns=list(kind._fields))
+            return pd.DataFrame([row.cells for row in rows], columns=list(kind.COLUMNS))
         chosen = metric_filter(store, study, list(methods), list(rotations), list(tasks), list(metrics))
         found = filtered_frame(store, chosen, filter).copy()
     if table == "metrics":

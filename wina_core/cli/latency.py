@@ -146,7 +146,7 @@ def latency(
             report = time_decoding(_make(DecodeSpec, common | given), again, store, machines_of(machine), yes)
             rows = store.decode_rows(report.environment.key, report.points)
         lines = [_decode_line(row) for row in rows]
-        _show(DECODE_COLUMNS, lines, DecodeRow._fields, rows, report, output_path, as_json)
+        _show(DECODE_COLUMNS, lines, DecodeRow.COLUMNS, rows, report, output_path, as_json)
         return
     if model is not None:
         raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
@@ -212,7 +212,7 @@ def time_decoding(spec: DecodeSpec, again: bool, store: Store, machines: tuple[s
 
 def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path | None, as_json: bool) -> None:
     """Print a sweep's table and export it; remarks go to stderr."""
-    _show(COLUMNS, [_line(row) for row in rows], LatencyRow._fields, rows, report, export, as_json)
+    _show(COLUMNS, [_line(row) for row in rows], LatencyRow.COLUMNS, rows, report, export, as_json)
 
 
 def _show(
@@ -225,8 +225,9 @@ def _show(
     as_json: bool,
 ) -> None:
     """Print a table for reading, or all columns as JSON, and export all columns; remarks go to stderr."""
+    cells = [row.cells for row in rows]
     if as_json:
-        print_table(fields, rows, as_json)
+        print_table(fields, cells, as_json)
     else:
         print_table(columns, lines, as_json)
     bandwidth = "" if report.bandwidth is None else f"; memory bandwidth {report.bandwidth:.1f} GB/s"
@@ -242,32 +243,33 @@ def _show(
             err=True,
         )
     if export is not None:
-        write_table(fields, rows, export)
+        write_table(fields, cells, export)
 
 
 def _line(row: LatencyRow) -> tuple[Any, ...]:
-    shape = f"{row.outputs}x{row.inputs}"
-    method = f"{row.method} (top k)" if row.selection == "topk" else row.method
+    record, point = row.record, row.record.point
+    method = f"{point.method} (top k)" if point.selection == "topk" else point.method
     return (
-        *(row.op, shape, row.batch, row.dtype, method, row.sparsity, row.backend),
-        *(row.median_ms, row.p10_ms, row.p90_ms, row.gigabytes_per_second, row.speedup, row.best_speedup),
-        *(row.best_dense, 100 * row.roofline, _stability(row)),
+        *(record.op, point.shape.label, point.batch, point.dtype, method, point.sparsity, point.backend),
+        *(record.median_ms, record.p10_ms, record.p90_ms, record.gigabytes_per_second, record.speedup),
+        *(row.best_speedup, row.best_dense, 100 * record.roofline, _stability(row)),
     )
 
 
 def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
+    record, point = row.record, row.record.point
     return (
-        *(row.model, row.rotation, row.method, row.sparsity, row.measured_sparsity, row.batch),
-        *(row.tokens_per_second, row.p10, row.p90, row.dense_tokens_per_second, row.speedup, row.best_speedup),
-        _stability(row),
-        *(row.prefill_tokens_per_second, row.dense_prefill_tokens_per_second),
-        *(None if size is None else size / 1e6 for size in (row.held_bytes, row.peak_bytes)),
-        *(row.counted_turns, row.counted_tokens, row.decoder),
+        *(row.model, row.rotation, row.method, point.sparsity, record.measured_sparsity, point.batch),
+        *(record.tokens_per_second, record.p10, record.p90, record.dense_tokens_per_second, record.speedup),
+        *(row.best_speedup, _stability(row)),
+        *(record.prefill_tokens_per_second, record.dense_prefill_tokens_per_second),
+        *(None if size is None else size / 1e6 for size in (record.held_bytes, record.peak_bytes)),
+        *(record.counted_turns, record.counted_tokens, record.decoder),
     )
 
 
 def _stability(row: LatencyRow | DecodeRow) -> str:
     """Return "yes", or what makes the point unstable: disagreement of its runs, or of those of the dense model."""
-    found = {"runs": row.spread, "dense runs": row.dense_spread}
-    name, ratio = max((found | {"dense drift": row.drift}).items(), key=lambda each: each[1])
+    ratios = {"runs": row.record.spread, "dense runs": row.record.dense_spread, "dense drift": row.drift}
+    name, ratio = max(ratios.items(), key=lambda item: item[1])
     return "yes" if row.stable else f"no: {name} {percent_apart(ratio)}"

@@ -102,7 +102,7 @@ def worth(
 
 
 def _rows(store: Store) -> list[WorthRow]:
-    return worth_rows(store.decode_rows(), store.decode_points(), store.imports())
+    return worth_rows(store.decode_rows(), store.imports())
 
 
 def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:

@@ -52,6 +52,16 @@ class LatencyRecord(Record):
         """Return the fraction of the speed that the bandwidth allows."""
         return self.gigabytes_per_second / self.bandwidth
 
+    @property
+    def spread(self) -> float:
+        """Return p90 / p10."""
+        return self.p90_ms / self.p10_ms
+
+    @property
+    def dense_spread(self) -> float:
+        """Return 1: the percentiles of the dense call are not recorded."""
+        return 1.0
+
 
 COMPILED = "compiled"
 """The decoder that reads a token by one call of the native library."""
@@ -101,6 +111,26 @@ class DecodeRecord(Record):
     def speedup(self) -> float:
         """Return the speedup over the dense model."""
         return self.tokens_per_second / self.dense_tokens_per_second
+
+    @property
+    def spread(self) -> float:
+        """Return p90 / p10."""
+        return self.p90 / self.p10
+
+    @property
+    def dense_spread(self) -> float:
+        """Return p90 / p10 of the dense model; 1 where an older version did not record them."""
+        return self.dense_p90 / self.dense_p10 if self.dense_p10 and self.dense_p90 else 1.0
+
+    @property
+    def counted_turns(self) -> int:
+        """Return the repetitions behind the medians."""
+        return self.point.repetitions if self.turns is None else self.turns
+
+    @property
+    def counted_tokens(self) -> int:
+        """Return the new tokens of a repetition."""
+        return self.point.new_tokens if self.timed_tokens is None else self.timed_tokens
 
 
 class SweepReport(Record):

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from wina_core.analysis.comparison.worth import WorthRow, worth_rows
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, differ
 from wina_core.model_info.names import last_part
+from wina_core.records import LatencyRecord
 from wina_core.records.imports import ImportedValue
 from wina_core.report.figures import ReportFigure, figures
 from wina_core.report.findings import Findings, chat_template_text, gather, number
@@ -183,9 +184,9 @@ def _environments(findings: Findings) -> dict[str, tuple[str, ...]]:
         versions = ", ".join(f"{name} {version}" for name, version in unit.versions.items())
         key = f"{unit.device} {unit.hardware} {versions}"
         rows.setdefault(key, (letter(), unit.device or ABSENT, unit.hardware or ABSENT, versions))
-    for point in findings.latency:
-        if not any((point.device, point.hardware) == row[1:3] for row in rows.values()):
-            rows[f"{point.device} {point.hardware}"] = letter(), point.device, point.hardware, ABSENT
+    for timed in findings.latency:
+        if not any(timed.machine == row[1:3] for row in rows.values()):
+            rows[" ".join(timed.machine)] = letter(), *timed.machine, ABSENT
     return rows
 
 
@@ -217,20 +218,22 @@ def _failures(findings: Findings) -> TextTable | None:
 # ---- latency ---------------------------------------------------------------------------------------------------
 
 
-def _latency(points: Sequence[LatencyRow]) -> tuple[TextTable, ...]:
+def _latency(rows: Sequence[LatencyRow]) -> tuple[TextTable, ...]:
     """Return for each shape, dtype and backend speed-ups and milliseconds: rows method x batch, columns targets."""
-    groups: dict[tuple[str, str, str], list[LatencyRow]] = {}
-    for point in points:
+    groups: dict[tuple[str, str, str], list[LatencyRecord]] = {}
+    for record in (row.record for row in rows):
+        point = record.point
         if point.method != "dense":
-            groups.setdefault((f"{point.outputs}x{point.inputs}", point.dtype, point.backend), []).append(point)
+            groups.setdefault((point.shape.label, point.dtype, point.backend), []).append(record)
     return tuple(_speedups(", ".join(key), members) for key, members in groups.items())
 
 
-def _speedups(title: str, points: Sequence[LatencyRow]) -> TextTable:
-    targets = sorted({point.sparsity for point in points})
+def _speedups(title: str, records: Sequence[LatencyRecord]) -> TextTable:
+    targets = sorted({record.point.sparsity for record in records})
     cells: dict[tuple[str, int], dict[float, str]] = {}
-    for point in points:
-        cells.setdefault((point.method, point.batch), {})[point.sparsity] = _speedup(point)
+    for record in records:
+        point = record.point
+        cells.setdefault((point.method, point.batch), {})[point.sparsity] = _speedup(record)
     rows = tuple(
         (method, str(batch), *(by_target.get(target, ABSENT) for target in targets))
         for (method, batch), by_target in sorted(cells.items())
@@ -239,11 +242,11 @@ def _speedups(title: str, points: Sequence[LatencyRow]) -> TextTable:
     return TextTable(f"Times as fast as dense: {title}", columns, rows)
 
 
-def _speedup(point: LatencyRow) -> str:
+def _speedup(record: LatencyRecord) -> str:
     """Write a speed-up with its time, and the measured sparsity where it misses its target."""
-    measured = f"; {100 * point.measured_sparsity:.1f} % measured"
-    missed = measured if differ(point.measured_sparsity, point.sparsity) else ""
-    return f"{point.speedup:.2f} ({point.median_ms:.3g} ms{missed})"
+    measured = f"; {100 * record.measured_sparsity:.1f} % measured"
+    missed = measured if differ(record.measured_sparsity, record.point.sparsity) else ""
+    return f"{record.speedup:.2f} ({record.median_ms:.3g} ms{missed})"
 
 
 def _worth(store: Store, runs: Iterable[RunSpec]) -> TextTable | None:
@@ -251,7 +254,7 @@ def _worth(store: Store, runs: Iterable[RunSpec]) -> TextTable | None:
     configurations = {(*_model_key(run.model), run.rotation, run.method) for run in runs}
     rows = [
         row
-        for row in worth_rows(store.decode_rows(), store.decode_points(), store.imports())
+        for row in worth_rows(store.decode_rows(), store.imports())
         if (*_model_key(row.point.model), row.point.rotation, row.point.method) in configurations
     ]
     columns = (
@@ -267,13 +270,13 @@ def _model_key(model: ModelSource) -> tuple[object, ...]:
 
 
 def _verdict(row: WorthRow) -> tuple[str, ...]:
-    timed = row.row
+    timed = row.row.record
     prompt = f"{timed.prefill_tokens_per_second:.4g}" if timed.prefill_tokens_per_second else ABSENT
     if row.prefill is not None:
         prompt = f"{prompt}, {row.prefill.gain.text}"
     memory = (ABSENT if size is None else f"{size / 1e6:,.1f}" for size in (timed.held_bytes, timed.peak_bytes))
     speed = f"{timed.tokens_per_second:.4g}"
-    return row.model, row.bits, row.configuration, speed, prompt, *memory, row.batches, row.verdict.text, timed.hardware
+    return row.model, row.bits, row.configuration, speed, prompt, *memory, row.batches, row.verdict.text, row.machine[1]
 
 
 # ---- results of other tools ------------------------------------------------------------------------------------

@@ -8,13 +8,13 @@ from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality, front_st
 from wina_core.analysis.comparison.frontier import frontier_points, originals
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import SparsityKind, sparsity_of
-from wina_core.records import METRIC_UNITS
+from wina_core.records import METRIC_UNITS, LatencyRecord
 from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, Series, render
 from wina_core.report.findings import Findings
 from wina_core.report.layout import ReportMeasure, measured_value, measures, published_number
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
 from wina_core.specs.methods.colours import method_colour
-from wina_core.store import LatencyRow, Store
+from wina_core.store import Store
 from wina_core.store.metric_frames import metrics_frame
 from wina_core.studies.published import base_metric
 
@@ -308,17 +308,20 @@ def sparsity_panel(
 def _latency(findings: Findings) -> ReportFigure | None:
     """Plot the speed-up against sparsity: a panel for each shape and method, a line for each batch."""
     kind = "target" if findings.by == "target" else "measured"
-    groups: dict[str, dict[int, list[LatencyRow]]] = {}
-    for row in findings.latency:
-        if row.method != "dense":
-            title = f"{row.method}, {row.outputs}x{row.inputs}, {row.dtype}, {row.backend}"
-            groups.setdefault(title, {}).setdefault(row.batch, []).append(row)
+    groups: dict[str, dict[int, list[LatencyRecord]]] = {}
+    for record in (row.record for row in findings.latency):
+        point = record.point
+        if point.method != "dense":
+            title = f"{point.method}, {point.shape.label}, {point.dtype}, {point.backend}"
+            groups.setdefault(title, {}).setdefault(point.batch, []).append(record)
     panels = []
     for title, batches in list(groups.items())[:_MAX_PANELS]:
         series = []
-        for place, (batch, rows) in enumerate(sorted(batches.items())):
-            sparsities = (row.sparsity if kind == "target" else row.measured_sparsity for row in rows)
-            points = sorted((100 * sparsity, row.speedup) for sparsity, row in zip(sparsities, rows, strict=True))
+        for place, (batch, records) in enumerate(sorted(batches.items())):
+            points = sorted(
+                (100 * (one.point.sparsity if kind == "target" else one.measured_sparsity), one.speedup)
+                for one in records
+            )
             x, y = zip(*points, strict=True)
             colour, marker = _FURTHER_COLOURS[place % len(_FURTHER_COLOURS)], _MARKERS[place % len(_MARKERS)]
             series.append(Series(f"batch {batch}", colour, x, y, marker=marker, size=6))

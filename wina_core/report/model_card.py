@@ -22,7 +22,7 @@ from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import printed_quantization
 from wina_core.store import MetricFilter, Store
 from wina_core.store.metric_rows import MetricRow
-from wina_core.store.rows import DecodeRow
+from wina_core.store.timings import DecodeRow
 from wina_core.studies.published import base_metric
 
 _COST_UNITS = {
@@ -125,15 +125,15 @@ def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
 def stored_card(store: Store, spec: RunSpec, measured: RunSpec | None, command: Sequence[str]) -> str:
     """Return a run's card with the results of a stored run of the same gates and those of the original model, and with
     decoding at its sparsity, which is timed with uniform targets alone."""
-    points = {
-        name
-        for name, point in store.decode_points().items()
+    timed = [
+        row
+        for row, point in ((row, row.record.point) for row in store.decode_rows() if not row.superseded)
         if (point.model, point.rotation, point.method) == (spec.model, spec.rotation, spec.method)
         and same_plan(store, spec, UniformSparsity(sparsity=point.sparsity))
         and (point.calibration == spec.calibration or not spec.method.needs_calibration)
-    }
+    ]
     results = _results(store, measured) if measured else None
-    return _model_card(spec, results, store.decode_rows(points=points) if points else [], command)
+    return _model_card(spec, results, timed, command)
 
 
 def _results(store: Store, run: RunSpec) -> CardResults | None:

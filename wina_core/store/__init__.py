@@ -4,9 +4,7 @@ from wina_core.store.backlog import Backlog
 from wina_core.store.metric_rows import MetricRow, RunDetails
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
-    DecodeRow,
     DeletedRow,
-    LatencyRow,
     LayerMap,
     MetricFilter,
     PlanRow,
@@ -16,6 +14,7 @@ from wina_core.store.rows import (
     UnitRow,
 )
 from wina_core.store.store import Store
+from wina_core.store.timings import DecodeRow, LatencyRow
 
 __all__ = [
     "Backlog",

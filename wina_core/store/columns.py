@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from wina_core.model_info.text_files import share_rows
-from wina_core.records import DecodeRecord, LatencyRecord, MetricRecord
+from wina_core.records import Environment, MetricRecord
 from wina_core.specs import (
     AllocatedSparsity,
     CalibrationSpec,
@@ -107,35 +107,12 @@ def _is_seen(read: TextSpec, evaluated: TextSpec) -> bool:
     return read.fingerprint == evaluated.fingerprint and share_rows(read.source, evaluated.source)
 
 
+def environment_of(row: Any) -> Environment:
+    """Return the environment of a row with the columns of `tables.Environment`."""
+    return Environment(device=row.device, hardware=row.hardware, versions=json.loads(row.versions))
+
+
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:
     """Return the columns of `tables.Measure`: a metric without its numbers, and a digest of 16 hex digits."""
     measure = metric.model_dump(exclude={"value", "stderr"})
     return measure | {"hash": hashlib.sha256(json.dumps(measure, sort_keys=True).encode()).hexdigest()[:16]}
-
-
-def latency_columns(record: LatencyRecord) -> dict[str, Any]:
-    """Return the columns of `tables.Latency` that follow from the record."""
-    point = record.point
-    return {
-        "hash": point.content_hash(),
-        "spec": point.model_dump_json(),
-        **point.model_dump(exclude={"schema_version"}),
-        **record.model_dump(exclude={"point", "environment"}),
-        "gigabytes_per_second": record.gigabytes_per_second,
-        "roofline": record.roofline,
-    }
-
-
-def decode_columns(record: DecodeRecord) -> dict[str, Any]:
-    """Return the columns of `tables.Decoding` that follow from the record."""
-    point = record.point
-    return {
-        "hash": point.content_hash(),
-        "spec": point.model_dump_json(),
-        "rotation_label": point.rotation.label,
-        "method_label": point.method.label,
-        "selection": point.method.selection,
-        **point.model_dump(include={"sparsity", "prompt_tokens", "new_tokens", "repetitions", "batch"}),
-        **record.model_dump(exclude={"point", "environment"}),
-        "speedup": record.speedup,
-    }

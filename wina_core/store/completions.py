@@ -18,10 +18,10 @@ from wina_core.records.completions import (
     mean_divergence,
     prefill,
 )
-from wina_core.records.timings import Environment
 from wina_core.specs import DENSE
 from wina_core.specs.generation import CompletionPoint
 from wina_core.store import tables
+from wina_core.store.columns import environment_of
 from wina_core.store.tables import Completion, Model
 
 _TOKENS = TypeAdapter(tuple[CompletionToken, ...])
@@ -159,20 +159,12 @@ def _read(
     row = connection.execute(query).first()
     if row is None:
         return None
-    environment = None
-    if row.hardware is not None:
-        environment = Environment(
-            device=row.device, hardware=row.hardware, versions=_VERSIONS.validate_json(row.versions)
-        )
     record = CompletionRecord(
         point=CompletionPoint.model_validate_json(row.spec),
-        environment=environment,
+        environment=None if row.hardware is None else environment_of(row),
         end=row.end,
         prompt_tokens=row.prompt_tokens,
         sparsity=row.sparsity,
         tokens=_TOKENS.validate_json(row.tokens),
     )
     return record, row.recorded
-
-
-_VERSIONS = TypeAdapter(dict[str, str])

@@ -6,23 +6,32 @@ import statistics
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, Engine, desc, select
 
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
-from wina_core.records import LayerRecord, ModelSummary, RotationChoice, RotationReport, SampleRecord
+from wina_core.records import (
+    DecodeRecord,
+    LatencyRecord,
+    LayerRecord,
+    ModelSummary,
+    RotationChoice,
+    RotationReport,
+    SampleRecord,
+)
 from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.latency import DecodePoint
 from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import PlanLayout
 from wina_core.specs.unit_keys import measurement_key
-from wina_core.store import cells, completions, timings
+from wina_core.store import cells, completions
 from wina_core.store.column_types import CellError
+from wina_core.store.columns import environment_of
 from wina_core.store.imported import points as imported
 from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import Query, metric_rows
@@ -30,8 +39,6 @@ from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rotation_layers import report_layers
 from wina_core.store.rows import (
     CellStat,
-    DecodeRow,
-    LatencyRow,
     LayerMap,
     MetricFilter,
     PlannedRun,
@@ -51,6 +58,7 @@ from wina_core.store.tables import (
     Sample,
     Unit,
 )
+from wina_core.store.timings import DecodeRow, LatencyRow, TimedRow, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +68,7 @@ if TYPE_CHECKING:
 EVERYTHING = MetricFilter()
 _MOST_LAYERS = 100_000
 """Far above any model; a larger number is none of a layer."""
+_Timing = TypeVar("_Timing", LatencyRecord, DecodeRecord)
 
 
 class Reader(RunReader):
@@ -185,51 +194,59 @@ class Reader(RunReader):
 
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
         """Return timed products in the order of their first measurement: of all environments or the one with this
-        key, and of all points or those with these hashes."""
-        columns = [getattr(Latency, name) for name in _stored(LatencyRow)]
-        query = select(*columns, Environment.device, Environment.hardware, Latency.hash, Latency.environment_id)
-        query = query.join(Environment, Environment.id == Latency.environment_id).order_by(Latency.id)
-        found = self._timed(query, environment)
-        rows = timings.judge_products([LatencyRow(*row[:-1]) for row in found], [row[-1] for row in found])
-        return [row for row in rows if points is None or row.point in points]
+        key, and of all points or those with these hashes. Records that this version cannot read are left out."""
+        timed = self._timed(select(Latency), Latency, LatencyRecord, environment)
+        rows = [LatencyRow(record=record, point=row.hash, recorded=row.recorded) for row, record in timed]
+        judged = judge(rows, attrgetter("dense_ms"))
+        return [row for row in judged if points is None or row.point in points]
 
     def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
         """Return timed models, as `latency_rows`."""
-        columns = [getattr(Decoding, name) for name in _stored(DecodeRow)[3:]]
-        labels = Model.label, Decoding.rotation_label, Decoding.method_label
-        place = Environment.device, Environment.hardware, Decoding.hash, Decoding.environment_id, Decoding.model_id
-        query = select(*labels, *columns, *place).join(Model, Model.id == Decoding.model_id)
-        query = query.join(Environment, Environment.id == Decoding.environment_id).order_by(Decoding.id)
-        found = self._timed(query, environment)
-        rows = timings.judge_decoding([DecodeRow(*row[:-2]) for row in found], [tuple(row[-2:]) for row in found])
-        return [row for row in rows if points is None or row.point in points]
-
-    def decode_points(self) -> dict[str, DecodePoint]:
-        """Return the specs of timed models by their hash, without superseded ones, which have the hash of no spec, and
-        those that this version cannot read."""
-        found: dict[str, DecodePoint] = {}
-        with self._reading() as connection:
-            for row in connection.execute(select(Decoding.hash, Decoding.spec).distinct()):
-                with suppress(ValidationError):
-                    point = DecodePoint.model_validate_json(row.spec)
-                    if point.content_hash() == row.hash:
-                        found[row.hash] = point
-        return found
+        query = select(Decoding, Model.label).join(Model, Model.id == Decoding.model_id)
+        rows = [
+            DecodeRow(
+                record=record,
+                point=row.hash,
+                recorded=row.recorded,
+                model=row.label,
+                rotation=row.rotation_label,
+                method=row.method_label,
+            )
+            for row, record in self._timed(query, Decoding, DecodeRecord, environment)
+        ]
+        judged = judge(rows, attrgetter("dense_tokens_per_second"))
+        return [row for row in judged if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the stored points among those with these hashes, by `Environment.key`.
 
         Decoding that an older version timed without the prompt's part is left out: it is measured again on demand.
         """
-        found: dict[str, list[str]] = {}
-        products = select(Environment.hash, Latency.hash).join(Environment, Environment.id == Latency.environment_id)
-        models = select(Environment.hash, Decoding.hash).join(Environment, Environment.id == Decoding.environment_id)
-        models = models.where(Decoding.prefill_tokens_per_second.is_not(None))
-        for query in (products.order_by(Latency.id), models.order_by(Decoding.id)):
-            for environment, point in self._timed(query):
-                if point in points:
-                    found.setdefault(environment, []).append(point)
-        return {environment: tuple(hashes) for environment, hashes in found.items()}
+        rows: list[TimedRow[Any]] = [*self.latency_rows(points=points)]
+        rows += [row for row in self.decode_rows(points=points) if row.record.prefill_tokens_per_second is not None]
+        measured: dict[str, list[str]] = {}
+        for row in rows:
+            measured.setdefault(row.record.environment.key, []).append(row.point)
+        return {environment: tuple(hashes) for environment, hashes in measured.items()}
+
+    def _timed(
+        self, query: Query, table: type[Latency | Decoding], kind: type[_Timing], environment: str = ""
+    ) -> list[tuple[Any, _Timing]]:
+        """Return the rows of a query on a table of timings, with their records of this kind."""
+        query = query.join(Environment, Environment.id == table.environment_id).order_by(table.id)
+        query = query.add_columns(Environment.device, Environment.hardware, Environment.versions)
+        if environment:
+            query = query.where(Environment.hash == environment)
+        timed: list[tuple[Any, _Timing]] = []
+        environments = {}
+        with self._reading() as connection:
+            for row in connection.execute(query):
+                if row.environment_id not in environments:
+                    environments[row.environment_id] = environment_of(row)
+                content = json.loads(row.record) | {"environment": environments[row.environment_id]}
+                with suppress(ValidationError):
+                    timed.append((row, kind.model_validate(content)))
+        return timed
 
     # ---- completions ---------------------------------------------------------------------------------------------
 
@@ -268,10 +285,6 @@ class Reader(RunReader):
                 with suppress(ValidationError):
                     found[row.hash] = ModelSource.model_validate_json(row.spec)
         return found
-
-    def _timed(self, query: Query, environment: str = "") -> list[Any]:
-        with self._reading() as connection:
-            return list(connection.execute(query.where(Environment.hash == environment) if environment else query))
 
     # ---- what was prepared before --------------------------------------------------------------------------------
 
@@ -333,11 +346,6 @@ class Reader(RunReader):
         else:
             plan = spec.plan.for_layout(layout)
         return PlanPair(plan=plan, quantization=spec.model.quantization)
-
-
-def _stored(row: type[LatencyRow] | type[DecodeRow]) -> tuple[str, ...]:
-    """Return the fields before device, hardware and point that the row's table has."""
-    return row._fields[: row._fields.index("device")]
 
 
 def unknown_plan(name: str) -> str:

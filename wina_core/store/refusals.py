@@ -121,7 +121,7 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
 
 # The search for a damaged value in an SQLite database that could not be read.
 
-_JSON = frozenset({"spec", "summary", "versions", "scores", "plan", "point"})
+_JSON = frozenset({"spec", "summary", "versions", "scores", "plan", "point", "record"})
 """Columns that hold a JSON object."""
 _SQL_TYPES = {str: "text", int: "integer", bool: "integer", float: "real", type(None): "null"}
 _LONGEST = 40

@@ -273,7 +273,7 @@ class LayerStat(Table):
 
 
 class Latency(Table):
-    """One timed product on one environment; columns as LatencyPoint and LatencyRecord say."""
+    """One timed product on one environment."""
 
     __tablename__ = "latency"
     __table_args__ = (UniqueConstraint("hash", "environment_id"),)
@@ -281,32 +281,13 @@ class Latency(Table):
     hash: Mapped[str]
     """Content hash of the LatencyPoint."""
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
-    spec: Mapped[str]
-    op: Mapped[str]
-    outputs: Mapped[int]
-    inputs: Mapped[int]
-    batch: Mapped[int]
-    dtype: Mapped[str]
-    method: Mapped[str]
-    selection: Mapped[str]
-    sparsity: Mapped[float]
-    backend: Mapped[str]
-    repetitions: Mapped[int]
-    measured_sparsity: Mapped[float]
-    read_bytes: Mapped[float]
-    median_ms: Mapped[float]
-    p10_ms: Mapped[float]
-    p90_ms: Mapped[float]
-    dense_ms: Mapped[float]
-    speedup: Mapped[float]
-    gigabytes_per_second: Mapped[float]
-    bandwidth: Mapped[float]
-    roofline: Mapped[float]
+    record: Mapped[str]
+    """LatencyRecord without its environment."""
     recorded: Mapped[float]
 
 
 class Decoding(Table):
-    """A timed model, gated and dense, on one environment; columns as DecodePoint and DecodeRecord say."""
+    """A timed model, gated and dense, on one environment."""
 
     __tablename__ = "decoding"
     __table_args__ = (UniqueConstraint("hash", "environment_id"),)
@@ -315,37 +296,11 @@ class Decoding(Table):
     """Content hash of the DecodePoint."""
     environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
     model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
-    spec: Mapped[str]
     rotation_label: Mapped[str]
     method_label: Mapped[str]
-    selection: Mapped[str]
-    sparsity: Mapped[float]
-    measured_sparsity: Mapped[float]
-    prompt_tokens: Mapped[int]
-    new_tokens: Mapped[int]
-    repetitions: Mapped[int]
-    tokens_per_second: Mapped[float]
-    p10: Mapped[float]
-    p90: Mapped[float]
-    dense_tokens_per_second: Mapped[float]
-    speedup: Mapped[float]
+    record: Mapped[str]
+    """DecodeRecord without its environment."""
     recorded: Mapped[float]
-    batch: Mapped[int] = mapped_column(server_default="1")
-    dense_p10: Mapped[float | None]
-    dense_p90: Mapped[float | None]
-    prefill_tokens_per_second: Mapped[float | None]
-    """NULL, as the others, in timings of older versions, which are measured again on demand."""
-    prefill_p10: Mapped[float | None]
-    prefill_p90: Mapped[float | None]
-    dense_prefill_tokens_per_second: Mapped[float | None]
-    dense_prefill_p10: Mapped[float | None]
-    dense_prefill_p90: Mapped[float | None]
-    held_bytes: Mapped[int | None]
-    dense_held_bytes: Mapped[int | None]
-    peak_bytes: Mapped[int | None]
-    decoder: Mapped[str | None]
-    turns: Mapped[int | None]
-    timed_tokens: Mapped[int | None]
 
 
 class Completion(Table):

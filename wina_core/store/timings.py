@@ -1,80 +1,158 @@
-"""Timings beside the dense products of their machine, and their stability."""
+"""Stored timings beside the dense products of their machine, and their stability."""
 
 import statistics
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
+from wina_core.records import DecodeRecord, LatencyRecord
 from wina_core.specs import DENSE
 from wina_core.specs.latency import STEADY, VENDOR
-from wina_core.store.rows import DecodeRow, LatencyRow
+
+_Record = TypeVar("_Record", LatencyRecord, DecodeRecord)
 
 
-def judge_products(rows: Sequence[LatencyRow], environments: Sequence[Hashable]) -> list[LatencyRow]:
-    """Return the rows with the best dense product of their environment, shape, batch and dtype, and their stability.
+@dataclass(frozen=True, kw_only=True)
+class TimedRow(Generic[_Record]):
+    """A stored timing beside the others of the same work, in which all but the gates is equal."""
 
-    Speed-ups over PyTorch's product are measured in turns, so two of them compare points of different times: the
-    speed-up over the best dense product is their ratio. It is unknown where no other dense product was timed.
-    """
-    work = [(each, r.outputs, r.inputs, r.batch, r.dtype) for each, r in zip(environments, rows, strict=True)]
-    dense: dict[Hashable, LatencyRow] = {}
-    compared = set()
-    for key, row in zip(work, rows, strict=True):
-        if row.method == DENSE.name:
-            if row.backend != VENDOR:
-                compared.add(key)
-            if key not in dense or row.speedup > dense[key].speedup:
-                dense[key] = row
-    drifts = _drifts(rows, work, lambda row: row.dense_ms)
+    COLUMNS: ClassVar[tuple[str, ...]]
+    """Columns of files, JSON and data frames."""
+    record: _Record
+    point: str
+    """Content hash of the point, or another one if `superseded`."""
+    recorded: float
+    """Seconds since the epoch."""
+    best: _Record | None = None
+    """The fastest dense one of the same work; None where PyTorch's alone was timed."""
+    drift: float = 1.0
+    """The dense median beside this point over the middle of those beside all points of the same work, or its inverse:
+    the larger."""
+
+    @property
+    def machine(self) -> tuple[str, str]:
+        """Return device and hardware."""
+        return self.record.environment.device, self.record.environment.hardware
+
+    @property
+    def superseded(self) -> bool:
+        """Return whether the numbers have another meaning than this version's, and so the hash of no point."""
+        return self.record.point.content_hash() != self.point
+
+    @property
+    def stable(self) -> bool:
+        """Return whether both spreads and the drift are at most `specs.latency.STEADY`."""
+        return max(self.record.spread, self.record.dense_spread, self.drift) <= STEADY
+
+    def cell(self, column: str) -> Any:
+        """Return a value by its name: of the row, else of the record, its point or its environment."""
+        owners = (self, self.record, self.record.point, self.record.environment)
+        return getattr(next(owner for owner in owners if hasattr(owner, column)), column)
+
+    @property
+    def cells(self) -> tuple[Any, ...]:
+        """Return the values of COLUMNS."""
+        return tuple(map(self.cell, self.COLUMNS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyRow(TimedRow[LatencyRecord]):
+    """One timed product. The best dense one may be quantized, or our kernel at 0 %."""
+
+    COLUMNS = (
+        *("op", "outputs", "inputs", "batch", "dtype", "method", "selection", "sparsity", "backend", "repetitions"),
+        *("measured_sparsity", "read_bytes", "median_ms", "p10_ms", "p90_ms", "dense_ms", "speedup"),
+        *("gigabytes_per_second", "bandwidth", "roofline", "recorded", "device", "hardware", "point"),
+        *("best_dense", "best_dense_ms", "best_speedup", "spread", "drift", "stable"),
+    )
+
+    @property
+    def work(self) -> Hashable:
+        """Return environment, shape, batch and dtype."""
+        point = self.record.point
+        return self.record.environment.key, point.outputs, point.inputs, point.batch, point.dtype
+
+    @property
+    def best_dense(self) -> str:
+        """Return the backend of the best dense product; empty where PyTorch's alone was timed."""
+        return "" if self.best is None else self.best.point.backend
+
+    @property
+    def best_dense_ms(self) -> float | None:
+        """Return the median of the best dense product."""
+        return None if self.best is None else self.best.median_ms
+
+    @property
+    def best_speedup(self) -> float | None:
+        """Return the speed-up over the best dense product.
+
+        Speed-ups over PyTorch's product are measured in turns, so two of them compare points of different times: this
+        one is their ratio.
+        """
+        return None if self.best is None else self.record.speedup / self.best.speedup
+
+    @staticmethod
+    def best_of(records: Iterable[LatencyRecord]) -> LatencyRecord | None:
+        """Return the fastest dense product; None where no other than PyTorch's was timed."""
+        dense = [record for record in records if record.point.method == DENSE.name]
+        compared = any(record.point.backend != VENDOR for record in dense)
+        return max(dense, key=lambda record: record.speedup) if compared else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodeRow(TimedRow[DecodeRecord]):
+    """One timed model. The best dense decoding is that of our kernels at 0 %, or else PyTorch's."""
+
+    COLUMNS = (
+        *("model", "rotation", "method", "selection", "sparsity", "measured_sparsity"),
+        *("prompt_tokens", "new_tokens", "repetitions", "tokens_per_second", "p10", "p90"),
+        *("dense_tokens_per_second", "speedup", "batch", "dense_p10", "dense_p90"),
+        *("prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
+        *("dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"),
+        *("held_bytes", "dense_held_bytes", "peak_bytes", "decoder", "turns", "timed_tokens"),
+        *("recorded", "device", "hardware", "point", "best_speedup", "spread", "dense_spread", "drift", "stable"),
+    )
+    model: str
+    """The model's short name."""
+    rotation: str
+    method: str
+
+    @property
+    def selection(self) -> str:
+        """Return the selection of the method."""
+        return self.record.point.method.selection
+
+    @property
+    def work(self) -> Hashable:
+        """Return environment, model, tokens and batch."""
+        point = self.record.point
+        model = point.model.content_hash()
+        return self.record.environment.key, model, point.prompt_tokens, point.new_tokens, point.batch
+
+    @property
+    def best_speedup(self) -> float | None:
+        """Return the speed-up over the fastest dense decoding; None where our kernels were not timed at 0 %."""
+        return None if self.best is None else self.record.speedup / max(1.0, self.best.speedup)
+
+    @staticmethod
+    def best_of(records: Iterable[DecodeRecord]) -> DecodeRecord | None:
+        """Return the fastest decoding at 0 %; None where none was timed."""
+        zeros = (record for record in records if record.point.sparsity == 0.0)
+        return max(zeros, key=lambda record: record.speedup, default=None)
+
+
+_Row = TypeVar("_Row", LatencyRow, DecodeRow)
+
+
+def judge(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
+    """Return the rows with the best dense one of the same work, and the drift of `dense`, a record's dense median."""
+    groups: dict[Hashable, list[Any]] = {}
+    for row in rows:
+        groups.setdefault(row.work, []).append(row.record)
+    best = {work: rows[0].best_of(records) for work, records in groups.items()}
+    middles = {work: statistics.median(map(dense, records)) for work, records in groups.items()}
     judged = []
-    for key, row, drift in zip(work, rows, drifts, strict=True):
-        best = dense[key] if key in compared else None
-        judged.append(
-            row._replace(
-                best_dense="" if best is None else best.backend,
-                best_dense_ms=None if best is None else best.median_ms,
-                best_speedup=None if best is None else row.speedup / best.speedup,
-                spread=row.p90_ms / row.p10_ms,
-                drift=drift,
-                stable=row.p90_ms / row.p10_ms <= STEADY and drift <= STEADY,
-            )
-        )
+    for row in rows:
+        median, middle = dense(row.record), middles[row.work]
+        judged.append(replace(row, best=best[row.work], drift=max(median / middle, middle / median)))
     return judged
-
-
-def judge_decoding(rows: Sequence[DecodeRow], subjects: Sequence[Hashable]) -> list[DecodeRow]:
-    """Return the rows with the speed-up over the fastest dense decoding: PyTorch's, or our kernels at 0 %.
-
-    `subjects` are the ids of each row's environment and model, since two models may share a label. The speed-up is
-    unknown where no decoding at 0 % of this model was timed on the environment.
-    """
-    work = [(each, r.prompt_tokens, r.new_tokens, r.batch) for each, r in zip(subjects, rows, strict=True)]
-    best: dict[Hashable, float] = {}
-    for key, row in zip(work, rows, strict=True):
-        if row.sparsity == 0.0:
-            best[key] = max(best.get(key, 1.0), row.speedup)
-    drifts = _drifts(rows, work, lambda row: row.dense_tokens_per_second)
-    judged = []
-    for key, row, drift in zip(work, rows, drifts, strict=True):
-        spread = row.p90 / row.p10
-        dense = row.dense_p90 / row.dense_p10 if row.dense_p10 and row.dense_p90 else 1.0
-        judged.append(
-            row._replace(
-                best_speedup=row.speedup / best[key] if key in best else None,
-                spread=spread,
-                dense_spread=dense,
-                drift=drift,
-                stable=max(spread, dense, drift) <= STEADY,
-            )
-        )
-    return judged
-
-
-def _drifts(
-    rows: Sequence[LatencyRow] | Sequence[DecodeRow], work: Sequence[Hashable], dense: Callable[..., float]
-) -> list[float]:
-    """Return how far each row's dense median, measured in turns with it, is from the middle of all on the same work:
-    the larger over the smaller."""
-    medians: dict[Hashable, list[float]] = {}
-    for key, row in zip(work, rows, strict=True):
-        medians.setdefault(key, []).append(dense(row))
-    middles = {key: statistics.median(found) for key, found in medians.items()}
-    return [max(dense(row) / middles[key], middles[key] / dense(row)) for key, row in zip(work, rows, strict=True)]

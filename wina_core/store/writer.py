@@ -317,17 +317,25 @@ class Writer(Reader):
     def record_latency(self, record: LatencyRecord) -> None:
         """Record a timed product, in place of an earlier timing on the same environment."""
         with self._writing() as connection:
-            row = columns.latency_columns(record) | {"recorded": self._now()}
-            row["environment_id"] = _environment(connection, record.environment)
-            _upsert(connection, tables.Latency, ("hash", "environment_id"), row)
+            _upsert(connection, tables.Latency, ("hash", "environment_id"), self._timing(connection, record))
 
     def record_decoding(self, record: DecodeRecord) -> None:
         """Record a model's timed decoding, in place of an earlier timing on the same environment."""
         with self._writing() as connection:
-            row = columns.decode_columns(record) | {"recorded": self._now()}
-            row["environment_id"] = _environment(connection, record.environment)
-            row["model_id"] = _model_id(connection, record.point.model)
+            row = self._timing(connection, record) | {
+                "model_id": _model_id(connection, record.point.model),
+                "rotation_label": record.point.rotation.label,
+                "method_label": record.point.method.label,
+            }
             _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
+
+    def _timing(self, connection: Connection, record: LatencyRecord | DecodeRecord) -> dict[str, Any]:
+        return {
+            "hash": record.point.content_hash(),
+            "environment_id": _environment(connection, record.environment),
+            "record": record.model_dump_json(exclude={"environment"}),
+            "recorded": self._now(),
+        }
 
     # ---- completions ---------------------------------------------------------------------------------------------
 

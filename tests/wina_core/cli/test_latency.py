@@ -108,8 +108,8 @@ def test_a_time_budget_is_the_default_and_can_be_lifted(
     for flags in ((), ("--budget", "0"), ("--budget", "5")):
         assert "1 measured, 0 already stored" in wina(*decode, *flags)[2]
     with Store() as store:
-        points = store.decode_points().values()
-    assert {point.budget_seconds for point in points} == {BUDGET_SECONDS, None, 5.0}
+        budgets = {row.record.point.budget_seconds for row in store.decode_rows()}
+    assert budgets == {BUDGET_SECONDS, None, 5.0}
 
 
 @pytest.mark.parametrize(

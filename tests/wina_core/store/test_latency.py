@@ -1,10 +1,16 @@
-"""Timings in the results database, and a database from before it had them."""
+"""Timings in the results database."""
+
+from typing import Any
+
+import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, timed
+from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Done, LatencyJob, Measured, Result
 from wina_core.records import DecodeRecord, Environment, SweepReport
 from wina_core.specs.latency import DecodePoint, DecodeSpec, LatencySpec, Shape
 from wina_core.store import Recorder, Store
+from wina_core.store.timings import TimedRow
 
 SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",), dense_products=())
 DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
@@ -32,12 +38,12 @@ def test_the_best_dense_product_and_the_stability_of_a_point_are_read_with_it(st
     store.record_latency(wina)
     assert [(row.best_dense, row.best_speedup, row.stable) for row in store.latency_rows()] == [("", None, True)] * 2
     store.record_latency(int8.model_copy(update={"speedup": 2.0, "median_ms": 1.0, "p10_ms": 1.0, "p90_ms": 1.3}))
-    rows = {row.backend: row for row in store.latency_rows()}
+    rows = {row.record.point.backend: row for row in store.latency_rows()}
     assert {row.best_dense for row in rows.values()} == {"int8"}
     assert rows["reference"].best_speedup == wina.speedup / 2.0
-    assert (rows["int8"].spread, rows["int8"].stable, rows["reference"].stable) == (1.3, False, True)
+    assert (rows["int8"].record.spread, rows["int8"].stable, rows["reference"].stable) == (1.3, False, True)
     store.record_latency(wina.model_copy(update={"dense_ms": 1.3 * wina.dense_ms}))
-    drifted = {row.backend: row for row in store.latency_rows()}["reference"]
+    drifted = {row.record.point.backend: row for row in store.latency_rows()}["reference"]
     assert (round(drifted.drift, 6), drifted.stable) == (1.3, False)
     assert store.latency_rows(ELSEWHERE.key) == []
 
@@ -57,7 +63,8 @@ def test_runs_that_disagree_make_a_point_unstable_whichever_model_they_are_of(st
     store.record_decoding(beside.model_copy(update={"dense_p10": 16.0, "dense_p90": 20.0}))
     rows = store.decode_rows()
     assert [row.stable for row in rows] == [True, False, False]
-    assert [(row.spread, row.dense_spread) for row in rows[1:]] == [(1.5, 1.0), (31.0 / 28.0, 1.25)]
+    spreads = [(row.record.spread, row.record.dense_spread) for row in rows[1:]]
+    assert spreads == [(1.5, 1.0), (31.0 / 28.0, 1.25)]
 
 
 def test_the_repetitions_that_a_budget_left_are_stored_and_older_timings_have_all(store: Store) -> None:
@@ -66,7 +73,8 @@ def test_the_repetitions_that_a_budget_left_are_stored_and_older_timings_have_al
     )
     store.record_decoding(old)
     store.record_decoding(new.model_copy(update={"turns": 3, "timed_tokens": 11}))
-    assert [(row.counted_turns, row.counted_tokens) for row in store.decode_rows()] == [(5, 64), (3, 11)]
+    records = [row.record for row in store.decode_rows()]
+    assert [(record.counted_turns, record.counted_tokens) for record in records] == [(5, 64), (3, 11)]
 
 
 def test_models_that_share_a_label_are_not_compared(store: Store) -> None:
@@ -91,9 +99,8 @@ def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store
     recorder.record(Result(job_id="1", value=report))
     recorder.record(Done(job_id="1"))
     rows = store.latency_rows(ENVIRONMENT.key)
-    assert [(row.point, row.median_ms) for row in rows] == [(first.content_hash(), 4.0), (second.content_hash(), 2.0)]
-    assert (rows[0].gigabytes_per_second, rows[0].roofline, rows[0].hardware) == (2.0, 0.25, "a processor")
-    assert (rows[1].op, rows[1].outputs, rows[1].inputs, rows[1].method) == ("down", 64, 48, "wina")
+    assert [row.record for row in rows] == [timed(first, median=4.0), timed(second)]
+    assert (rows[0].record.gigabytes_per_second, rows[0].record.roofline) == (2.0, 0.25)
     assert store.latency_rows(points={second.content_hash()}) == [rows[1]]
     assert len(store.latency_rows()) == 3
     assert store.measured_points(SPEC.hashes()) == {
@@ -108,10 +115,10 @@ def test_decoding_is_stored_beside_it(store: Store) -> None:
     for point in DECODE.points():
         recorder.record(Measured(job_id="1", record=decoded(point)))
     rows = store.decode_rows(ENVIRONMENT.key, DECODE.hashes())
-    assert [(row.model, row.method, row.sparsity, row.speedup) for row in rows] == [
-        ("small llama", "wina", 0.25, 1.5),
-        ("small llama", "wina", 0.5, 1.5),
-    ]
+    assert [row.record for row in rows] == [decoded(point) for point in DECODE.points()]
+    assert {(row.model, row.rotation, row.method, row.selection) for row in rows} == {
+        ("small llama", "none", "wina", "topk")
+    }
     assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
     assert set(store.measured_points(DECODE.hashes())[ENVIRONMENT.key]) == DECODE.hashes()
 
@@ -120,7 +127,7 @@ def test_decoding_of_an_older_version_is_read_and_measured_again(store: Store) -
     (point,) = DecodeSpec(model=MODEL).points()
     store.record_decoding(decoded(point).model_copy(update={"prefill_tokens_per_second": None}))
     (row,) = store.decode_rows()
-    assert (row.batch, row.prefill_tokens_per_second, row.peak_bytes) == (1, None, None)
+    assert (row.record.prefill_tokens_per_second, row.record.peak_bytes) == (None, None)
     assert store.measured_points({point.content_hash()}) == {}
 
 
@@ -128,5 +135,34 @@ def test_batches_are_judged_apart(store: Store) -> None:
     for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), batches=(1, 4)).points():
         speed = {(0.0, 1): 22.0, (0.5, 1): 44.0, (0.0, 4): 30.0, (0.5, 4): 33.0}[point.sparsity, point.batch]
         store.record_decoding(decoded(point).model_copy(update={"tokens_per_second": speed}))
-    speedups = {(row.sparsity, row.batch): round(row.best_speedup or 0, 6) for row in store.decode_rows()}
+    rows = [(row.record.point, row.best_speedup or 0) for row in store.decode_rows()]
+    speedups = {(point.sparsity, point.batch): round(speedup, 6) for point, speedup in rows}
     assert speedups == {(0.0, 1): 1.0, (0.5, 1): 2.0, (0.0, 4): 1.0, (0.5, 4): 1.1}
+
+
+def test_a_record_that_this_version_cannot_read_is_left_out_and_one_without_json_is_told(file_store: Store) -> None:
+    first, second = SPEC.points()[:2]
+    for point in (first, second):
+        file_store.record_latency(timed(point))
+    with file_store._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE latency SET record = json_set(record, '$.point.backend', 'x') WHERE id = 1")
+    assert [row.point for row in file_store.latency_rows()] == [second.content_hash()]
+    assert file_store.measured_points(SPEC.hashes()) == {ENVIRONMENT.key: (second.content_hash(),)}
+    with file_store._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE latency SET record = 'x' WHERE id = 1")
+    with pytest.raises(WinaError, match="row 1 of its table latency has the record 'x'"):
+        file_store.latency_rows()
+
+
+def test_every_column_of_files_has_a_value(store: Store) -> None:
+    store.record_latency(timed(SPEC.points()[1]))
+    store.record_decoding(decoded(DECODE.points()[0]))
+    rows: list[TimedRow[Any]] = [*store.latency_rows(), *store.decode_rows()]
+    for row in rows:
+        cells = dict(zip(row.COLUMNS, row.cells, strict=True))
+        assert (cells["point"], cells["hardware"], cells["speedup"]) == (row.point, "a processor", 1.5)
+        assert (cells["method"], cells["batch"], cells["measured_sparsity"]) == (
+            "wina",
+            1,
+            row.record.measured_sparsity,
+        )

@@ -25,12 +25,12 @@ from wina_core.store.read_only import open_to_read
 VERSION = schema.VERSION_TABLE
 
 
-def _tables(file: Path) -> dict[str, list[str]]:
-    """The definition of every table and index, without the spacing, its clauses in the order of the alphabet."""
+def table_definitions(file: Path) -> dict[str, list[str]]:
+    """The definition of every table and index, without spaces and quotes, its clauses in the order of the alphabet."""
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     return {
-        name: sorted(clause.strip("()") for clause in "".join(sql.split()).split(","))
+        name: sorted(clause.strip("()") for clause in "".join(sql.replace('"', "").split()).split(","))
         for name, sql in rows
         if name != VERSION
     }
@@ -138,7 +138,7 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatc
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, head = tmp_path / "results.sqlite", schema.HEAD
     _fill(file)
-    before = _tables(file)
+    before = table_definitions(file)
     with monkeypatch.context() as patch:
         _add_a_migration(tmp_path, patch, then="raise RuntimeError('half way')")
         with pytest.raises(WinaError) as caught:
@@ -148,7 +148,7 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mon
         f"The results database {file} could not be upgraded from schema {head} to 9999 (half way); it is as it was and "
         f"a copy is in {backup}."
     )
-    assert _tables(file) == before
+    assert table_definitions(file) == before
     with Store(file) as store:
         assert len(store.metric_rows()) == 1
 

@@ -15,7 +15,7 @@ from wina_core.specs.texts import SECOND_HALF
 from wina_core.store.imported.joined import join_points
 from wina_core.store.metric_frames import metric_rows_of
 from wina_core.store.metric_rows import MetricRow
-from wina_core.store.rows import DecodeRow
+from wina_core.store.timings import DecodeRow
 from wina_core.studies.run_labels import model_label
 
 if TYPE_CHECKING:
@@ -171,9 +171,11 @@ def _speeds(decodings: Sequence[DecodeRow]) -> dict[_Timed | None, float]:
     found: dict[_Timed | None, float] = {}
     last = max(decodings, key=lambda row: row.recorded, default=None)
     for row in sorted(decodings, key=lambda row: row.recorded):
-        if last is not None and row.batch == 1 and (row.device, row.hardware) == (last.device, last.hardware):
-            found[row.model, "", "dense", "", 0.0] = row.dense_tokens_per_second
-            found[row.model, row.rotation, row.method, row.selection, round(row.sparsity, 4)] = row.tokens_per_second
+        record = row.record
+        if last is not None and record.point.batch == 1 and row.machine == last.machine:
+            found[row.model, "", "dense", "", 0.0] = record.dense_tokens_per_second
+            target = round(record.point.sparsity, 4)
+            found[row.model, row.rotation, row.method, row.selection, target] = record.tokens_per_second
     return found
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from wina_core.records import Environment
+from wina_core.records import DecodeRecord, Environment
 from wina_core.records.imports import StoredImport
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import ModelSource, QuantizationSpec, quantization_label
 from wina_core.specs.latency import DecodePoint, DecodeSpec
 from wina_core.store.imported.peers import Peer, fastest_peer, is_same_machine, nearest_width, without_threads
-from wina_core.store.rows import DecodeRow
+from wina_core.store.timings import DecodeRow
 from wina_core.studies.run_labels import model_label
 
 Status = Literal["pays", "does not pay", "within the noise"]
@@ -136,8 +136,6 @@ _Machine = tuple[str, str]
 class WorthRow:
     """One configuration on one machine."""
 
-    point: DecodePoint
-    """Of one sequence."""
     model: str
     """Short name, without quantization."""
     bits: str
@@ -159,7 +157,12 @@ class WorthRow:
     @property
     def machine(self) -> _Machine:
         """Return device and hardware."""
-        return self.row.device, self.row.hardware
+        return self.row.machine
+
+    @property
+    def point(self) -> DecodePoint:
+        """Return the point of one sequence."""
+        return self.row.record.point
 
     @property
     def configuration(self) -> str:
@@ -172,48 +175,44 @@ class WorthRow:
         return UNKNOWN if self.limit is None else self.limit.text
 
 
-def worth_rows(
-    rows: Iterable[DecodeRow], points: Mapping[str, DecodePoint], imports: Sequence[StoredImport]
-) -> list[WorthRow]:
+def worth_rows(rows: Iterable[DecodeRow], imports: Sequence[StoredImport]) -> list[WorthRow]:
     """Return a row for each configuration and machine that was timed with gates and one sequence.
 
-    `points` are the specs of the rows by hash; superseded timings have none, and are left out. Of timings with several
-    versions of the libraries the latest counts.
+    Superseded timings are left out. Of timings with several versions of the libraries the latest counts.
     """
     groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
-    for row in sorted((row for row in rows if row.point in points), key=lambda row: row.recorded):
-        alone = points[row.point].model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})
-        groups.setdefault(((row.device, row.hardware), alone), {})[row.batch] = row
+    for row in sorted((row for row in rows if not row.superseded), key=lambda row: row.recorded):
+        point = row.record.point
+        alone = point.model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})
+        groups.setdefault((row.machine, alone), {})[point.batch] = row
     found = []
     for (machine, alone), by_batch in groups.items():
         if alone.sparsity == 0.0 or 1 not in by_batch:
             continue
         zeros = groups.get((machine, alone.model_copy(update={"sparsity": 0.0})), {})
-        found.append(_worth(points[by_batch[1].point], by_batch, zeros, imports))
+        found.append(_worth(by_batch, zeros, imports))
     return found
 
 
 def _worth(
-    point: DecodePoint,
-    by_batch: Mapping[int, DecodeRow],
-    zeros: Mapping[int, DecodeRow],
-    imports: Sequence[StoredImport],
+    by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow], imports: Sequence[StoredImport]
 ) -> WorthRow:
-    rivals = {batch: _dense(point.model, row, zeros.get(batch)) for batch, row in by_batch.items()}
+    kernels = {batch: row.record for batch, row in zeros.items()}
+    rivals = {batch: _dense(row.record, kernels.get(batch)) for batch, row in by_batch.items()}
     row = by_batch[1]
-    peer = fastest_peer(imports, point.model, row.hardware, _width(point.model))
-    beside = None if peer is None else Rival(peer.name, gain(_decoding(row), _peer_speed(peer)))
+    model, hardware = row.record.point.model, row.record.environment.hardware
+    peer = fastest_peer(imports, model, hardware, _width(model))
+    beside = None if peer is None else Rival(peer.name, gain(_decoding(row.record), _peer_speed(peer)))
     judged = verdict(rivals[1], beside)
     if not row.stable:
         judged = judged._replace(text=f"{judged.text} (unstable timing)")
-    label = quantization_label(point.model.quantization)
+    label = quantization_label(model.quantization)
     return WorthRow(
-        point=point,
-        model=model_label(point.model.unquantized),
-        bits=f"{_width(point.model)} bits" if label == "none" else label,
+        model=model_label(model.unquantized),
+        bits=f"{_width(model)} bits" if label == "none" else label,
         row=row,
         dense=rivals[1],
-        prefill=_prefill(point.model, row),
+        prefill=_prefill(row.record),
         peer=peer,
         peer_gain=beside,
         limit=batch_limit({batch: rival.gain for batch, rival in rivals.items()}),
@@ -222,8 +221,8 @@ def _worth(
     )
 
 
-def _decoding(row: DecodeRow) -> Speed:
-    return Speed(row.tokens_per_second, row.p10, row.p90)
+def _decoding(record: DecodeRecord) -> Speed:
+    return Speed(record.tokens_per_second, record.p10, record.p90)
 
 
 def _dense_name(model: ModelSource) -> str:
@@ -231,27 +230,27 @@ def _dense_name(model: ModelSource) -> str:
     return "PyTorch dense" if label == "none" else f"dense {label}"
 
 
-def _dense(model: ModelSource, row: DecodeRow, zero: DecodeRow | None) -> Rival:
+def _dense(record: DecodeRecord, zero: DecodeRecord | None) -> Rival:
     """Return the gain over the dense model's decoding or the kernels' at 0 %, whichever is faster.
 
     The kernels' was timed beside another run of PyTorch's, whose ratio to this one corrects it for the machine's drift.
     The spread of dense decoding is unknown in timings of older versions, and taken for none.
     """
-    median = row.dense_tokens_per_second
-    torch = Speed(median, row.dense_p10 or median, row.dense_p90 or median)
+    median = record.dense_tokens_per_second
+    torch = Speed(median, record.dense_p10 or median, record.dense_p90 or median)
     if zero is None or zero.speedup <= 1:
-        return Rival(_dense_name(model), gain(_decoding(row), torch))
+        return Rival(_dense_name(record.point.model), gain(_decoding(record), torch))
     drift = median / zero.dense_tokens_per_second
     kernels = Speed(*(drift * speed for speed in _decoding(zero)))
-    return Rival("our kernels at 0 %", gain(_decoding(row), kernels))
+    return Rival("our kernels at 0 %", gain(_decoding(record), kernels))
 
 
-def _prefill(model: ModelSource, row: DecodeRow) -> Rival | None:
-    own = row.prefill_tokens_per_second, row.prefill_p10, row.prefill_p90
-    dense = row.dense_prefill_tokens_per_second, row.dense_prefill_p10, row.dense_prefill_p90
+def _prefill(record: DecodeRecord) -> Rival | None:
+    own = record.prefill_tokens_per_second, record.prefill_p10, record.prefill_p90
+    dense = record.dense_prefill_tokens_per_second, record.dense_prefill_p10, record.dense_prefill_p90
     if None in (*own, *dense):
         return None
-    return Rival(_dense_name(model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+    return Rival(_dense_name(record.point.model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
 
 
 def _peer_speed(peer: Peer) -> Speed:
@@ -274,7 +273,7 @@ def _missing(by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow]) 
     batches = [str(batch) for batch in BATCHES if batch not in by_batch]
     absent = {
         f"batch {', '.join(batches)}": bool(batches),
-        "prompt": by_batch[1].prefill_tokens_per_second is None,
+        "prompt": by_batch[1].record.prefill_tokens_per_second is None,
         "our kernels at 0 %": any(batch not in zeros for batch in by_batch),
     }
     return tuple(part for part, lacks in absent.items() if lacks)
@@ -282,7 +281,8 @@ def _missing(by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow]) 
 
 def is_on(row: WorthRow, here: Environment) -> bool:
     """Return whether a row was timed on the device of `here`, with any number of threads."""
-    return row.row.device == here.device and is_same_machine(without_threads(row.row.hardware), here.hardware)
+    device, hardware = row.machine
+    return device == here.device and is_same_machine(without_threads(hardware), here.hardware)
 
 
 def missing_specs(rows: Iterable[WorthRow]) -> list[DecodeSpec]:
@@ -311,7 +311,7 @@ COLUMNS = (
 
 def table_row(row: WorthRow) -> tuple[Any, ...]:
     """Return the cells of COLUMNS; None where a number is unknown."""
-    timed, dense = row.row, row.dense.gain
+    timed, dense = row.row.record, row.dense.gain
     held = timed.held_bytes, timed.dense_held_bytes, timed.peak_bytes
     peer = row.peer and row.peer.point.metrics["tokens_per_s"].value
     return (
@@ -321,5 +321,5 @@ def table_row(row: WorthRow) -> tuple[Any, ...]:
         *(row.peer and row.peer.origin, peer, row.peer_gain and row.peer_gain.gain.ratio),
         *(timed.prefill_tokens_per_second, row.prefill and row.prefill.gain.ratio),
         *(None if size is None else size / 1e6 for size in held),
-        *(row.batches, row.verdict.text, ", ".join(row.missing), timed.hardware),
+        *(row.batches, row.verdict.text, ", ".join(row.missing), row.machine[1]),
     )

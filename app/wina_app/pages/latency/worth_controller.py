@@ -59,7 +59,7 @@ class WorthController(QObject):
         """Read the store again."""
 
         def question(store: "Store") -> list[WorthRow]:
-            return worth_rows(store.decode_rows(), store.decode_points(), store.imports())
+            return worth_rows(store.decode_rows(), store.imports())
 
         self._workbench.store.ask(question, self._answer, self._messages.show_error)
 
@@ -99,7 +99,7 @@ class WorthController(QObject):
         self._show()
 
     def _is_here(self, row: WorthRow) -> bool:
-        here = self._workbench.timing_environment(row.row.device, self._workbench.machines.chosen)
+        here = self._workbench.timing_environment(row.machine[0], self._workbench.machines.chosen)
         return here is not None and is_on(row, here)
 
     def _missing(self, rows: Sequence[WorthRow]) -> list[DecodeSpec]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wina_app.shared.measured_sparsity import short_percent, target_miss
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_core.records import LatencyRecord
 from wina_core.records.texts import percent_apart
 from wina_core.specs import DENSE
 from wina_core.specs.latency import BACKENDS, DTYPE_BYTES, STEADY, VENDOR
@@ -106,21 +107,21 @@ def matching_key(method: str, sparsity: float) -> str:
 def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     """Chart speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
     found = list(rows)
-    gated = [row for row in found if row.method != DENSE.name]
+    gated = [row for row in found if row.record.point.method != DENSE.name]
     lines = _lines(
         gated,
         ("method", "backend", "dtype", "selection"),
-        left=(lambda row: row.speedup) if y_axis == "speedup" else (lambda row: 100.0 * row.roofline),
-        right=lambda row: (row.p10_ms, row.median_ms, row.p90_ms),
+        left=(lambda row: row.record.speedup) if y_axis == "speedup" else (lambda row: 100.0 * row.record.roofline),
+        right=lambda row: (row.record.p10_ms, row.record.median_ms, row.record.p90_ms),
         readout=_product_readout,
-        marker=lambda row: BACKENDS.index(row.backend) if row.backend in BACKENDS else len(BACKENDS),
-        pattern=lambda row: (row.dtype, row.selection),
+        marker=lambda row: [*BACKENDS, row.record.point.backend].index(row.record.point.backend),
+        pattern=lambda row: (row.record.point.dtype, row.record.point.selection),
     )
-    dense = [row for row in found if row.method == DENSE.name]
+    dense = [row for row in found if row.record.point.method == DENSE.name]
     references = _dense_ms(found, dense)
-    bandwidth = f"{max(found, key=lambda row: row.recorded).bandwidth:.3g}" if found else ""
+    bandwidth = f"{max(found, key=lambda row: row.recorded).record.bandwidth:.3g}" if found else ""
     if y_axis == "speedup":
-        strongest = [(f"{name} {row.speedup:.2f} ×", row.speedup) for name, row in _best_dense(dense)]
+        strongest = [(f"{name} {record.speedup:.2f} ×", record.speedup) for name, record in _best_dense(dense)]
         left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *strongest), _kept_bound(lines))
     else:
         text = tr("memory bandwidth {bandwidth} GB/s", bandwidth=bandwidth)
@@ -128,7 +129,8 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     bounds = _bandwidth_bounds(found, lines)
     right = Panel(tr("latency, p10 to p90 (ms)"), references, bounds, _ceiling(lines, references))
     best = tuple(
-        tr("{name}: {product}", name=name, product=dense_name(row.backend)) for name, row in _best_dense(dense)
+        tr("{name}: {product}", name=name, product=dense_name(record.point.backend))
+        for name, record in _best_dense(dense)
     )
     if found:
         best = (*best, tr("PyTorch dense: median of its times in turns with the points, as in their speed-ups"))
@@ -142,16 +144,18 @@ def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: 
     lines = _lines(
         found,
         ("method", "rotation", "selection"),
-        left=lambda row: row.speedup,
-        right=lambda row: (row.p10, row.tokens_per_second, row.p90),
+        left=lambda row: row.record.speedup,
+        right=lambda row: (row.record.p10, row.record.tokens_per_second, row.record.p90),
         readout=_decode_readout,
         marker=lambda row: sorted({each.rotation for each in found}).index(row.rotation),
         pattern=lambda row: row.selection,
     )
-    beside = sorted((100.0 * row.measured_sparsity, row.dense_tokens_per_second) for row in found)
+    records = [row.record for row in found]
+    beside = sorted((100.0 * record.measured_sparsity, record.dense_tokens_per_second) for record in records)
     note = tr("PyTorch dense (tokens/s): as measured in turns with each point")
     dense = (Curve(_PYTORCH, note, tuple(beside)),) if found else ()
-    zero = max((row for row in found if row.sparsity == 0.0), key=lambda row: row.speedup, default=None)
+    zeros = (record for record in records if record.point.sparsity == 0.0)
+    zero = max(zeros, key=lambda record: record.speedup, default=None)
     best: list[tuple[str, float]] = []
     fastest: list[tuple[str, float]] = []
     if zero is not None:
@@ -180,13 +184,13 @@ def _lines(
     """
     groups: dict[tuple[str, ...], dict[float, Any]] = {}  # by target
     for row in sorted(rows, key=lambda row: row.recorded):
-        groups.setdefault(tuple(getattr(row, field) for field in fields), {})[row.sparsity] = row
+        groups.setdefault(tuple(map(row.cell, fields)), {})[row.record.point.sparsity] = row
     differing = [i for i in range(len(fields)) if i == 0 or len({key[i] for key in groups}) > 1]
     patterns = sorted({pattern(row) for row in rows})
     lines = []
     for key, by_target in sorted(groups.items()):
         name = ", ".join(key[i] for i in differing)
-        ordered = sorted(by_target.values(), key=lambda row: (row.measured_sparsity, row.sparsity))
+        ordered = sorted(by_target.values(), key=lambda row: (row.record.measured_sparsity, row.record.point.sparsity))
         measured = [right(row) for row in ordered]
         lines.append(
             ChartLine(
@@ -194,12 +198,12 @@ def _lines(
                 method=key[0].partition(" ")[0],
                 marker=marker(ordered[0]),
                 pattern=patterns.index(pattern(ordered[0])),
-                x=tuple(100.0 * row.measured_sparsity for row in ordered),
+                x=tuple(100.0 * row.record.measured_sparsity for row in ordered),
                 left=tuple(left(row) for row in ordered),
                 right=tuple(median for _, median, _ in measured),
                 spans=tuple((low, high) for low, _, high in measured),
                 readouts=tuple(readout(name, row) for row in ordered),
-                keys=tuple(matching_key(row.method, row.sparsity) for row in ordered),
+                keys=tuple(matching_key(key[0], row.record.point.sparsity) for row in ordered),
                 stable=tuple(row.stable for row in ordered),
             )
         )
@@ -212,13 +216,15 @@ def _ring_note(lines: Sequence[ChartLine]) -> tuple[str, ...]:
     return (tr("ring: unstable, runs disagree by more than 20 %, or the dense product beside it is off by as much"),)
 
 
-def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, "LatencyRow"]]:
+def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, LatencyRecord]]:
     """Return each dtype's strongest dense product and its name, where it is not PyTorch's."""
-    best: dict[str, LatencyRow] = {}
-    for row in sorted(dense, key=lambda row: row.speedup):
-        best[row.dtype] = row
+    best: dict[str, LatencyRecord] = {}
+    for record in sorted((row.record for row in dense), key=lambda record: record.speedup):
+        best[record.point.dtype] = record
     return [
-        (_of_dtype(tr("best dense"), dtype, best), row) for dtype, row in sorted(best.items()) if row.backend != VENDOR
+        (_of_dtype(tr("best dense"), dtype, best), record)
+        for dtype, record in sorted(best.items())
+        if record.point.backend != VENDOR
     ]
 
 
@@ -230,10 +236,10 @@ def _dense_ms(rows: "Sequence[LatencyRow]", dense: "Sequence[LatencyRow]") -> tu
     """
     beside: dict[str, list[float]] = {}
     for row in rows:
-        beside.setdefault(row.dtype, []).append(row.dense_ms)
+        beside.setdefault(row.record.point.dtype, []).append(row.record.dense_ms)
     times = {dtype: statistics.median(found) for dtype, found in sorted(beside.items())}
     texts = [(f"{_of_dtype(_PYTORCH, dtype, times)} {value:.4g} ms", value) for dtype, value in times.items()]
-    best = [(f"{name} {row.median_ms:.4g} ms", row.median_ms) for name, row in _best_dense(dense)]
+    best = [(f"{name} {record.median_ms:.4g} ms", record.median_ms) for name, record in _best_dense(dense)]
     return (*texts, *best)
 
 
@@ -261,9 +267,9 @@ def _bandwidth_bounds(rows: "Sequence[LatencyRow]", lines: Sequence[ChartLine]) 
     """Return the time of reading the kept weights at the memory bandwidth, a curve for each size of weights."""
     end = max((x for line in lines for x in line.x), default=0.0) / 100.0
     curves = []
-    for size in sorted({DTYPE_BYTES[row.dtype] for row in rows}) if end > 0.0 else ():
-        latest = max((row for row in rows if DTYPE_BYTES[row.dtype] == size), key=lambda row: row.recorded)
-        whole = latest.outputs * latest.inputs * size / latest.bandwidth / 1e6
+    by_size = {DTYPE_BYTES[row.record.point.dtype]: row.record for row in sorted(rows, key=lambda row: row.recorded)}
+    for size, latest in sorted(by_size.items()) if end > 0.0 else ():
+        dense_ms = latest.point.outputs * latest.point.inputs * size / latest.bandwidth / 1e6
         bandwidth = f"{latest.bandwidth:.3g}"
         name = tr("{bandwidth} GB/s, {bits} bits", bandwidth=bandwidth, bits=8 * size)
         note = tr(
@@ -271,7 +277,7 @@ def _bandwidth_bounds(rows: "Sequence[LatencyRow]", lines: Sequence[ChartLine]) 
             bandwidth=bandwidth,
             bits=8 * size,
         )
-        curves.append(Curve(name, note, tuple((100.0 * s, whole * (1.0 - s)) for s in _steps(end))))
+        curves.append(Curve(name, note, tuple((100.0 * s, dense_ms * (1.0 - s)) for s in _steps(end))))
     return tuple(curves)
 
 
@@ -280,16 +286,17 @@ def _steps(end: float) -> list[float]:
 
 
 def _product_readout(name: str, row: "LatencyRow") -> str:
+    record = row.record
     return _DOT.join(
         (
             name,
             _sparsities(row),
-            f"{row.median_ms:.4g} ms (p10 {row.p10_ms:.4g}, p90 {row.p90_ms:.4g})",
+            f"{record.median_ms:.4g} ms (p10 {record.p10_ms:.4g}, p90 {record.p90_ms:.4g})",
             *_speedups(row),
             tr(
                 "{bandwidth} GB/s, {percentage} % of the memory bandwidth",
-                bandwidth=f"{row.gigabytes_per_second:.4g}",
-                percentage=f"{100 * row.roofline:.1f}",
+                bandwidth=f"{record.gigabytes_per_second:.4g}",
+                percentage=f"{100 * record.roofline:.1f}",
             ),
             *filter(None, (instability(row),)),
         )
@@ -303,9 +310,9 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
             _sparsities(row),
             tr(
                 "{median} tokens/s (p10 {p10}, p90 {p90})",
-                median=f"{row.tokens_per_second:.4g}",
-                p10=f"{row.p10:.4g}",
-                p90=f"{row.p90:.4g}",
+                median=f"{row.record.tokens_per_second:.4g}",
+                p10=f"{row.record.p10:.4g}",
+                p90=f"{row.record.p90:.4g}",
             ),
             *_speedups(row),
             *filter(None, (instability(row),)),
@@ -321,10 +328,10 @@ def dense_name(backend: str) -> str:
 def instability(row: "LatencyRow | DecodeRow") -> str:
     """Return why a point is unstable; empty for a stable one."""
     parts = []
-    if row.spread > STEADY:
-        parts.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.spread)))
-    if row.dense_spread > STEADY:
-        parts.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.dense_spread)))
+    if row.record.spread > STEADY:
+        parts.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.record.spread)))
+    if row.record.dense_spread > STEADY:
+        parts.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.record.dense_spread)))
     if row.drift > STEADY:
         parts.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
     return tr("⚠ unstable: {reasons}", reasons=", ".join(parts)) if parts else ""
@@ -332,7 +339,7 @@ def instability(row: "LatencyRow | DecodeRow") -> str:
 
 def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:
     """Return the speed-up over PyTorch's dense product, and over the best one if others were timed."""
-    texts = [tr("{speedup} × PyTorch dense", speedup=f"{row.speedup:.3g}")]
+    texts = [tr("{speedup} × PyTorch dense", speedup=f"{row.record.speedup:.3g}")]
     if row.best_speedup is not None:
         texts.append(tr("{speedup} × best dense", speedup=f"{row.best_speedup:.3g}"))
     return texts
@@ -340,10 +347,7 @@ def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:
 
 def _sparsities(row: "LatencyRow | DecodeRow") -> str:
     """Return measured and target sparsity, and by how far the target is missed where that is beyond tolerance."""
-    both = tr(
-        "measured {measured}, target {target}",
-        measured=percent(row.measured_sparsity),
-        target=short_percent(row.sparsity),
-    )
-    miss = target_miss(row.measured_sparsity, row.sparsity)
+    measured, target = row.record.measured_sparsity, row.record.point.sparsity
+    both = tr("measured {measured}, target {target}", measured=percent(measured), target=short_percent(target))
+    miss = target_miss(measured, target)
     return f"{both}{_DOT}{miss}" if miss else both

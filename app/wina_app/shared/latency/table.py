@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
 def _plain(key: str, title: str, width: int, explanation: str = "") -> Column:
     def value(row: Any) -> str:
-        return str(getattr(row, key))
+        return str(row.cell(key))
 
     return Column(key, title, value, value, width=width, explanation=explanation)
 
@@ -27,21 +27,22 @@ def _figure(
     """Return a column of a number, `scale` times the stored one."""
 
     def value(row: Any) -> Value:
-        number: float = getattr(row, key)
+        number: float = row.cell(key)
         return number if scale == 1.0 else round(scale * number, 10)
 
     return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
 
 
 def _selection(row: Any) -> str:
-    return "" if row.method == DENSE.name else str(row.selection)
+    point = row.record.point
+    return "" if point.method == DENSE.name else str(point.selection)
 
 
 def _known(key: str, title: str, width: int, explanation: str, scale: float = 1.0) -> Column:
     """Return a column of a number that timings of older versions lack."""
 
     def value(row: Any) -> Value:
-        number = getattr(row, key)
+        number = row.cell(key)
         return None if number is None else scale * number
 
     def text(row: Any) -> str:
@@ -70,7 +71,7 @@ _BEST_SPEEDUP = Column(
 
 
 def _worst(row: Any) -> float:
-    return max(row.spread, row.dense_spread, row.drift)
+    return max(row.record.spread, row.record.dense_spread, row.drift)
 
 
 _STABLE = Column(
@@ -90,8 +91,8 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
     Column(
         "shape",
         "shape",
-        lambda row: shape_text(row.outputs, row.inputs),
-        lambda row: shape_text(row.outputs, row.inputs),
+        lambda row: row.record.point.shape.label,
+        lambda row: row.record.point.shape.label,
         width=11,
         explanation=tr("Outputs times inputs of the weight"),
     ),
@@ -178,8 +179,8 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     Column(
         "decoder",
         "decoder",
-        lambda row: row.decoder or UNKNOWN,
-        lambda row: row.decoder or UNKNOWN,
+        lambda row: row.record.decoder or UNKNOWN,
+        lambda row: row.record.decoder or UNKNOWN,
         width=14,
         explanation=tr("compiled: one native call per token; else what decoded instead, and why"),
     ),
@@ -194,18 +195,13 @@ DECODE_COLUMNS: tuple[Column, ...] = (
 )
 
 
-def shape_text(outputs: int, inputs: int) -> str:
-    """Format a shape as the command line writes and reads it."""
-    return f"{outputs}x{inputs}"
-
-
 class TimedEntry(TableEntry, ABC):
     """A timed row. What is compared in one plot has the same `subject` and the same `load`."""
 
     @property
     def machine(self) -> tuple[str, str]:
         """(device, hardware) on which it was timed."""
-        return self.row.device, self.row.hardware
+        return self.row.machine
 
     @property
     @abstractmethod
@@ -227,12 +223,14 @@ class ProductEntry(TimedEntry):
     @property
     def subject(self) -> tuple[Any, str]:
         """The shape."""
-        return (self.row.outputs, self.row.inputs), f"{shape_text(self.row.outputs, self.row.inputs)} ({self.row.op})"
+        point = self.row.record.point
+        return (point.outputs, point.inputs), f"{point.shape.label} ({self.row.record.op})"
 
     @property
     def load(self) -> tuple[Any, str]:
         """The batch."""
-        return self.row.batch, f"{self.row.batch:,}"
+        batch = self.row.record.point.batch
+        return batch, f"{batch:,}"
 
 
 class DecodeEntry(TimedEntry):
@@ -249,10 +247,10 @@ class DecodeEntry(TimedEntry):
     @property
     def load(self) -> tuple[Any, str]:
         """The tokens before, those timed, and the sequences."""
-        row = self.row
-        load = row.prompt_tokens, row.new_tokens, row.batch
-        text = tr("{new} after {prompt}", new=f"{row.new_tokens:,}", prompt=f"{row.prompt_tokens:,}")
-        return load, text if row.batch == 1 else tr("{load}, batch {batch}", load=text, batch=row.batch)
+        point = self.row.record.point
+        load = point.prompt_tokens, point.new_tokens, point.batch
+        text = tr("{new} after {prompt}", new=f"{point.new_tokens:,}", prompt=f"{point.prompt_tokens:,}")
+        return load, text if point.batch == 1 else tr("{load}, batch {batch}", load=text, batch=point.batch)
 
 
 _Entry = TypeVar("_Entry", bound=TimedEntry)
@@ -265,7 +263,7 @@ def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_E
     """
     latest: dict[Key, Any] = {}
     for row in rows:
-        key = (row.device, row.hardware, row.point)
+        key = (*row.machine, row.point)
         if key not in latest or latest[key].recorded <= row.recorded:
             latest[key] = row
     return {

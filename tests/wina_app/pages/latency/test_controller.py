@@ -46,10 +46,10 @@ def test_what_is_stored_of_this_machine_is_shown_as_soon_as_the_page_is(bench):
     offer = view.last("show_offer")
     assert (offer.machine, offer.subject, offer.load) == (LOCAL, (64, 48), 1)
     assert charted(view) == [("wina", (50.0,))]
-    assert [entry.row.hardware for entry in controller.table.shown] == [HERE.hardware]
+    assert [entry.machine[1] for entry in controller.table.shown] == [HERE.hardware]
     controller.pick_machine(("cuda", "a GPU"))
     assert view.last("show_offer").subject == (32, 48)
-    assert [entry.row.hardware for entry in controller.table.shown] == ["a GPU"]
+    assert [entry.machine[1] for entry in controller.table.shown] == ["a GPU"]
 
 
 def test_the_count_is_that_of_the_job(bench):

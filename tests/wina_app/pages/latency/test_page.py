@@ -205,4 +205,4 @@ def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_p
     keep(window, timed(sparsity=0.65))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
     (chosen,) = page.table.selected_rows()
-    assert page.table.model().shown[chosen].row.sparsity == 0.5, "it stays selected while points land"
+    assert page.table.model().shown[chosen].row.record.point.sparsity == 0.5, "it stays selected while points land"

@@ -25,6 +25,7 @@ from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded, timed
 from wina_core.records import Environment
 from wina_core.specs import DENSE, NO_ROTATION, MethodSpec
 from wina_core.specs.latency import with_backend
+from wina_core.store import LatencyRow
 
 CHOICE = ProductChoice(
     presets=(),
@@ -137,7 +138,7 @@ def test_a_job_measures_what_this_machine_has_not_stored_with_its_dense_products
 def test_a_point_is_shown_as_it_was_timed_last_on_each_machine(store):
     newer = HERE.model_copy(update={"versions": {"python": "4"}})
     entries = products(store, timed(median=2.0), timed(newer, median=4.0), timed(ELSEWHERE, median=1.0))
-    assert [(entry.machine[1], entry.row.median_ms) for entry in entries] == [
+    assert [(entry.machine[1], entry.row.record.median_ms) for entry in entries] == [
         ("a test, 1 of 2 threads", 4.0),
         ("a GPU", 1.0),
     ]
@@ -267,7 +268,7 @@ def test_each_bound_says_what_it_bounds(store):
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.65, 0.9, 0.99]), min_size=1, unique=True))
 def test_the_bound_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities):
-    rows = [ProductEntry(("",), _row(sparsity)).row for sparsity in sparsities]
+    rows = [LatencyRow(record=timed(sparsity=sparsity), point="", recorded=0.0) for sparsity in sparsities]
     curves = product_chart(rows, "speedup").left.curves
     curve = curves[0].points if curves else ()
     assert bool(curve) == (max(sparsities) > 0)
@@ -277,15 +278,6 @@ def test_the_bound_is_one_over_what_is_kept_within_sight_of_the_lines(sparsities
         assert curve[0] == (0.0, 1.0)
         assert curve[-1][0] <= 100 * max(sparsities) + 1e-9
         assert curve[-1][1] <= 3.0 + 1e-9, "three times, or half again as much as the largest speed-up"
-
-
-def _row(sparsity):
-    from wina_core.store import LatencyRow
-
-    record = timed(sparsity=sparsity)
-    values = {**record.point.model_dump(), **record.model_dump(), "recorded": 0.0, "device": "", "hardware": ""}
-    values |= {"point": "", "roofline": record.roofline, "gigabytes_per_second": record.gigabytes_per_second}
-    return LatencyRow(**{name: values[name] for name in LatencyRow._fields if name in values})
 
 
 def test_the_share_of_the_bandwidth_is_held_against_the_bandwidth(store):

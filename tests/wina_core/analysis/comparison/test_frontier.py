@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
 from wina_core.analysis.comparison.frontier import frontier_points, originals, pareto_front
-from wina_core.records import METRIC_UNITS, MetricRecord, UnitRecord
+from wina_core.records import METRIC_UNITS, DecodeRecord, Environment, MetricRecord, UnitRecord
 from wina_core.records.imports import ImportedFile, ImportedPoint, ImportedValue
 from wina_core.specs import (
     COST,
@@ -26,11 +26,12 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
+from wina_core.specs.latency import DecodePoint
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.store.imported.metrics import METRICS
-from wina_core.store.rows import DecodeRow
+from wina_core.store.timings import DecodeRow
 
 MODEL = ModelSource(location="/models/small llama", fingerprint="0123456789abcdef")
 BITS = MODEL.model_copy(update={"quantization": QuantizationSpec(quantizer="rtn", bits=4.0)})
@@ -188,21 +189,28 @@ def test_imported_points_of_other_positions_have_a_remark(store, scored, remarke
     assert ("--second-half" in points(store, imports=store.imports()).loc["Q4_0", "source"]) is remarked
 
 
-def decoded(model: str, sparsity: float, speed: float, **fields) -> DecodeRow:
-    facts = dict.fromkeys(DecodeRow._fields)
-    facts |= {"model": model, "rotation": "none", "method": "wina", "selection": "topk", "sparsity": sparsity}
-    facts |= {"tokens_per_second": speed, "dense_tokens_per_second": 10.0, "batch": 1, "recorded": 1.0}
-    return DecodeRow(**{**facts, "device": "cpu", "hardware": "here", **fields})
+def decoded(sparsity: float, speed: float, recorded: float, hardware: str = "here", batch: int = 1) -> DecodeRow:
+    record = DecodeRecord(
+        point=DecodePoint(model=MODEL, sparsity=sparsity, batch=batch),
+        environment=Environment(device="cpu", hardware=hardware, versions={}),
+        measured_sparsity=sparsity,
+        tokens_per_second=speed,
+        p10=speed,
+        p90=speed,
+        dense_tokens_per_second=10.0,
+    )
+    labels = {"model": "small llama", "rotation": "none", "method": "wina"}
+    return DecodeRow(record=record, point=record.point.content_hash(), recorded=recorded, **labels)
 
 
 def test_speeds_are_those_of_the_machine_that_was_timed_last(store):
     for sparsity, kl in ((0.0, 0.0), (0.5, 0.05), (0.6, 0.06)):
         record(store, run(MODEL, sparsity), kl, 50.0)
     timed = [
-        decoded("small llama", 0.5, 15.0, recorded=3.0),
-        decoded("small llama", 0.5, 99.0, recorded=2.0, hardware="elsewhere"),
-        decoded("small llama", 0.6, 99.0, recorded=2.0, hardware="elsewhere"),
-        decoded("small llama", 0.5, 99.0, recorded=4.0, batch=4),
+        decoded(0.5, 15.0, recorded=3.0),
+        decoded(0.5, 99.0, recorded=2.0, hardware="elsewhere"),
+        decoded(0.6, 99.0, recorded=2.0, hardware="elsewhere"),
+        decoded(0.5, 99.0, recorded=4.0, batch=4),
     ]
     found = points(store, "tokens_per_s", decodings=timed)
     assert found["x"].to_dict() == {"dense": 10.0, "wina 50 %": 15.0}

@@ -32,7 +32,7 @@ def timed(point: DecodePoint, speed: float, environment: Environment = HERE, **c
 
 
 def rows_of(store: Store):
-    return worth_rows(store.decode_rows(), store.decode_points(), store.imports())
+    return worth_rows(store.decode_rows(), store.imports())
 
 
 def points(source=MODEL, sparsities=(0.5,), batches=(1,), **settings):
@@ -118,4 +118,4 @@ def test_the_latest_version_of_the_libraries_counts(store: Store):
         store.record_decoding(timed(*points(), 160.0, newer))
     with store.dated(2e9):
         store.record_decoding(timed(*points(), 130.0))
-    assert [row.row.tokens_per_second for row in rows_of(store)] == [130.0]
+    assert [row.row.record.tokens_per_second for row in rows_of(store)] == [130.0]
