@@ -21,7 +21,7 @@ tokens. Expected: at most twice the plain forward over 8,192 tokens, a sixth of 
 
 allocation: TEAL's greedy allocation of one decoder layer as shipped, against the same search with every output
 recomputed for every candidate. Both searches must end at the same plan. The naive one runs all of the layer over all
-tokens for each candidate; ours (see `wina_core.compute.allocation.layer_error`) recomputes one or two of the seven
+tokens for each candidate; ours (see `wina_core.compute.allocation.greedy`) recomputes one or two of the seven
 matrices for most, those behind the attention for the last quarter of the tokens. Expected: at most a fourth of the
 peer's time. Seen: an eighth (`results/allocation-cpu.json`).
 """
@@ -39,10 +39,8 @@ from naive_greedy import NaiveErrors
 from random_models import TOY, Size, forward, random_llama, threads
 from torch import Tensor
 
-from wina_core.compute.allocation.cells import Cells, Values
-from wina_core.compute.allocation.gated import Subject, cells_of
-from wina_core.compute.allocation.greedy import Error, corrected_steps, search
-from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation.cells import Cells, Subject, Values, cells_of
+from wina_core.compute.allocation.greedy import Error, LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, evaluate

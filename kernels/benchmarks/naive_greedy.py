@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor
 
-from wina_core.compute.allocation.cells import Cells, Values
-from wina_core.compute.allocation.gated import Subject
-from wina_core.compute.allocation.layer_error import first_gated, output_error
+from wina_core.compute.allocation.cells import Cells, Subject, Values
+from wina_core.compute.allocation.greedy import first_gated, output_error
 from wina_core.compute.models.passes import layer_call
 
 

@@ -1,4 +1,4 @@
-"""The allocators on a model: their measurements, in order, and their journals."""
+"""Allocation: from a model, a method and a budget to a SparsityPlan and its record, by one of the allocators."""
 
 from __future__ import annotations
 
@@ -6,26 +6,85 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from wina_core.compute.allocation import greedy, marginal
-from wina_core.compute.allocation.cells import LARGEST, Cells, Values
-from wina_core.compute.allocation.curves import Spread, between, parabola, spread
-from wina_core.compute.allocation.divergence import Candidate, Divergence
-from wina_core.compute.allocation.evolution import Individual, children, survivors
-from wina_core.compute.allocation.gated import Subject
-from wina_core.compute.allocation.journal import Journal
-from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation import greedy, optimizers
+from wina_core.compute.allocation.cells import LARGEST, Cells, Subject, Values, cells_of
+from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
+from wina_core.compute.allocation.greedy import LayerErrors
+from wina_core.compute.allocation.optimizers import Individual, Spread, between, children, parabola, spread, survivors
+from wina_core.compute.calibration import Calibration
 from wina_core.compute.models.finite import check_numbers
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
-from wina_core.records import LayerRecord
-from wina_core.specs import AllocatorSpec
+from wina_core.model_info.products import searched
+from wina_core.records import AllocationRecord, LayerRecord
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, allocator_names
 from wina_core.specs.methods import get_method
+from wina_core.specs.plans import PlanLayout
+
+
+def allocate(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: AllocatedSparsity,
+    key: str,
+    reporter: Reporter,
+    calibration: Calibration | None = None,
+    state: Path | None = None,
+    curves: Path | None = None,
+) -> AllocationRecord:
+    """Spread a plan's budget over the cells that the method gates.
+
+    Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
+    released, the dense thresholds of `calibration` are searched instead (see `greedy`), and so are those of `mixed` by
+    `marginal`. The search writes its progress to `state` and resumes from it; remove the file once the record is kept.
+    The measured curves stay in `curves` for other budgets. The names of both files must identify all that the search
+    and the curves depend on. The plan's budget is the requested one within 1e-3, except for greedy as released, which
+    takes whole steps.
+
+    Raises WinaError for an unreachable budget, a method that gates nothing, and an unreadable text; Cancelled between
+    two forward passes.
+    """
+    subject = Subject(loaded, searched(method, plan.allocator), calibration)
+    whole = plan.allocator.variant == "wina_released"
+    cells = cells_of(loaded.view.layout, method, subject.fused if whole else ())
+    cells.check(plan.sparsity, f'The method "{method.name}"')
+    journal = Journal(state, reporter)
+    problem = Problem(
+        subject=subject,
+        cells=cells,
+        budget=plan.sparsity,
+        allocator=plan.allocator,
+        tokens=read_tokens(plan.allocator.text, loaded.tokenizer),
+        journal=journal,
+        curves=Journal(curves, reporter),
+        reporter=reporter,
+    )
+    found = search(problem)
+    return AllocationRecord(
+        key=key,
+        plan=cells.plan(found.values, plan.provenance, found.rho),
+        objective=found.objective,
+        value=found.cost,
+        bound=found.bound,
+        evaluations=round(found.passes),
+        seconds=journal.seconds,
+        curves=cell_curves(cells, problem.curves),
+    )
+
+
+def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter: Reporter) -> tuple[LayerRecord, ...]:
+    """Return the curves that `allocate` left in the file `curves`, as in its record; empty without the file."""
+    return cell_curves(cells_of(layout, method), Journal(curves, reporter))
+
 
 KL = "kl"
 """Metric of the curves in `cell_curves`."""
@@ -120,12 +179,14 @@ def _by_marginals(problem: Problem) -> Found:
         probed: list[float] | None = journal.state.get("probed")
         if probed is None:
             every = range(len(now.values))
-            places = ((), every, *marginal.bands(cells))
-            probes = [Candidate(marginal.raised(now.values, band)) for band in places]
+            places = ((), every, *optimizers.bands(cells))
+            probes = [Candidate(optimizers.raised(now.values, band)) for band in places]
             probed = divergence.measure(probes, now, lambda part: progress(0.9 * part))
             journal.save(probed=probed, measured=None)
         cost, whole, *costs = probed
-        trials = [Candidate(each) for each in marginal.levelled(cells, problem.budget, now.values, cost, whole, costs)]
+        trials = [
+            Candidate(each) for each in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
+        ]
         found = divergence.measure(trials, None, lambda part: progress(0.9 + 0.1 * part)) if trials else [math.inf]
         best = int(np.argmin(found))
         if found[best] >= cost:

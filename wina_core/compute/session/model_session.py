@@ -12,7 +12,7 @@ from torch import nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
-from wina_core.compute.allocation.gated import check_joint
+from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.alone import alone
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.cancellation import cancellable

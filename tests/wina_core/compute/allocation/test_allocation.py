@@ -7,12 +7,9 @@ from benchmarks.naive_greedy import NaiveErrors
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.allocation import allocate
-from wina_core.compute.allocation.cells import LARGEST
-from wina_core.compute.allocation.divergence import Candidate, Divergence
-from wina_core.compute.allocation.gated import Subject, cells_of
-from wina_core.compute.allocation.greedy import corrected_steps, search
-from wina_core.compute.allocation.journal import Journal
-from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation.cells import LARGEST, Subject, cells_of
+from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
+from wina_core.compute.allocation.greedy import LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens

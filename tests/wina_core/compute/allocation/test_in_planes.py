@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.allocation.in_planes import allocate_in_planes
-from wina_core.compute.allocation.water_filling import Mask, price_reading
+from wina_core.compute.allocation.in_planes import Mask, allocate_in_planes, price_reading
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantize import quantize

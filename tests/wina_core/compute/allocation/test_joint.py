@@ -4,11 +4,9 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
-from wina_core.compute.allocation.cells import Cells
-from wina_core.compute.allocation.gated import Subject, cells_of
-from wina_core.compute.allocation.joint import allocate_jointly
-from wina_core.compute.allocation.journal import Journal
-from wina_core.compute.allocation.measured_options import Measurement
+from wina_core.compute.allocation.cells import Cells, Subject, cells_of
+from wina_core.compute.allocation.divergence import Journal
+from wina_core.compute.allocation.joint import Measurement, allocate_jointly
 from wina_core.compute.gating import attach
 from wina_core.compute.models.logits import mean_divergence
 from wina_core.compute.models.quantize import quantize

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.compute.allocation.cells import LARGEST, Cells
-from wina_core.compute.allocation.marginal import bands, levelled, raised
+from wina_core.compute.allocation.optimizers import bands, levelled, raised
 from wina_core.specs.plans import PlanLayout
 
 SLOPE = 8.0

@@ -9,10 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from wina_core.compute.allocation.allocators import Found, Problem, search
-from wina_core.compute.allocation.cells import Cells, Values
-from wina_core.compute.allocation.divergence import Candidate
-from wina_core.compute.allocation.gated import Subject
-from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.allocation.cells import Cells, Subject, Values
+from wina_core.compute.allocation.divergence import Candidate, Journal
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import AllocatorSpec, MethodSpec
 from wina_core.specs.plans import PlanLayout

@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.compute.allocation.cells import LARGEST, Cells
-from wina_core.compute.allocation.curves import Curve, between, lower_hull, parabola, spread
-from wina_core.compute.allocation.evolution import POPULATION, Individual, children, survivors
 from wina_core.compute.allocation.greedy import corrected_steps, released_steps, search, teal_key_value_weight
+from wina_core.compute.allocation.optimizers import (
+    POPULATION,
+    Curve,
+    Individual,
+    between,
+    children,
+    lower_hull,
+    parabola,
+    spread,
+    survivors,
+)
 from wina_core.errors import WinaError
 from wina_core.specs.plans import PlanLayout
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
-from wina_core.compute.allocation.gated import check_joint
+from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.experts import expert_records

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer
-from wina_core.compute.allocation.cells import Cells
-from wina_core.compute.allocation.divergence import Candidate, Divergence
-from wina_core.compute.allocation.gated import Subject, cells_of
-from wina_core.compute.allocation.journal import Journal
+from wina_core.compute.allocation.cells import Cells, Subject, cells_of
+from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.evaluation.original import make_reference, measure_original

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.allocation.gated import Subject, cells_of
-from wina_core.compute.allocation.layer_error import LayerErrors
+from wina_core.compute.allocation.cells import Subject, cells_of
+from wina_core.compute.allocation.greedy import LayerErrors
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
