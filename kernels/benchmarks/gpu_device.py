@@ -21,8 +21,8 @@ from wina_kernels.weights import WeightT
 
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.fused import FusedModel, fuse
-from wina_core.compute.latency.dense_products import int4_weight, int8_weight
 from wina_core.compute.latency.graphs import GraphDecoder
+from wina_core.compute.latency.products import int4_weight, int8_weight
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity

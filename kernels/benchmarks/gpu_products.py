@@ -32,10 +32,18 @@ from wina_kernels.gpu.table import Entry, case_of
 from wina_kernels.reference import sparse_linear
 from wina_kernels.weights import WeightT
 
-from wina_core.compute.latency.arithmetic import INPUTS, copies
-from wina_core.compute.latency.dense_products import int4_weight, int8_weight
-from wina_core.compute.latency.products import Inputs, Weights, kept_by_any_row, make_inputs, make_weights
-from wina_core.compute.latency.timing import Work
+from wina_core.compute.latency.products import (
+    INPUTS,
+    Inputs,
+    Weights,
+    Work,
+    copies,
+    int4_weight,
+    int8_weight,
+    kept_by_any_row,
+    make_inputs,
+    make_weights,
+)
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 

@@ -40,7 +40,7 @@ from wina_core.compute.gating.rules import Rule
 from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
+from wina_core.compute.scoring import InputSelection, ThresholdSelection, TopKSelection
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods.base import BLOCKS
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from wina_core.compute.allocation.cells import Cells, Subject, Values
 from wina_core.compute.allocation.greedy import first_gated, output_error
-from wina_core.compute.models.passes import layer_call
+from wina_core.compute.models.passage import layer_call
 
 
 class NaiveErrors:

@@ -36,7 +36,7 @@ from transformers import StoppingCriteria
 
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.compiled import compile_model
-from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
+from wina_core.compute.gguf.convert import LlamaCppModel, peer_package
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.quantize import quantize

@@ -28,7 +28,7 @@ from peers import TensorStorage, quantize_gguf, tensor_storage, write_gguf
 from torch import Tensor
 
 from wina_core.compute.evaluation.fidelity import scored_positions
-from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel, peer_package
+from wina_core.compute.gguf.convert import LlamaCppModel, peer_package
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.models.text_tokens import read_tokens

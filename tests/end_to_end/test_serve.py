@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import wina_core.hf  # noqa: F401
 from tests.end_to_end.serving import Server, serving, sparse_folder
 from tests.wina_core.tiny import tiny_folder
-from wina_core.compute.serving.model import load_served
+from wina_core.compute.serving.server import load_served
 from wina_core.errors import WinaError
 
 openai = pytest.importorskip("openai", reason="needs the extra serve")

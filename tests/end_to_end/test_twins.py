@@ -14,7 +14,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.api.studies import compute_study
 from wina_core.api.timing import sweep_products
 from wina_core.compute.evaluation import tasks
-from wina_core.compute.latency import sweep, timing
+from wina_core.compute.latency import products, sweep
 from wina_core.compute.sandbox import check_sandbox
 from wina_core.compute.session import model_session
 from wina_core.errors import WinaError
@@ -141,7 +141,7 @@ def test_the_twin_of_a_sweep_times_every_point_once(name: str, store: Store, mon
     study = find_study(name)
     assert study.latency is not None
     spec = study.latency
-    monkeypatch.setattr(timing, "LONGEST_SECONDS", 3600.0)  # a busy machine takes long for any product
+    monkeypatch.setattr(products, "LONGEST_SECONDS", 3600.0)  # a busy machine takes long for any product
     if not LONG:
         spec = spec.model_copy(update={"shapes": spec.shapes[:1], "batches": spec.batches[:3]})
         monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**22)

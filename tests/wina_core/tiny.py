@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.compute.models.norms import compute_norms_in_float64
 from wina_core.model_info.families import FAMILIES
 from wina_core.specs import ModelSource
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from wina_core.compute.gguf.llama_cpp_model import LlamaCppModel
+from wina_core.compute.gguf.convert import LlamaCppModel
 from wina_core.errors import WinaError
 
 FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"

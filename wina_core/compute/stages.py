@@ -1,25 +1,73 @@
-"""Finished stages of a long computation on disk, from which an interrupted one continues bit for bit.
+"""Files of tensors in the cache: written atomically, computed by one engine while others wait, and finished stages of a
+long computation, from which an interrupted one continues bit for bit.
 
-A stage is one safetensors file in the computation's folder, written atomically.
+A stage is one safetensors file in the computation's folder. The state of Adam is one, from which a descent continues.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import filelock
 import psutil  # type: ignore[import-untyped]
+import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from wina_core.compute.reporter import NullReporter, Reporter
-from wina_core.compute.tensor_file import save_atomically
 from wina_core.errors import WinaError
 from wina_core.files.disk import check_room
+
+
+def save_atomically(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors to a file under another name, and rename it once it is written; make its folder.
+
+    The other name is its own: several engines may find the same tensors. Raises OSError or SafetensorError, and leaves
+    the earlier file and nothing else.
+    """
+    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(dict(tensors), temporary, dict(metadata) if metadata else None)
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):  # renamed already, or the first error is the one to report
+            temporary.unlink()
+
+
+_WAIT_SECONDS = 0.2
+
+
+@contextmanager
+def alone(file: Path, what: str, reporter: Reporter) -> Iterator[None]:
+    """Hold the lock of a file or folder of the cache within the block; make its parent.
+
+    While another engine has it, progress says that it computes `what`, such as "the rotated weights". Raises Cancelled,
+    and WinaError where the folder cannot be written.
+    """
+    lock = filelock.FileLock(file.with_suffix(".lock"))
+    while True:
+        reporter.check()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=_WAIT_SECONDS)
+            break
+        except filelock.Timeout:
+            reporter.progress(0, None, "", f"another engine computes {what}")
+        except OSError as error:
+            raise WinaError(f"{file.parent} cannot be written ({error.strerror}), which {what} need.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
 
 _KEY, _NOTE = "computation", "note"
 """Keys in a stage's metadata."""
@@ -118,3 +166,39 @@ class Stages:
     def _file(self, name: str) -> Path:
         assert self.folder is not None
         return self.folder / f"{name.replace(' ', '-')}.safetensors"
+
+
+SAVING_SECONDS = 60.0
+"""Time between two states on disk."""
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""Adam's state of each parameter."""
+
+
+def adam_state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the parameters with their moments at the beginning of a step."""
+    moments: dict[int, dict[str, Tensor]] = optimizer.state_dict()["state"]
+    state = {f"free.{index}": each.detach() for index, each in enumerate(free)}
+    return state | {f"{name}.{index}": each[name] for index, each in moments.items() for name in _MOMENTS}
+
+
+def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Restore a state that was kept with the `schedule` of the rates.
+
+    Raises KeyError, TypeError, ValueError or RuntimeError for a state that does not fit.
+    """
+    for index, each in enumerate(free):
+        for name in ("free", "exp_avg", "exp_avg_sq"):
+            kept = stage.tensors[f"{name}.{index}"]
+            if kept.shape != each.shape or not kept.isfinite().all():
+                raise ValueError(f"{name} has another shape, or numbers that none can have")
+    if stage.note["schedule"]["last_epoch"] not in range(schedule.T_max + 1):
+        raise ValueError("the schedule has another length")
+    with torch.no_grad():
+        for index, each in enumerate(free):
+            each.copy_(stage.tensors[f"free.{index}"])
+    moments = {index: {name: stage.tensors[f"{name}.{index}"] for name in _MOMENTS} for index in range(len(free))}
+    schedule.load_state_dict(stage.note["schedule"])
+    groups = optimizer.state_dict()["param_groups"]
+    for group, rate in zip(groups, schedule.get_last_lr(), strict=True):
+        group["lr"] = rate
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})

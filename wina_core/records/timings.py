@@ -31,7 +31,7 @@ class LatencyRecord(Record):
     measured_sparsity: float
     """Dropped fraction of the inputs, counted from the masks over all rows of the batch."""
     read_bytes: float
-    """Bytes that must be read (`wina_core.compute.latency.arithmetic.read_bytes`)."""
+    """Bytes that must be read (`wina_core.compute.latency.products.read_bytes`)."""
     median_ms: float
     p10_ms: float
     p90_ms: float

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.compute.gguf import export
+from wina_core.compute.gguf import convert
 from wina_core.compute.gguf.run_converter import splits_like_gpt2
 from wina_core.records.exports import PerplexityPair
 
@@ -34,7 +34,7 @@ def llama_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "llama.cpp"
     place.mkdir()
     (place / "convert_hf_to_gguf.py").write_text(CONVERTER)
-    monkeypatch.setattr(export, "find_spec", lambda _: None)
+    monkeypatch.setattr(convert, "find_spec", lambda _: None)
     return place
 
 
@@ -75,7 +75,7 @@ def test_what_no_gguf_file_holds_is_refused(wina, folder, llama_cpp, tmp_path, m
 @pytest.mark.parametrize(("found", "fits"), [(10.05, True), (10.2, False), (float("nan"), False)])
 def test_another_perplexity_is_another_model(found: float, fits: bool) -> None:
     pair = PerplexityPair(text="text", tokens=8, transformers=10.0, llama_cpp=found, same_tokens=True)
-    assert export.is_same_model(pair) == fits
+    assert convert.is_same_model(pair) == fits
 
 
 def test_only_gpt2s_split_into_words_is_taken_for_it() -> None:

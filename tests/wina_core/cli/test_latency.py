@@ -10,7 +10,7 @@ import torch
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
-from wina_core.compute.latency import decoding, sweep, timing
+from wina_core.compute.latency import decoding, products, sweep
 from wina_core.specs.latency import BUDGET_SECONDS, PRESETS
 from wina_core.store import Store
 
@@ -24,7 +24,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small cache of known bandwidth, so that little is copied and read, and one thread, whatever the others are told
     meanwhile: timings with another number of threads are others'."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    monkeypatch.setattr(timing, "LONGEST_SECONDS", 3600.0)  # a busy machine takes long for any product
+    monkeypatch.setattr(products, "LONGEST_SECONDS", 3600.0)  # a busy machine takes long for any product
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
     monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
 

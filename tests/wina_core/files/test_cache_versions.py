@@ -13,8 +13,7 @@ from torch import Tensor
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.gating.correction import correct_targets
-from wina_core.compute.gating.tuning import tuned_calibration
+from wina_core.compute.gating.tuning import correct_targets, tuned_calibration
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate

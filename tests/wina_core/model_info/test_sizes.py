@@ -7,7 +7,7 @@ import torch
 
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info import products, sizes
 from wina_core.model_info.cost.describe import check_source

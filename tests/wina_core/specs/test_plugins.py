@@ -13,11 +13,11 @@ import wina_core
 from tests.plugin_package import install, install_template, offer
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.evaluation.user_tasks import UserTasks
+from wina_core.compute.evaluation.local_data import UserTasks
 from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.quantization.apply import by_package
-from wina_core.compute.quantization.codes import Codes
-from wina_core.compute.scoring.scales import scales_of
+from wina_core.compute.quantization.rounding import Codes
+from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.model_info.cost.quantizers import check_made

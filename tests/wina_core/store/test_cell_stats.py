@@ -6,7 +6,7 @@ from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate, stored_curves
 from wina_core.compute.allocation.allocators import LEVELS
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.rotation.measure import norm_spreads
+from wina_core.compute.rotation.comparison import norm_spreads
 from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJob, Result
 from wina_core.records import AllocationRecord, CalibrationRecord, LayerRecord, RotationReport

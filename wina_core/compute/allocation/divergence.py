@@ -21,9 +21,8 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.allocation.cells import Cells, Subject, Values
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.logits import divergences, scored_log_probabilities
-from wina_core.compute.models.passes import replaced
-from wina_core.compute.models.scored_positions import ScoredPositions
+from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
+from wina_core.compute.models.passage import replaced
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError

@@ -33,7 +33,7 @@ from wina_core.compute.allocation.cells import LARGEST, Block, Cells, Subject, V
 from wina_core.compute.gating.linear import GatedForward
 from wina_core.compute.gating.tokens import dense_prefix
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.passes import layer_call, replaced, stopping_at
+from wina_core.compute.models.passage import layer_call, replaced, stopping_at
 from wina_core.errors import WinaError
 from wina_core.specs.allocations import GreedyVariant
 from wina_core.specs.methods import get_method

@@ -28,15 +28,14 @@ from wina_core.compute.allocation.divergence import BATCH_TOKENS
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
 from wina_core.compute.models.passage import Passage, in_batches
-from wina_core.compute.models.plane_linear import PlaneLinear
-from wina_core.compute.models.scored_positions import ScoredPositions
+from wina_core.compute.models.quantized_linear import PlaneLinear
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.quantization.inputs import SAMPLED, output_sensitivities
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.scoring.selections import ThresholdSelection
+from wina_core.compute.scoring import ThresholdSelection
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.bits import SCALE_BITS
 from wina_core.records import JointRecord

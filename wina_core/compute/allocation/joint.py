@@ -19,12 +19,11 @@ from torch import Tensor, nn
 from wina_core.compute.allocation.cells import Block, Cells, Subject, cells_of, check_joint
 from wina_core.compute.allocation.divergence import BATCH_TOKENS, Journal, recording, replaying
 from wina_core.compute.allocation.optimizers import between
-from wina_core.compute.gating.bits import stored_bits
+from wina_core.compute.gating.linear import stored_bits
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
 from wina_core.compute.models.quantized_linear import places_of
-from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError

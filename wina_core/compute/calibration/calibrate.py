@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
-from wina_core.compute.calibration.histogram import ScoreHistogram
 from wina_core.compute.calibration.inputs import (
     Keys,
+    ScoreHistogram,
     Site,
     check_finite,
     readers,
@@ -21,14 +21,20 @@ from wina_core.compute.calibration.inputs import (
 )
 from wina_core.compute.calibration.result import ERROR_SPARSITIES, Calibration, from_named, to_named
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
-from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.scoring.low_rank import LowRank, kept_low_rank
-from wina_core.compute.scoring.scales import check_experts
-from wina_core.compute.scoring.selections import TRANSFORMS, InputSelection, ThresholdSelection, TopKSelection
+from wina_core.compute.scoring import (
+    TRANSFORMS,
+    InputSelection,
+    LowRank,
+    ThresholdSelection,
+    TopKSelection,
+    check_experts,
+    kept_low_rank,
+)
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LEAST_EXPERT_TOKENS

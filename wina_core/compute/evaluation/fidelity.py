@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wina_core.compute.evaluation.batching import Batches, with_batches
-from wina_core.compute.evaluation.shared_passes import SharedPasses, report_scored
+from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, report_scored, with_batches
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel

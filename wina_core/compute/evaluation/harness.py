@@ -15,14 +15,18 @@ import numpy as np
 import torch
 from jinja2 import TemplateError
 
-from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation.batching import Batches, with_batches
 from wina_core.compute.evaluation.language_model import LanguageModel
-from wina_core.compute.evaluation.lm_eval_adapter import compile_templates_once, evaluate, without_bars
-from wina_core.compute.evaluation.samples import metric_name, sample_records
-from wina_core.compute.evaluation.shared_passes import SharedPasses
+from wina_core.compute.evaluation.lm_eval_adapter import (
+    compile_templates_once,
+    evaluate,
+    metric_name,
+    sample_records,
+    without_bars,
+)
+from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, with_batches
 from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.gating import Gates
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.describe import reason
 from wina_core.compute.models.finite import numbers_only
 from wina_core.compute.models.loading import LoadedModel

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wina_core.compute.evaluation.batching import Batches
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
-from wina_core.compute.evaluation.shared_passes import SharedPasses, place_of
+from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, place_of
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.tokens import without_trailing
 from wina_core.compute.models.loading import LoadedModel

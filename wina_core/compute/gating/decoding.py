@@ -29,10 +29,9 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.file_memory import in_new_file
-from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files
+from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files, in_new_file
 from wina_core.compute.models.quantized_linear import QuantizedLinear
-from wina_core.compute.scoring.selections import InputSelection, TopKSelection
+from wina_core.compute.scoring import InputSelection, TopKSelection
 from wina_core.files.disk import OTHER_DISK, check_room
 from wina_core.files.memory import free_memory
 from wina_core.files.paths import cache_folder

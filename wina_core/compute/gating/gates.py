@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.gating.bits import KeptInputs, PlaneBits, repeated_orders, stored_bits
 from wina_core.compute.gating.decoding import TransposedWeights, transpose
-from wina_core.compute.gating.linear import ForwardContext, GatedForward, MaskGroup, NotCopied
+from wina_core.compute.gating.linear import (
+    ForwardContext,
+    GatedForward,
+    KeptInputs,
+    MaskGroup,
+    NotCopied,
+    PlaneBits,
+    repeated_orders,
+    stored_bits,
+)
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.gating.tokens import dense_prefix, real_tokens
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.quantized_linear import weight_like
+from wina_core.compute.models.quantized_linear import uncompiled, weight_like
 from wina_core.compute.models.shortcuts import shortcut_parameters
-from wina_core.compute.models.uncompiled import uncompiled
 from wina_core.compute.models.view import LayerView, ModelView, Rows, joined
-from wina_core.compute.scoring.gate_activation import GateActivation
-from wina_core.compute.scoring.low_rank import LowRank, low_ranks
+from wina_core.compute.scoring import GateActivation, LowRank, low_ranks
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord
 from wina_core.specs import MethodSpec

@@ -1,28 +1,30 @@
-"""Decisions of methods on one matrix's input over a prompt's tokens, by the same rules that gate a model."""
+"""Decisions of methods on one matrix's input over a prompt's tokens, by the same rules that gate a model; and the
+measured sparsity of each expert of a Mixture of Experts, with the share of tokens that read it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.calibration.calibrate import loss_curves
+from wina_core.compute.gating.linear import GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule, rules
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.folded_norms import folded_norms
+from wina_core.compute.models.folded_norms import folded_norms, kept_column_norms
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.passes import stopping_at
+from wina_core.compute.models.passage import stopping_at
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.scoring.column_norms import kept_column_norms
-from wina_core.compute.scoring.gate_activation import GateActivation
-from wina_core.compute.scoring.low_rank import LowRank, low_ranks
+from wina_core.compute.scoring import GateActivation, LowRank, ThresholdSelection, low_ranks
 from wina_core.errors import WinaError
+from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, ExpertRecord
 from wina_core.records.gates import GateDecision, GateRecord, GateTarget, Scored
 from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
@@ -31,6 +33,7 @@ from wina_core.specs.plans import SparsityPlan
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
+
 
 MOST_NUMBERS = 1 << 18
 """Tokens times inputs of a record, at most (23 tokens of 11,008 inputs): a MB or two, so that a window follows without
@@ -188,3 +191,46 @@ def _packed(numbers: Tensor) -> PackedArray:
     plain = numbers.detach().cpu()
     wide = plain.dtype in (torch.bool, torch.float64)
     return PackedArray.of((plain if wide else plain.float()).numpy())
+
+
+def expert_records(layers: Sequence[LayerView], forwards: Sequence[GatedForward]) -> tuple[ExpertRecord, ...]:
+    """Return EXPERT_METRICS of every gated projection of the experts of `layers` that have seen a token.
+
+    Shares are of the counted tokens, of which each reads `LayerView.active` experts. An expert that none of them reads
+    has a share of 0 and no sparsity.
+    """
+    by_linear = {forward.linear: forward.groups for forward in forwards}
+    return tuple(
+        record
+        for layer in layers
+        for name in layer.names[len(layer.projections) :]
+        for record in _of_projection(layer, name, [_group(expert, name, by_linear) for expert in layer.experts])
+    )
+
+
+def _group(expert: LayerView, name: str, groups: Mapping[nn.Linear, Sequence[MaskGroup]]) -> MaskGroup | None:
+    """Return the mask group of a projection, which may be that of another matrix's input; None for none."""
+    linears = {each.linear: None for each in expert.projections.values()}
+    return next((group for linear in linears for group in groups.get(linear, ()) if name in group.names), None)
+
+
+def _of_projection(layer: LayerView, name: str, groups: Sequence[MaskGroup | None]) -> Iterator[ExpertRecord]:
+    """Yield the records of one projection from the mask group of each expert."""
+    counted = [(0.0, 0) if group is None else group.sparsity() for group in groups]
+    total = sum(seen for _, seen in counted)
+    if not total:
+        return
+    values: dict[str, list[float | None]] = {
+        EXPERT_SHARE: [layer.active * seen / total for _, seen in counted],
+        EXPERT_SPARSITY: [sparsity if seen else None for sparsity, seen in counted],
+        EXPERT_THRESHOLD: [_threshold(group) for group in groups],
+    }
+    for metric, each in values.items():
+        if any(value is not None for value in each):
+            yield ExpertRecord(layer=layer.index, projection=name, metric=metric, values=tuple(each))
+
+
+def _threshold(group: MaskGroup | None) -> float | None:
+    """Return the calibrated threshold of a gate; None for one that needs none."""
+    select = None if group is None or group.rule is None else group.rule.select
+    return select.threshold if isinstance(select, ThresholdSelection) else None

@@ -12,8 +12,7 @@ from wina_kernels.planes import PlaneWeight
 from wina_kernels.selection import scores
 
 from wina_core.compute.models.view import ModelView
-from wina_core.compute.scoring.scales import check_experts, scales_of
-from wina_core.compute.scoring.selections import InputSelection, ThresholdSelection, TopKSelection
+from wina_core.compute.scoring import InputSelection, ThresholdSelection, TopKSelection, check_experts, scales_of
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method

@@ -23,7 +23,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.models.shape import attention_windows
 from wina_core.compute.models.view import LayerView
-from wina_core.compute.scoring.selections import TopKSelection
+from wina_core.compute.scoring import TopKSelection
 from wina_core.specs.methods.base import BLOCKS
 
 if TYPE_CHECKING:

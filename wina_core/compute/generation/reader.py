@@ -1,7 +1,11 @@
-"""Next-token distributions of one growing sequence."""
+"""Generation token by token: next-token distributions of one growing sequence, sampling, and decoding to text.
+
+The noise of sampling depends on the position and not on the model. Decoding never shows half a character.
+"""
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +16,7 @@ from wina_core.compute.generation.compiled import CompiledModel, CompiledSequenc
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import log_probabilities
 from wina_core.errors import WinaError
+from wina_core.specs.generation import SamplingSpec
 
 
 class Reader:
@@ -65,3 +70,69 @@ class Reader:
     @property
     def _length(self) -> int:
         return self._cache.get_seq_length() if self._sequence is None else self._sequence.length
+
+
+_POSITIONS = 2**20
+"""Positions of one seed; longer than any context."""
+
+
+def choose(log_probabilities: Tensor, sampling: SamplingSpec, position: int) -> int:
+    """Return the next token's id, from log probabilities [vocabulary].
+
+    Gumbel-max sampling: argmax_i(log p_i / T + g_i) has the distribution softmax(log p / T). The noise g comes from the
+    seed and the position, so models that agree on a distribution choose the same token.
+    """
+    if sampling.temperature == 0.0:
+        return int(log_probabilities.argmax())
+    tempered = (log_probabilities.to("cpu", torch.float64) / sampling.temperature).log_softmax(-1)
+    generator = torch.Generator().manual_seed(sampling.seed * _POSITIONS + position)
+    uniform = torch.rand(len(tempered), generator=generator, dtype=torch.float64)
+    gumbel = -(-uniform.clamp_min(torch.finfo(torch.float64).tiny).log()).log()
+    return int((_nucleus(tempered, sampling.top_p) + gumbel).argmax())
+
+
+def _nucleus(log_probabilities: Tensor, top_p: float) -> Tensor:
+    """Set log probabilities outside the smallest set of tokens with mass `top_p` to -inf."""
+    if top_p == 1.0:
+        return log_probabilities
+    ordered, order = log_probabilities.sort(descending=True, stable=True)
+    before = ordered.exp().cumsum(-1) - ordered.exp()
+    return log_probabilities.index_fill(-1, order[before >= top_p], -torch.inf)
+
+
+_UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+_LONGEST = 4
+"""Most tokens of one UTF-8 character."""
+
+
+class Pieces:
+    """The text that each token adds. A token that ends within a character adds nothing; the one that completes it adds
+    all of it. A special token appears as its name.
+
+    The text of a token depends on earlier ones (spaces, bytes of one character), so a few of them are decoded with it.
+    """
+
+    def __init__(self, tokenizer: Any, before: Sequence[int] = ()) -> None:
+        """Start after the tokens `before`, whose text is already shown."""
+        self._tokenizer = tokenizer
+        self._special = frozenset(tokenizer.all_special_ids)
+        self._ids: list[int] = []
+        self._from = self._shown = 0
+        for token in before:
+            self.add(token)
+
+    def add(self, token: int) -> str:
+        """Return the text that the next token adds."""
+        if token in self._special:
+            self._ids, self._from, self._shown = [], 0, 0
+            return str(self._tokenizer.convert_ids_to_tokens(token))
+        self._ids.append(token)
+        before = self._decode(self._ids[self._from : self._shown])
+        text = self._decode(self._ids[self._from :])
+        if text.endswith(_UNFINISHED) and len(self._ids) - self._shown < _LONGEST:
+            return ""
+        self._from, self._shown = self._shown, len(self._ids)
+        return text[len(before) :]
+
+    def _decode(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids, clean_up_tokenization_spaces=False))

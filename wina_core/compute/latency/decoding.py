@@ -19,17 +19,18 @@ from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.budget import (
     DENSE_SHARE,
     Allowance,
+    PeakMemory,
     Repeat,
     Repetition,
+    SweepProgress,
     fitting_tokens,
+    held_bytes,
     longest_repetition,
     repetitions_left,
     warm_up_tokens,
 )
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, decoding_times, wait
-from wina_core.compute.latency.memory import PeakMemory, held_bytes
-from wina_core.compute.latency.progress import SweepProgress
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model

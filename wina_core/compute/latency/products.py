@@ -1,8 +1,16 @@
-"""The timed products: weights in cold copies, inputs of exact sparsity, the dense call and the gated one."""
+"""The timed products: weights in cold copies, inputs of exact sparsity, the dense call and the gated one.
+
+Dense products besides PyTorch's are our kernels at 0 %, and products with INT8 or INT4 weights. The bytes of a product
+give its reads, its memory, and the number of copies that keep weights out of the cache. Calls are timed turn by turn,
+in milliseconds: contenders alternate, because a machine's speed drifts.
+"""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -12,11 +20,12 @@ from torch.nn import functional
 from wina_kernels.backends import Backend
 from wina_kernels.reference import threshold_masks
 from wina_kernels.selection import kept_inputs, scores, top_k_mask
+from wina_kernels.weights import QuantizedWeight
 
-from wina_core.compute.latency.arithmetic import INPUTS, mask_sparsity, rank
-from wina_core.compute.latency.timing import Work
 from wina_core.compute.reporter import Reporter
-from wina_core.specs.latency import DISPATCHED, LatencyPoint
+from wina_core.errors import WinaError
+from wina_core.specs.latency import DISPATCHED, DTYPE_BYTES, QUANTIZED_BITS, LatencyPoint
+from wina_core.specs.methods.rsparse import RSparse, affordable_rank, masked_fraction
 
 _BLOCK = 2**22
 """Weights made at a time, in some hundredths of a second."""
@@ -107,6 +116,7 @@ def kept_by_any_row(inputs: list[Inputs]) -> float:
     return sum(int(each.mask.any(0).sum()) for each in inputs) / len(inputs)
 
 
+Work = Callable[[], object]
 Product = Callable[[int, int], Work]
 """(turn, rows) -> the product of so many rows of the turn's input with the turn's copy."""
 
@@ -162,3 +172,230 @@ def gated_product(point: LatencyPoint, weights: Weights, inputs: list[Inputs], b
 
 def _generator(device: torch.device) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(0)
+
+
+_TORCH = "torch-int8"
+_TORCH_BLOCK = 16
+"""PyTorch's INT8 product reads inputs in blocks of so many, also beyond the last one (2.9, on processors)."""
+_INT8_LARGEST, _INT4_LEVELS = 127, 15
+
+
+def make_dense_product(
+    point: LatencyPoint, weights: Weights, inputs: list[Inputs], kernels: Backend, copies: int
+) -> Product:
+    """Return the dense product of the point's backend; `copies` counts those of a quantized W.
+
+    `kernels` is our backend of the device; it keeps every input. At last `weights`, twice the cache's size, are read,
+    so that the cache holds none of the quantized copies. Rounding is to nearest, symmetric for each output in
+    8 bits and between a group's extremes in 4 bits: the time does not depend on the codes.
+    """
+    bits = QUANTIZED_BITS.get(point.backend)
+    if bits is None:
+        return _own(list(weights.transposed), inputs, kernels)
+    if point.backend == _TORCH:
+        codes, scale = _int8(weights.transposed[0])
+        rows = _padded(codes.t())
+        product = _by_torch([rows.clone() for _ in range(copies)], scale.to(weights.dense.dtype), inputs)
+    else:
+        first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
+        product = _own([_copy(first) for _ in range(copies)], inputs, kernels)
+    weights.dense.sum()
+    return product
+
+
+def int8_weight(weight_t: Tensor) -> QuantizedWeight:
+    """Round W^T [n, m] to INT8 with one scale for each output."""
+    codes, scale = _int8(weight_t)
+    return QuantizedWeight.of(codes, scale.reshape(1, -1), None, len(weight_t), 8)
+
+
+def int4_weight(weight_t: Tensor) -> QuantizedWeight:
+    """Round W^T [n, m] to INT4 with a scale and a zero for each output and group of INT4_GROUP inputs."""
+    n, m = weight_t.shape
+    groups = math.ceil(n / INT4_GROUP)
+    codes = torch.empty(n, m, dtype=torch.uint8, device=weight_t.device)
+    scale = torch.empty(groups, m, device=weight_t.device)
+    zero = torch.empty_like(scale)
+    for group, rows in enumerate(torch.split(weight_t, INT4_GROUP)):
+        values = rows.float()
+        low, high = values.amin(0), values.amax(0)
+        scale[group] = ((high - low) / _INT4_LEVELS).clamp(min=torch.finfo(torch.float32).tiny)
+        zero[group] = -low / scale[group]
+        start = group * INT4_GROUP
+        codes[start : start + len(rows)] = (values / scale[group] + zero[group]).round().clamp(0, _INT4_LEVELS)
+    return QuantizedWeight.of(codes, scale, zero, INT4_GROUP, 4)
+
+
+def _int8(weight_t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return codes [n, m] and the scales [m] of the outputs."""
+    scale = (weight_t.float().abs().amax(0) / _INT8_LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+    codes = torch.empty(weight_t.shape, dtype=torch.int8, device=weight_t.device)
+    for place, rows in enumerate(weight_t.split(INT4_GROUP)):
+        start = place * INT4_GROUP
+        codes[start : start + len(rows)] = (rows.float() / scale).round()
+    return codes, scale
+
+
+def _copy(weight: QuantizedWeight) -> QuantizedWeight:
+    zero = None if weight.zero is None else weight.zero.clone()
+    return replace(weight, codes=weight.codes.clone(), scale=weight.scale.clone(), zero=zero)
+
+
+def _own(copies: list[Tensor] | list[QuantizedWeight], inputs: list[Inputs], kernels: Backend) -> Product:
+    def product(turn: int, rows: int) -> Work:
+        return partial(kernels.sparse_linear, inputs[turn % INPUTS].x[:rows], copies[turn % len(copies)], None, 0.0)
+
+    return product
+
+
+def _padded(rows: Tensor) -> Tensor:
+    """Return rows [b, n] with zeros behind them, up to a multiple of _TORCH_BLOCK columns, contiguous."""
+    return functional.pad(rows, (0, -rows.shape[1] % _TORCH_BLOCK)).contiguous()
+
+
+def _by_torch(copies: list[Tensor], scale: Tensor, inputs: list[Inputs]) -> Product:
+    padded = [_padded(each.x) for each in inputs]
+
+    def product(turn: int, rows: int) -> Work:
+        return partial(
+            torch.ops.aten._weight_int8pack_mm, padded[turn % INPUTS][:rows], copies[turn % len(copies)], scale
+        )
+
+    return product
+
+
+INT4_GROUP = 64
+"""Inputs that share a scale and a zero in the INT4 product."""
+_SCALE_BYTES = 4
+INPUTS = 8
+"""Inputs that turns rotate over, so that no branch predictor learns a mask."""
+_NORM_BYTES = 4
+_WORKING_BYTES = 8
+"""Working bytes for each weight: the reference uses float32 copies of the matrix and of the kept rows."""
+
+
+def mask_sparsity(point: LatencyPoint) -> float:
+    """Return the fraction of inputs that the mask drops: for R-Sparse more, since its low-rank part costs weights
+    too."""
+    return masked_fraction(point.sparsity, _rho()) if _has_low_rank(point) else point.sparsity
+
+
+def rank(point: LatencyPoint) -> int:
+    """Return the rank of the low-rank part; 0 without one."""
+    return affordable_rank((point.outputs, point.inputs), point.sparsity, _rho()) if _has_low_rank(point) else 0
+
+
+def read_bytes(point: LatencyPoint, kept: float) -> float:
+    """Return the bytes read if any row of the batch keeps `kept` of the n inputs: their weights, the low-rank part,
+    column norms (float32) if scored by, and x. Quantized weights are read in full, with their scales."""
+    x = point.batch * point.inputs * DTYPE_BYTES[point.dtype]
+    if point.backend in QUANTIZED_BITS:
+        return quantized_bytes(point) + x
+    weights = kept * point.outputs + rank(point) * (point.outputs + point.inputs)
+    norms = _NORM_BYTES * point.inputs if point.method == "wina" else 0
+    return weights * DTYPE_BYTES[point.dtype] + x + norms
+
+
+def quantized_bytes(point: LatencyPoint) -> int:
+    """Return the memory of one quantized W: codes, and float32 scales (and zeros) of each row or group."""
+    bits = QUANTIZED_BITS[point.backend]
+    scales = point.outputs * (2 * math.ceil(point.inputs / INT4_GROUP) if bits == 4 else 1)
+    return math.ceil(point.outputs * bits / 8) * point.inputs + _SCALE_BYTES * scales
+
+
+def copies(point: LatencyPoint, cache_bytes: int) -> int:
+    """Return the copies of W to rotate over, so that the dense product reads twice the cache's size between two reads
+    of one."""
+    return 1 + math.ceil(2 * cache_bytes / (point.outputs * point.inputs * DTYPE_BYTES[point.dtype]))
+
+
+def quantized_copies(point: LatencyPoint, cache_bytes: int) -> int:
+    """Return the same for a quantized W, at most one for each turn."""
+    return min(1 + math.ceil(2 * cache_bytes / quantized_bytes(point)), WARM_UP + point.repetitions)
+
+
+def weight_bytes(point: LatencyPoint, copies: int) -> int:
+    """Return the memory of the copies of W, each in both layouts."""
+    return 2 * copies * point.outputs * point.inputs * DTYPE_BYTES[point.dtype]
+
+
+def further_bytes(point: LatencyPoint, copies: int, cache_bytes: int) -> int:
+    """Return the point's other memory: copies of its low-rank part or its quantized W, x and y, and working space."""
+    sides = point.outputs + point.inputs
+    held = copies * rank(point) * sides + 2 * INPUTS * point.batch * sides
+    quantized = 0
+    if point.backend in QUANTIZED_BITS:
+        quantized = quantized_copies(point, cache_bytes) * quantized_bytes(point)
+    return held * DTYPE_BYTES[point.dtype] + quantized + _WORKING_BYTES * point.outputs * point.inputs
+
+
+def _has_low_rank(point: LatencyPoint) -> bool:
+    return point.method == RSparse.name and point.sparsity > 0
+
+
+def _rho() -> float:
+    assert RSparse.default_rho is not None
+    return RSparse.default_rho
+
+
+Contender = Callable[[int], Work]
+"""Turn -> the timed work. Preparations happen here, outside of the timing."""
+WARM_UP = 3
+"""Turns before those that count."""
+LONGEST_SECONDS = 0.8
+"""Longest single call, so that a cancellation is seen within a second."""
+_HEAD_START = 200_000
+"""Cycles, about a tenth of a millisecond, that keep a GPU busy before each call, so that launch time is not
+measured."""
+
+
+def time_turns(
+    contenders: Sequence[Contender], repetitions: int, device: torch.device, reporter: Reporter
+) -> list[list[float]]:
+    """Return milliseconds by contender and turn, after WARM_UP turns."""
+    timed = _on_cuda if device.type == "cuda" else _on_cpu
+    times: list[list[float]] = [[] for _ in contenders]
+    for turn in range(WARM_UP + repetitions):
+        for contender, own in zip(contenders, times, strict=True):
+            reporter.check()
+            own.append(timed(contender(turn)))
+    return [own[WARM_UP:] for own in times]
+
+
+def check_quick(by_rows: Callable[[int], Work], batch: int, reporter: Reporter) -> None:
+    """Call with 1, 2, 4, ... up to `batch` rows; raise WinaError before a call that would take too long.
+
+    For the processor alone, whose calls cannot be interrupted and can take minutes. Each call runs twice, since the
+    first may compile.
+    """
+    rows = 1
+    while True:
+        for _ in range(2):
+            reporter.check()
+            milliseconds = _on_cpu(by_rows(rows))
+        if rows == batch:
+            return
+        following = min(2 * rows, batch)
+        expected = milliseconds / 1e3 * following / rows
+        if expected > LONGEST_SECONDS:
+            raise WinaError(
+                f"one call with {following} rows would take about {expected:.1f} s, too long to be cancelled within a "
+                "second; choose a smaller batch or another backend."
+            )
+        rows = following
+
+
+def _on_cpu(work: Work) -> float:
+    start = time.perf_counter_ns()
+    work()
+    return (time.perf_counter_ns() - start) / 1e6
+
+
+def _on_cuda(work: Work) -> float:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(_HEAD_START)
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end)

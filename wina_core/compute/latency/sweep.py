@@ -9,20 +9,22 @@ import numpy as np
 import torch
 from wina_kernels.backends import Backend
 
-from wina_core.compute.latency import arithmetic
-from wina_core.compute.latency.dense_products import make_dense_product
+from wina_core.compute.latency import products
 from wina_core.compute.latency.device import backend_of, cache_bytes, check_dtype, device_of, environment_on, free_bytes
 from wina_core.compute.latency.products import (
     Product,
     Weights,
+    Work,
+    check_quick,
     dense_product,
     gated_product,
     kept_by_any_row,
+    make_dense_product,
     make_inputs,
     make_weights,
     measured_sparsity,
+    time_turns,
 )
-from wina_core.compute.latency.timing import Work, check_quick, time_turns
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import Emit, LatencyJob, Measured
@@ -111,7 +113,7 @@ class _Sweep:
                 weights = None  # let go of before the next ones are made
                 made_for = point.shape, point.dtype
             try:
-                copies = arithmetic.copies(point, self._cache)
+                copies = products.copies(point, self._cache)
                 self._check_memory(point, copies, held=weights is not None)
                 weights = weights or make_weights(point, copies, self._device, self._reporter)
                 yield self._record(point, weights)
@@ -122,8 +124,8 @@ class _Sweep:
         self._reporter.progress(len(points), len(points), "points")
 
     def _check_memory(self, point: LatencyPoint, copies: int, held: bool) -> None:
-        needed = arithmetic.further_bytes(point, copies, self._cache) + (
-            0 if held else arithmetic.weight_bytes(point, copies)
+        needed = products.further_bytes(point, copies, self._cache) + (
+            0 if held else products.weight_bytes(point, copies)
         )
         free, more = free_bytes(self._device), " more" if held else ""
         if needed > _MAY_TAKE * free:
@@ -137,7 +139,7 @@ class _Sweep:
         inputs = make_inputs(point, weights.norms)
         products = [dense_product(weights, inputs)]
         if point.method == DENSE.name and point.backend != VENDOR:
-            copies = arithmetic.quantized_copies(point, self._cache) if point.backend in QUANTIZED_BITS else 0
+            copies = products.quantized_copies(point, self._cache) if point.backend in QUANTIZED_BITS else 0
             kernels = self._backends.get(point.backend) or backend_of("auto", self._device)[1]
             products.append(make_dense_product(point, weights, inputs, kernels, copies))
         elif point.backend in self._backends:
@@ -157,7 +159,7 @@ class _Sweep:
             op=self._spec.op_of(point),
             environment=self._environment,
             measured_sparsity=measured_sparsity(inputs),
-            read_bytes=arithmetic.read_bytes(point, kept_by_any_row(inputs)),
+            read_bytes=products.read_bytes(point, kept_by_any_row(inputs)),
             median_ms=float(median),
             p10_ms=float(p10),
             p90_ms=float(p90),

@@ -14,9 +14,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.utils import logging as transformers_logging
 
-from wina_core.compute.alone import alone
 from wina_core.compute.models.describe import describe, reason
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.stages import alone
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.disk import OTHER_DISK, check_room, gigabytes
 from wina_core.files.memory import free_memory

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.models.uncompiled import uncompiled
+from wina_core.compute.models.quantized_linear import uncompiled
 
 
 class _Call(threading.local):

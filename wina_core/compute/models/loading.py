@@ -12,12 +12,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.converted import converted_in_files, give_back_unchanged
 from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
-from wina_core.compute.models.mapped import MappedWeights
-from wina_core.compute.models.precision import compute_norms_in_float64
+from wina_core.compute.models.mapped import MappedWeights, converted_in_files, give_back_unchanged
+from wina_core.compute.models.norms import compute_norms_in_float64
 from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView

@@ -1,5 +1,6 @@
-"""Norms of a residual stream: they normalize, multiply by a gain, and some add a bias."""
+"""Norms of a residual stream: they normalize, multiply by a gain, and some add a bias; in float64 if the model does."""
 
+from types import MethodType
 from typing import Any
 
 import torch
@@ -42,3 +43,19 @@ def norm_bias(norm: nn.Module) -> Tensor | None:
     """Return the bias b [d], float64, or None."""
     bias: Tensor | None = getattr(norm, "bias", None)
     return bias.double() if bias is not None and bias.any() else None
+
+
+def compute_norms_in_float64(model: nn.Module) -> None:
+    """Give every RMSNorm of a float64 model a float64 forward, in place.
+
+    transformers' own compute in float32 whatever the model's dtype, which would limit two equivalent float64 models
+    to an agreement of about 1e-7. Applied to all of them, those of queries and keys included; LayerNorm needs none of
+    this, it computes in the dtype of its input.
+    """
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = MethodType(_rms_norm, module)
+
+
+def _rms_norm(self: nn.Module, hidden_states: Tensor) -> Tensor:
+    return norm_gain(self) * normalized(self, hidden_states)

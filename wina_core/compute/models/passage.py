@@ -2,10 +2,13 @@
 
 Each layer's weights are read once for all of them, from disk while the layer before is computed. Afterwards, model
 calls on the same batches skip the layers. A long pass is kept on disk now and then, to continue bit for bit after an
-interruption.
+interruption. Hidden states on their way are in memory or, where it does not hold them, in a temporary file.
+
+Single forward passes may end early or have parts replaced.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,11 +22,12 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.hooks import hooked
 from wina_core.compute.memory import trim_memory
 from wina_core.compute.models.finite import not_numbers
-from wina_core.compute.models.hidden_states import HiddenStates
-from wina_core.compute.models.passes import layer_inputs, replaced, stopping_at
+from wina_core.compute.models.mapped import drop_pages, in_new_file
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
+from wina_core.files.memory import free_memory
+from wina_core.model_info.cost.refinement import FREE_SHARE
 
 
 class Lane(Protocol):
@@ -258,3 +262,123 @@ def _unchanged(hidden_states: Tensor, **_: Any) -> Tensor:
 
 def _key(tokens: Tensor) -> tuple[torch.Size, bytes]:
     return tokens.shape, tokens.cpu().numpy().tobytes()
+
+
+@contextmanager
+def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Redirect calls of the module to `forward` within the block."""
+    own = module.__dict__.get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        del module.forward
+        if own is not None:
+            module.forward = own
+
+
+class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error
+    """End of a forward pass, with the inputs it was started for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.given = args, kwargs
+
+
+@contextmanager
+def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
+    """End a pass within the block at the module's call; the yielded list receives the call's (args, kwargs)."""
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        raise _Reached(*args, **kwargs)
+
+    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    with replaced(module, stop):
+        try:
+            yield given
+        except _Reached as reached:
+            given.append(reached.given)
+
+
+def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """Return a decoder layer's inputs in a pass over `tokens` [rows, sequence]: hidden states, other arguments."""
+    with stopping_at(view.layers[layer].module) as given, torch.no_grad():
+        view.model(tokens, use_cache=False)
+    return layer_inputs(*given[0])
+
+
+def layer_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    """Return the hidden states and the other arguments of a call of a decoder layer."""
+    return (args[0], kwargs) if args else (kwargs.pop("hidden_states"), kwargs)
+
+
+_ADVICE = "free some space, or choose fewer tokens"
+
+
+class HiddenStates:
+    """States [rows, sequence, d] of batches, in several lanes; `tokens` of all batches together will be added.
+
+    The file of states that memory does not hold has no name, so that it is gone with the process.
+    """
+
+    def __init__(self, tokens: int, lanes: int) -> None:
+        self._tokens = tokens
+        self._lanes: list[list[Tensor]] = [[] for _ in range(lanes)]
+        self._room: Tensor | None = None
+        self._used = 0
+
+    def add(self, states: Tensor) -> None:
+        """Add the states of one more batch, the same in all lanes."""
+        if not self._lanes[0]:
+            size = self._tokens * states.shape[-1] * states.element_size() * len(self._lanes)
+            if exceeds_memory(size, states):
+                count = size // states.element_size()
+                self._room = in_new_file(count, states.dtype, "The text's hidden states take", _ADVICE)
+        for lane in self._lanes:
+            lane.append(states if self._room is None else self._put(states))
+
+    def get(self, lane: int, batch: int) -> Tensor:
+        """Return the states of a batch in a lane."""
+        return self._lanes[lane][batch]
+
+    def set(self, lane: int, batch: int, states: Tensor) -> None:
+        """Replace the states of a batch in a lane."""
+        if self._room is None:
+            self._lanes[lane][batch] = states
+            return
+        own = self._lanes[lane][batch]
+        own.copy_(states)
+        drop_pages(own)
+
+    def fits(self, lane: int, states: Sequence[Tensor]) -> bool:
+        """Return whether states of all batches have the shapes and the dtype of those in a lane."""
+        own = self._lanes[lane]
+        return [(each.shape, each.dtype) for each in own] == [(each.shape, each.dtype) for each in states]
+
+    def release(self, lane: int, batch: int) -> None:
+        """Give back the memory of the states of a batch, which are read anew if they are in a file, or else lost."""
+        if self._room is None:
+            self._lanes[lane][batch] = self._lanes[lane][batch].new_empty(0)
+        else:
+            drop_pages(self._lanes[lane][batch])
+
+    def of(self, lane: int) -> list[Tensor]:
+        """Return the states of all batches in a lane."""
+        return self._lanes[lane]
+
+    def forget(self, lane: int) -> None:
+        """Free the states of a lane."""
+        self._lanes[lane] = []
+
+    def _put(self, states: Tensor) -> Tensor:
+        assert self._room is not None
+        own = self._room[self._used : self._used + states.numel()].view(states.shape)
+        self._used += states.numel()
+        own.copy_(states)
+        drop_pages(own)
+        return own
+
+
+def exceeds_memory(size: float, like: Tensor) -> bool:
+    """Return whether results of so many bytes, on the device of a tensor, belong into a file."""
+    return sys.platform == "linux" and like.is_cpu and size > FREE_SHARE * free_memory()

@@ -1,11 +1,15 @@
-"""A linear layer with weights of few bits, in the place of a plain one."""
+"""A linear layer with weights of few bits, in the place of a plain one: of a number of bits, or in planes.
+
+torch.compile leaves functions alone that call libraries and keep states that it cannot see.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +20,22 @@ from wina_kernels.packing import packed_bytes
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import FLOATS, STORED_BITS, MixedWeight, QuantizedWeight, WeightT
 
-from wina_core.compute.models.uncompiled import uncompiled
+from wina_core.compute.models.view import Rows
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def uncompiled(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Let a compiled model run a function in Python, between two of its graphs."""
+
+    @wraps(function)
+    def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        if torch.compiler.is_compiling():  # importing the compiler takes seconds, so that it is wrapped here at first
+            return torch.compiler.disable(function)(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return called
 
 
 class QuantizedLinear(nn.Linear):
@@ -196,3 +215,19 @@ def quantized_weights(model: nn.Module) -> int:
     """Return the number of quantized weights of the model, which are not among its parameters."""
     linears = (module for module in model.modules() if isinstance(module, QuantizedLinear))
     return sum(linear.in_features * linear.out_features for linear in linears)
+
+
+class PlaneLinear(QuantizedLinear):
+    """y = W x + b with W [m, n] in planes: without gates all of them are read."""
+
+    weight_t: PlaneWeight
+
+    @uncompiled
+    def forward(self, input: Tensor) -> Tensor:
+        """Return y [..., m] for x [..., n]."""
+        return functional.linear(input, self.weight, self.bias)
+
+    def graded(self, x: Tensor, levels: Tensor, rows: Rows, bias: Tensor | None) -> Tensor:
+        """Return y [..., rows] of x [..., n], of which each input is read in its first `levels` planes."""
+        y = self.weight_t.product(x, levels)[..., rows]
+        return y if bias is None else y + bias

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute.models.finite import check_numbers
-from wina_core.compute.models.likelihood import differentiate_samples
+from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.passage import Passage, in_batches
-from wina_core.compute.models.scored_positions import ScoredPositions
+from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.specs.methods.base import BLOCKS

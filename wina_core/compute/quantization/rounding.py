@@ -1,10 +1,24 @@
-"""Quantizers that round every weight to nearest: with optimized ranges, and half-quadratic."""
+"""Quantizers of a matrix: every weight rounded to nearest, with optimized ranges or half-quadratic, or each input's
+error made up for in the inputs that follow it (GPTQ).
+
+Optimized ranges: each of several clipped ranges is the start of least-squares steps. For fixed codes q, the best affine
+map w = a q + b has a closed form; for a fixed map, the best codes are the nearest. The best of all is kept.
+
+GPTQ: Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ: Accurate post-training quantization for generative pre-trained
+transformers", 2022. With H = E[x x^T] = R R^T, R upper triangular, and U = R^-1, the rows of W^T are rounded one after
+another; the error of row i, over U[i, i], is taken off the rows j > i, times U[i, j]. What remains is exactly the
+sum of R[i, i]^2 times the squared rounding error of each row. R[i, i]^2 is the variance of x_i given the inputs that
+follow. Ranges are chosen with these weights when the first row of their group is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from wina_core.compute.quantization.codes import LARGEST_ZERO, SCALES, Codes, encode, grouped, grouped_weights
-from wina_core.compute.quantization.ranges import best_ranges, extremes
+from torch.nn import functional
 
 _EXPONENT = 0.7
 _STRENGTH, _GROWTH = 10.0, 1.01
@@ -56,3 +70,206 @@ def as_codes(codes: Tensor, scale: Tensor, zero: Tensor | None, group: int, bits
     """Return codes [n, m] and ranges [groups, m] in the dtypes in which they are kept."""
     kept = codes.to(torch.int8 if zero is None else torch.uint8)
     return Codes(kept, scale.to(SCALES), None if zero is None else zero.to(SCALES), group, bits)
+
+
+DAMPING = 0.01
+"""Fraction of the mean of H's diagonal that is added to it."""
+
+
+def reverse_cholesky(moments: Tensor, damping: float = DAMPING) -> Tensor:
+    """Return the upper triangular R, float64 [n, n], with R R^T = H + damping * mean(diag H) * I; H is the moments.
+
+    Inputs that are always 0 get a variance of 1: their weights change nothing.
+    """
+    damped = moments.double().clone()
+    diagonal = damped.diagonal()
+    diagonal += damping * diagonal.mean()
+    diagonal.masked_fill_(diagonal <= 0, 1.0)
+    return torch.linalg.cholesky(damped.flip(0, 1)).flip(0, 1)
+
+
+def error_compensated(
+    weight_t: Tensor, factor: Tensor, runs: Sequence[tuple[int, int]], group: int
+) -> list[Codes | Tensor]:
+    """Quantize W^T [n, m], float32, in `runs` of (inputs, bits); `factor` is R of the moments of its inputs.
+
+    A run of 16 bits gives its rows, which have taken up the errors of the rows before.
+    """
+    inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=True).float()
+    importance = factor.diagonal().square().float()
+    rows, start = weight_t.clone(), 0
+    found: list[Codes | Tensor] = []
+    for inputs, bits in runs:
+        stop = start + inputs
+        if bits == 16:
+            found.append(rows[start:stop])
+        else:
+            parts = [
+                _group(rows, inverse, importance, first, min(first + group, stop), bits)
+                for first in range(start, stop, group)
+            ]
+            codes, scales, zeros = zip(*parts, strict=True)
+            zero = None if zeros[0] is None else torch.stack(zeros)
+            found.append(as_codes(torch.cat(codes), torch.stack(scales), zero, group, bits))
+        start = stop
+    return found
+
+
+def _group(
+    rows: Tensor, inverse: Tensor, importance: Tensor, start: int, stop: int, bits: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Quantize rows [start, stop), and change those that follow; return codes, scale [m] and zero."""
+    own = rows[start:stop]
+    scale, zero = best_ranges(own[None], importance[start:stop].view(1, -1, 1), bits)
+    codes, errors = torch.empty_like(own), torch.empty_like(own)
+    for row in range(stop - start):
+        at = start + row
+        codes[row] = encode(own[None, row : row + 1], scale, zero, bits)[0, 0]
+        value = (codes[row] if zero is None else codes[row] - zero[0]) * scale[0]
+        errors[row] = (own[row] - value) / inverse[at, at]
+        own[row + 1 :] -= inverse[at, at + 1 : stop, None] * errors[row]
+    rows[stop:] -= inverse[start:stop, stop:].T @ errors
+    return codes, scale[0], None if zero is None else zero[0]
+
+
+_CLIPS = (1.0, 0.93, 0.86, 0.79, 0.72)
+_COARSE_CLIPS = (1.0, 0.88, 0.76, 0.64, 0.52)
+"""Ranges to start from, as fractions of the full one; for 3 bits and fewer, more is clipped."""
+_RANGE_STEPS = 2
+_NARROW = 64
+_SMALLEST = 2.0**-24
+"""Smallest positive scale, in 16 bits."""
+
+
+def best_ranges(weight_t: Tensor, importance: Tensor, bits: int) -> tuple[Tensor, Tensor | None]:
+    """Return scale and zero [groups, m], float32 with values of 16 bits, of grouped weights [groups, group, m].
+
+    They minimize the sum of importance * error^2 over each group; `importance` [groups, group, 1] or as the weights is
+    not negative. The zero is None for symmetric codes.
+    """
+    found: tuple[Tensor, Tensor | None] | None = None
+    lowest = torch.empty(0)
+    for clip in _CLIPS if bits > 3 else _COARSE_CLIPS:
+        scale, zero = _rounded(*_full_range(weight_t, clip, bits))
+        for step in range(_RANGE_STEPS + 1):
+            codes = encode(weight_t, scale, zero, bits)
+            error = _error(weight_t, codes, importance, scale, zero)
+            if found is None:
+                found, lowest = (scale, zero), error
+            else:
+                better = error < lowest
+                lowest = torch.where(better, error, lowest)
+                known, known_zero = found
+                found = (
+                    torch.where(better, scale, known),
+                    None if zero is None or known_zero is None else torch.where(better, zero, known_zero),
+                )
+            if step < _RANGE_STEPS:
+                scale, zero = _rounded(*_least_squares(weight_t, codes, importance, scale, zero))
+    assert found is not None  # there is a first clip
+    return found
+
+
+def _full_range(weight_t: Tensor, clip: float, bits: int) -> tuple[Tensor, Tensor | None]:
+    low, high = levels(bits)
+    if is_symmetric(bits):
+        return weight_t.abs().amax(1) * clip / high, None
+    least, most = extremes(weight_t)
+    scale = ((most - least) * clip / (high - low)).clamp(min=_SMALLEST)
+    return scale, -least * clip / scale
+
+
+def extremes(weight_t: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the ends of each group's range, [groups, m], with 0 in the range of nearly equal weights.
+
+    Far from 0 a narrow range would have a zero of more digits than 16 bits hold.
+    """
+    least, most = weight_t.amin(1), weight_t.amax(1)
+    narrow = (most - least) * _NARROW < torch.maximum(least.abs(), most.abs())
+    return torch.where(narrow, least.clamp(max=0), least), torch.where(narrow, most.clamp(min=0), most)
+
+
+def _least_squares(
+    weight_t: Tensor, codes: Tensor, importance: Tensor, scale: Tensor, zero: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return the map of these codes with the least error; the given one where the codes are all equal."""
+    if zero is None:
+        square, product = (importance * codes * codes).sum(1), (importance * codes * weight_t).sum(1)
+        return torch.where((square > 0) & (product > 0), product / square, scale), None
+    total = importance.expand_as(codes).sum(1).clamp(min=torch.finfo(torch.float32).tiny)
+    code_mean, weight_mean = (importance * codes).sum(1) / total, (importance * weight_t).sum(1) / total
+    apart = codes - code_mean[:, None]
+    square, product = (importance * apart * apart).sum(1), (importance * apart * weight_t).sum(1)
+    fits = (square > 0) & (product > 0)
+    slope = torch.where(fits, product / square, scale).clamp(min=_SMALLEST)
+    return slope, torch.where(fits, code_mean - weight_mean / slope, zero)
+
+
+def _rounded(scale: Tensor, zero: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return scale and zero as 16 bits hold them; no scale is 0, no zero infinite."""
+    scale = scale.clamp(_SMALLEST, LARGEST_ZERO).to(SCALES).float()
+    return scale, None if zero is None else zero.clamp(-LARGEST_ZERO, LARGEST_ZERO).to(SCALES).float()
+
+
+def _error(weight_t: Tensor, codes: Tensor, importance: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """Return the weighted squared error of each group and output, [groups, m]."""
+    values = codes if zero is None else codes - zero[:, None]
+    return (importance * (values * scale[:, None] - weight_t).square()).sum(1)
+
+
+SCALES = torch.float16
+"""Dtype of scales and zeros."""
+LARGEST_ZERO = float(torch.finfo(SCALES).max)
+
+
+def levels(bits: int) -> tuple[int, int]:
+    """Return the lowest and the highest code: symmetric around 0 for 8 bits, else from 0."""
+    return (-127, 127) if is_symmetric(bits) else (0, 2**bits - 1)
+
+
+def is_symmetric(bits: int) -> bool:
+    """Return whether codes of so many bits have no zero point: 8 bits, where it saves less than it takes."""
+    return bits == 8
+
+
+@dataclass(frozen=True)
+class Codes:
+    """W^T [n, m] as codes: W^T[i, j] = (codes[i, j] - zero[g, j]) * scale[g, j] with g = i // group."""
+
+    codes: Tensor
+    """[n, m], int8 for 8 bits, else uint8."""
+    scale: Tensor
+    """[ceil(n / group), m], float16."""
+    zero: Tensor | None
+    """Like `scale`; None for 0."""
+    group: int
+    bits: int
+
+    def dequantize(self) -> Tensor:
+        """Return W^T, float32 [n, m]."""
+        values = grouped(self.codes.float(), self.group)
+        if self.zero is not None:
+            values = values - self.zero.float()[:, None]
+        return (values * self.scale.float()[:, None]).flatten(0, 1)[: len(self.codes)]
+
+
+def grouped(rows: Tensor, group: int) -> Tensor:
+    """Return rows [n, m] as [ceil(n / group), group, m], the last group filled with copies of the last row."""
+    missing = -len(rows) % group
+    if missing:
+        rows = torch.cat((rows, rows[-1:].expand(missing, -1)))
+    return rows.unflatten(0, (-1, group))
+
+
+def grouped_weights(importance: Tensor, group: int) -> Tensor:
+    """Return the importance [n] of inputs as [ceil(n / group), group, 1], 0 for copies in the last group."""
+    return functional.pad(importance, (0, -len(importance) % group)).view(-1, group, 1)
+
+
+def encode(weight_t: Tensor, scale: Tensor, zero: Tensor | None, bits: int) -> Tensor:
+    """Return the nearest codes of grouped weights [groups, group, m] as float32, for scale and zero [groups, m]."""
+    low, high = levels(bits)
+    codes = weight_t / scale[:, None]
+    if zero is not None:
+        codes = codes + zero[:, None]
+    return codes.round_().clamp_(low, high)

@@ -11,7 +11,7 @@ from torch import Tensor
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
-from wina_core.compute.tensor_file import save_atomically
+from wina_core.compute.stages import save_atomically
 from wina_core.errors import WinaError
 
 Stored = QuantizedWeight | MixedWeight | PlaneWeight

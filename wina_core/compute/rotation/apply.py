@@ -3,20 +3,25 @@
 With the norms' gains folded into the matrices that follow, h Q may replace a residual stream h: readers become W Q,
 writers Q^T W, and Q_in^T Q_out carries it between two bases. Arithmetic is on blocks of rows, in float64 (float32 for
 16-bit weights): twice the digits of the weights, so each weight is effectively rounded once.
+
+16-bit weights and activations are multiplied with matrices of more digits by instructions for bfloat16. Products of
+bfloat16 numbers are exact and their sums are in float32, several times as fast as products of float32 numbers; numbers
+of more digits are sums of bfloat16 numbers.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from wina_kernels.native.many_rows import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_bias, norm_gain, set_norm_gain
 from wina_core.compute.models.shortcuts import Branch, set_shortcut
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.products import fits, parts, times, times_from_left
 
 _BLOCK = 512
 """Rows or columns of a weight multiplied at a time."""
@@ -215,3 +220,39 @@ def _rotate_heads(view: ModelView, layer: LayerView, heads: Tensor) -> None:
     for rows in o.weight.split(_BLOCK):
         block = rows.double().unflatten(1, (view.kv_heads, -1, view.head_dim))
         rows.copy_(torch.einsum("dkgh,khe->dkge", block, heads).flatten(1))
+
+
+_DIGITS, _MEAN_DIGITS = 3, 2
+"""Numbers in bfloat16 for one of more digits: 24 bits for what is rounded once, 16 for what is averaged over tokens."""
+
+
+def parts(matrix: Tensor, count: int = _DIGITS) -> tuple[Tensor, ...]:
+    """Return bfloat16 matrices whose sum is `matrix`, but for 2^(-8 count) of each number."""
+    found = []
+    for _ in range(count):
+        found.append(matrix.bfloat16())
+        matrix = matrix - found[-1].to(matrix.dtype)
+    return tuple(found)
+
+
+def times(weight: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
+    """Return W M of bfloat16 W [m, n] and the `parts` of M [n, k], float32 [m, k]."""
+    return reduce(Tensor.add_, (multiply_in_float32(weight, part) for part in reversed(matrix)))
+
+
+def times_from_left(matrix: tuple[Tensor, ...], weight: Tensor) -> Tensor:
+    """Return M W of the `parts` of M [k, m] and bfloat16 W [m, n], float32 [k, n]."""
+    return reduce(Tensor.add_, (multiply_in_float32(part, weight) for part in reversed(matrix)))
+
+
+def gram(x: Tensor) -> Tensor:
+    """Return x^T x of x [tokens, n], float32 [n, n], but for 2^-15 of each product."""
+    high, low = parts(x, _MEAN_DIGITS)
+    rows = high.T.contiguous()
+    found = multiply_in_float32(rows, high).add_(multiply_in_float32(rows, low), alpha=2)
+    return (found + found.T).div_(2)  # a product sums an element and its mirror image in orders of their own
+
+
+def fits(weight: Tensor) -> bool:
+    """Return whether a weight is served."""
+    return weight.dtype == torch.bfloat16 and weight.is_cpu

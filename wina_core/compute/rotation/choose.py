@@ -12,10 +12,10 @@ from wina_core.compute.models.passage import PassCheckpoint
 from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.bases import canonical_basis, trace_normalized
+from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.matrices import canonical_basis, trace_normalized
 from wina_core.compute.rotation.refine import refined_basis
-from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.rotation.statistics import Moments, dense_moments, head_grams, weight_gram
 from wina_core.model_info.cost.refinement import MEASURED_TOKENS

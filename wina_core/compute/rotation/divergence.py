@@ -14,7 +14,9 @@ from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.trail import Trail
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.basis_gates import (
+from wina_core.compute.rotation.descent import LEARNING_RATE, Search, descend
+from wina_core.compute.rotation.refine import (
+    SPARSITIES,
     InputGate,
     PlainGate,
     StreamGate,
@@ -23,11 +25,8 @@ from wina_core.compute.rotation.basis_gates import (
     stream_readers,
     turned_norms,
 )
-from wina_core.compute.rotation.centring import keeping_mean
-from wina_core.compute.rotation.descent import LEARNING_RATE, descend
-from wina_core.compute.rotation.refine import SPARSITIES
-from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.sites import READ_BY, Reader, Site
+from wina_core.compute.rotation.statistics import keeping_mean
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.refinement import DIVERGENCE_ROWS, is_one_graph
 from wina_core.records import RefinementStep

@@ -7,16 +7,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.models.hidden_states import exceeds_memory
-from wina_core.compute.models.likelihood import differentiate_samples
+from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.mapped import drop_pages, in_files
 from wina_core.compute.models.norms import centres, norm_gain, normalized
-from wina_core.compute.models.scored_positions import ScoredPositions
+from wina_core.compute.models.passage import exceeds_memory
+from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.centring import centred_gram
-from wina_core.compute.rotation.search import Search
-from wina_core.compute.rotation.statistics import weight_gram
+from wina_core.compute.rotation.descent import Search
+from wina_core.compute.rotation.statistics import centred_gram, weight_gram
 from wina_core.files.disk import check_room
 from wina_core.model_info.cost.refinement import KEPT_NUMBERS
 

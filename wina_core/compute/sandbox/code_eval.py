@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from math import comb
 from typing import Any
 
-from wina_core.compute.attributes import attributes
+from wina_core.compute.hooks import attributes
 from wina_core.compute.sandbox.runner import Limits, Outcome, run_confined
 
 _NAME = "code_eval"

@@ -1,4 +1,4 @@
-"""The server: one model, transformers' handlers, the gatekeeper, and a clean stop."""
+"""The server: one loaded model, sparse or plain, transformers' handlers, the gatekeeper, and a clean stop."""
 
 import asyncio
 import os
@@ -16,13 +16,18 @@ from jinja2 import TemplateError
 from transformers.cli.serving.server import build_server
 from transformers.utils import logging as transformers_logging
 
+from wina_core.compute.models.architectures import view
+from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
+from wina_core.compute.reporter import NullReporter
 from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
 from wina_core.compute.serving.generation import Chats, Completions, OneModel, Turns
-from wina_core.compute.serving.model import load_served
 from wina_core.compute.serving.requests import FAILED, Refused
+from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
 from wina_core.errors import ending_signals
 from wina_core.jobs.hosted import Listening, ServerEvent
-from wina_core.specs import DType
+from wina_core.model_info.model_checks import SPARSE_METHOD, read_config
+from wina_core.model_info.model_folder import check_folder
+from wina_core.specs import DType, ModelSource
 
 _CANCEL_SECONDS = 3
 """Time for answers that were ended to be sent."""
@@ -128,3 +133,20 @@ class _Server(uvicorn.Server):
         """Stop to listen, and wait for the answers."""
         asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
         await super().shutdown(sockets)
+
+
+def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
+    """Return transformers' model of a folder, gated if it is a sparse one, and its tokenizer.
+
+    Nothing outside the folder is read, and no code from it is run. Raises WinaError for a folder that holds no model
+    that can be loaded.
+    """
+    source, reporter = ModelSource(location=str(folder), device=device, dtype=dtype), NullReporter()
+    config = read_config(folder, SPARSE_METHOD)
+    if "quantization_config" not in config:
+        loaded = load_model(source, reporter)
+        return loaded.model, loaded.tokenizer
+    check_folder(folder, SPARSE_METHOD)
+    model = load_weights(folder, source, placement(device, reporter))
+    check_finite(view(model), folder)
+    return model, load_tokenizer(folder)

@@ -12,26 +12,23 @@ from torch import Tensor, nn
 from transformers import GenerationConfig
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.attributes import attributes
-from wina_core.compute.cancellation import cancellable
+from wina_core.compute.hooks import attributes, cancellable
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.norms import normalized
 from wina_core.compute.models.passage import Passage, in_batches
-from wina_core.compute.models.scored_positions import ScoredPositions
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import first_token, read_other_tokens, read_tokens
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
-from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
+from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations, layer_energies
+from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import collected, given_bases, save_matrices
-from wina_core.compute.rotation.measure import layer_energies
-from wina_core.compute.rotation.search import Search
 from wina_core.compute.rotation.transform import check_rotation
-from wina_core.compute.session.cache import read_cached, write_cached
-from wina_core.compute.session.rotating import bases_file
+from wina_core.compute.session.cache import bases_file, read_cached, write_cached
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file

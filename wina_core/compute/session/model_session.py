@@ -13,21 +13,18 @@ from torch import nn
 from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
 from wina_core.compute.allocation.cells import check_joint
-from wina_core.compute.alone import alone
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.cancellation import cancellable
-from wina_core.compute.evaluation.reference import Reference
-from wina_core.compute.gating.correction import correct_targets
-from wina_core.compute.gating.tuning import check_tuning, tuned_biases_of, tuned_calibration
+from wina_core.compute.evaluation.original import Reference
+from wina_core.compute.gating.tuning import check_tuning, correct_targets, tuned_biases_of, tuned_calibration
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.session.cache import read_cached, stages_of, write_cached
+from wina_core.compute.session.cache import read_cached, rotated, stages_of, write_cached
 from wina_core.compute.session.choosing import choose_rotation, measured_spectra, stored_choice
-from wina_core.compute.session.rotating import rotated
-from wina_core.compute.stages import Stages
+from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file

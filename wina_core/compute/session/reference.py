@@ -4,17 +4,16 @@ from pathlib import Path
 
 import torch
 
-from wina_core.compute.alone import alone
-from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation.fidelity import check_window
-from wina_core.compute.evaluation.original import BatchSize, make_reference
-from wina_core.compute.evaluation.reference import Reference, reference_bytes
+from wina_core.compute.evaluation.original import BatchSize, Reference, make_reference, reference_bytes
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import SPREAD, LoadedModel, files_here, torch_device
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
+from wina_core.compute.stages import alone
 from wina_core.errors import WinaError
 from wina_core.files.disk import free_on_disk
 from wina_core.model_info import products

@@ -5,17 +5,16 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from wina_core.compute.attributes import attributes
 from wina_core.compute.gating.gates import Gates
+from wina_core.compute.hooks import attributes
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of
 from wina_core.compute.models.shortcuts import shortcuts
-from wina_core.compute.rotation.storage import SHARD, giving_back, new_folder
-from wina_core.compute.scoring.selections import TopKSelection
-from wina_core.compute.sparse.gate_tensors import SHORTCUT
+from wina_core.compute.rotation.transform import SHARD, giving_back, new_folder
+from wina_core.compute.scoring import TopKSelection
+from wina_core.compute.sparse.gate_tensors import SHORTCUT, gate_tensors
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, UNREGISTERED, WinaConfig, whole_state
 from wina_core.compute.sparse.section import SparseSection, StoredTensors, StoredWeights, TensorForm
-from wina_core.compute.sparse.state import gate_tensors
 from wina_core.files.version import __version__
 from wina_core.model_info.names import last_part, shared_quantization, shared_rotation
 from wina_core.model_info.plan_file import PLAN_FILE

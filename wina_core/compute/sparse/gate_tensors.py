@@ -1,19 +1,34 @@
-"""The module that holds the tensors of a sparse model's gates, and the gates themselves."""
+"""The gates of a sparse model as tensors, and the module that holds them.
 
+`rules`: int32 [parts, projections], the number of each projection's rule, -1 for none; parts are the decoder layers,
+each followed by its experts. `values`: float64 [rules], inputs kept, or the threshold. `scale_float32`,
+`centre_bfloat16` and the like: vectors of that data type, [n] or [1] of each rule, one after the other; `lengths`:
+int32 [rules, such tensors in the order of their names], 0 for none. `right_5_q` [r, n] and `left_5_q` [m, r]: the
+low-rank part of q in part 5, `bias_5_q` [m] its tuned bias.
+"""
+
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from threading import Lock, get_ident
 from typing import Any, Self
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from wina_core.compute.gating.gates import Gates
-from wina_core.compute.models.quantized_linear import moved
+from wina_core.compute.gating.rules import Rule
+from wina_core.compute.models.quantized_linear import moved, uncompiled, weight_like
 from wina_core.compute.models.shortcuts import set_shortcuts
-from wina_core.compute.models.uncompiled import uncompiled
-from wina_core.compute.models.view import ModelView
+from wina_core.compute.models.view import ModelView, Projection
+from wina_core.compute.scoring import InputSelection, LowRank, ThresholdSelection, TopKSelection
 from wina_core.compute.sparse.section import SparseSection
-from wina_core.compute.sparse.state import gates_of
+from wina_core.errors import WinaError
+from wina_core.specs import MethodSpec
+from wina_core.specs.methods import get_method
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.targets import mask_plan
 
 KERNELS = {"decoding": True}
 """Whether decoding reads only the weights of kept inputs, by kernels; what they return differs by rounding alone."""
@@ -83,3 +98,193 @@ class GateTensors(nn.Module):
                 self.gates.attach_kernels()
             self.gates.set_counts(counts)
         return self
+
+
+_VECTORS = ("scale", "centre", "replacement")
+Rules = list[dict[str, Rule]]
+LowRanks = list[dict[str, LowRank]]
+Biases = list[dict[str, Tensor]]
+
+
+def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
+    """Return the rules and low-rank parts of gates as tensors that share no memory."""
+    numbers: dict[int, int] = {}
+    values: list[float] = []
+    found: dict[str, Tensor] = {}
+    packs: dict[str, dict[int, Tensor]] = {}
+    table = torch.full((len(view.parts), len(view.projections)), -1, dtype=torch.int32)
+    for part, (row, added, biases) in enumerate(zip(gates.rules, gates.low_ranks, gates.biases, strict=True)):
+        for name, rule in row.items():
+            number = numbers.setdefault(id(rule), len(values))
+            if number == len(values):
+                select = rule.select
+                values.append(select.keep if isinstance(select, TopKSelection) else select.threshold)
+                vectors = {kind: getattr(rule, kind) for kind in _VECTORS}
+                for kind, each in vectors.items():
+                    if each is not None:
+                        dtype = str(each.dtype).removeprefix("torch.")
+                        packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(each)
+            table[part, view.projections.index(name)] = number
+        found |= {f"bias_{part}_{name}": bias.clone() for name, bias in biases.items()}
+        for name, each in added.items():
+            found |= {f"right_{part}_{name}": each.right.clone(), f"left_{part}_{name}": each.left.clone()}
+    packed = {name: torch.cat([pack[number] for number in sorted(pack)]) for name, pack in packs.items()}
+    lengths = [[len(packs[name].get(number, ())) for name in sorted(packs)] for number in range(len(values))]
+    return {
+        "rules": table,
+        "values": torch.tensor(values, dtype=torch.float64),
+        "lengths": torch.tensor(lengths, dtype=torch.int32).view(len(values), len(packs)),
+        **packed,
+        **found,
+    }
+
+
+def _stored(vector: Tensor) -> Tensor:
+    return (vector[:1] if vector.stride() == (0,) else vector).detach().cpu()
+
+
+def _check_numbers(name: str, vector: Tensor) -> None:
+    """Raise WinaError for numbers that no gate has."""
+    plain = vector.float() if vector.dtype == torch.bfloat16 else vector
+    numbers = plain.cpu().numpy()  # torch would wake its threads, which takes longer
+    fault = "is not finite" if not np.isfinite(numbers).all() else ""
+    if not fault and name.startswith("scale") and (numbers.min() < 0 or not numbers.any()):
+        fault = "has negative factors, or only zeros"
+    if fault:
+        raise WinaError(f"wina.{name} of the sparse model {fault}; export the model again.")
+
+
+def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+    """Return the vectors of each rule by their kinds."""
+    names = sorted(name for name in tensors if name.startswith(_VECTORS))
+    lengths = tensors["lengths"]
+    found: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
+    for name, own in zip(names, lengths.T.tolist(), strict=True):
+        _check_numbers(name, tensors[name])
+        for vectors, vector in zip(found, tensors[name].split(own), strict=True):
+            if len(vector):
+                vectors[name.partition("_")[0]] = vector
+    return found
+
+
+def gates_of(
+    tensors: Mapping[str, Tensor], view: ModelView, method: MethodSpec, plan: SparsityPlan, *, ties: bool
+) -> tuple[Rules, LowRanks, Biases]:
+    """Return the rules, the low-rank parts and the tuned biases of each part of a view.
+
+    Args:
+        tensors: As of `gate_tensors`.
+        view: The model to gate.
+        method: The gates' method.
+        plan: Their target sparsities, resolved.
+        ties: Whether top k keeps all inputs that score like the last one.
+
+    Raises:
+        WinaError: if the tensors belong to another model, method or plan.
+    """
+    try:
+        table, values = tensors["rules"].tolist(), tensors["values"].tolist()
+        vectors = _vectors(tensors)
+    except KeyError as error:
+        raise WinaError(f"The sparse model's files lack wina.{error.args[0]}; export the model again.") from error
+    except (IndexError, RuntimeError, ValueError) as error:  # of lengths
+        raise WinaError("The sparse model's rules have vectors of other lengths; export the model again.") from error
+    shape = len(view.parts), len(view.projections)
+    if tuple(tensors["rules"].shape) != shape or not -1 <= min(map(min, table)) <= max(map(max, table)) < len(values):
+        raise WinaError(
+            f"The sparse model's gates are those of another model: its table of rules is "
+            f"{list(tensors['rules'].shape)} with {len(values)} values, but the model has {list(shape)}; export it "
+            "again."
+        )
+    if not all(map(math.isfinite, values)):
+        raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
+    known = {f"bias_{number}_{name}" for number, part in enumerate(view.parts) for name in part.projections}
+    strange = {name for name in tensors if name.startswith("bias_")} - (known if method.is_tuned else set())
+    if strange:
+        raise WinaError(
+            f"The sparse model has a wina.{min(strange)}, which its method has not; export the model again."
+        )
+    gate_rule, targets = get_method(method), mask_plan(plan, method).sparsity
+    kept = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
+    rules: dict[int, Rule] = {}
+    rows: Rules = []
+    added: LowRanks = []
+    biases: Biases = []
+    for number, (part, chosen) in enumerate(zip(view.parts, table, strict=True)):
+        row: dict[str, Rule] = {}
+        for name, rule, target in zip(view.projections, chosen, targets[part.index], strict=True):
+            gated = name in part.projections and gate_rule.gates(name)
+            if gated != (rule >= 0):
+                raise WinaError(
+                    f"The sparse model has {'no' if gated else 'a'} rule for {name} of layer {part.index}, which its "
+                    f"method {'gates' if gated else 'leaves dense'}; export the model again."
+                )
+            if not gated:
+                continue
+            projection = part.projections[name]
+            inputs = projection.shape[1]
+            if any(len(each) not in (1, inputs) for each in vectors[rule].values()):
+                raise WinaError(
+                    f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
+                    "export the model again."
+                )
+            selection, most = method.selection_of(name), kept(inputs, target)
+            if selection == "topk" and values[rule] != most:
+                raise WinaError(
+                    f"Rule {rule} of the sparse model keeps {values[rule]:g} of the {inputs} inputs of {name}, but its "
+                    f"plan {most}; export the model again."
+                )
+            if rule not in rules:
+                select: InputSelection = TopKSelection(most, ties)
+                if selection != "topk":
+                    select = ThresholdSelection(selection, values[rule], method.fewest(most))
+                rules[rule] = _rule(vectors[rule], select, projection)
+            row[name] = rules[rule]
+        rows.append(row)
+        added.append(
+            {
+                name: _low_rank(tensors, f"{number}_{name}", projection)
+                for name, projection in part.projections.items()
+                if f"right_{number}_{name}" in tensors
+            }
+        )
+        biases.append(
+            {
+                name: _bias(tensors[f"bias_{number}_{name}"], f"bias_{number}_{name}", projection)
+                for name, projection in part.projections.items()
+                if f"bias_{number}_{name}" in tensors
+            }
+        )
+    return rows, added, biases
+
+
+def _rule(stored: Mapping[str, Tensor], select: InputSelection, projection: Projection) -> Rule:
+    inputs, like = projection.shape[1], weight_like(projection.linear)
+    vectors = {
+        kind: vector.to(like.device, vector.dtype if kind == "scale" else like.dtype).expand(inputs)
+        for kind, vector in stored.items()
+    }
+    return Rule(select, **vectors)
+
+
+def _bias(bias: Tensor, key: str, projection: Projection) -> Tensor:
+    like = weight_like(projection.linear)
+    if bias.shape != (projection.shape[0],):
+        raise WinaError(
+            f"wina.{key} of the sparse model is {list(bias.shape)} instead of [{projection.shape[0]}]; export the "
+            "model again."
+        )
+    found = bias.to(like.device, like.dtype)
+    _check_numbers(key, found)
+    return found
+
+
+def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:
+    (m, n), like = projection.shape, weight_like(projection.linear)
+    right, left = tensors[f"right_{key}"], tensors.get(f"left_{key}")
+    if left is None or right.shape[1:] != (n,) or left.shape != (m, len(right)):
+        raise WinaError(
+            f"wina.right_{key} of the sparse model is {list(right.shape)} instead of [r, {n}] beside left_{key} "
+            f"[{m}, r]; export the model again."
+        )
+    return LowRank(right.to(like.device, like.dtype), left.to(like.device, like.dtype))

@@ -18,9 +18,8 @@ from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.plane_linear import PlaneLinear
-from wina_core.compute.models.precision import compute_norms_in_float64
-from wina_core.compute.models.quantized_linear import QuantizedLinear, weight_of
+from wina_core.compute.models.norms import compute_norms_in_float64
+from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear, weight_of
 from wina_core.compute.models.shortcuts import is_shortcut
 from wina_core.compute.sparse.gate_tensors import GateTensors
 from wina_core.compute.sparse.section import SparseSection, StoredWeights, TensorForm, parse_section

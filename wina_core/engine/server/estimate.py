@@ -8,14 +8,14 @@ from functools import cache
 import torch
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
-from wina_core.compute.latency.timing import time_turns
+from wina_core.compute.hooks import cancellable
+from wina_core.compute.latency.products import time_turns
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.synthetic.measure import measure_synthetic
+from wina_core.compute.synthetic import measure_synthetic
 from wina_core.engine.server.cost import count_run
 from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun
 from wina_core.jobs.planning import missing_products

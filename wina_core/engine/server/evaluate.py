@@ -11,19 +11,19 @@ import numpy as np
 import torch
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.cancellation import cancellable
 from wina_core.compute.evaluation import measure_fidelity, measure_original
 from wina_core.compute.evaluation.fidelity import carry_fidelity
 from wina_core.compute.evaluation.shared_passes import TEXT, SharedPasses, place_of
 from wina_core.compute.gating import Gates, attach
-from wina_core.compute.gating.experts import expert_records
+from wina_core.compute.gating.inspection import expert_records
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.memory import release_memory, trim_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.session.reference import reference_of
 from wina_core.compute.stages import Stages
-from wina_core.compute.synthetic.measure import measure_synthetic
+from wina_core.compute.synthetic import measure_synthetic
 from wina_core.engine.server.cost import cost_metrics, count_run
 from wina_core.engine.server.run_progress import RunProgress, RunReporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory, unforeseen

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from wina_core.compute.gguf.convert import check_plain
-from wina_core.compute.gguf.export import folder_beside, write_gguf
+from wina_core.compute.gguf.convert import check_plain, folder_beside, write_gguf
 from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
-from wina_core.compute.generation.pieces import Pieces
-from wina_core.compute.generation.reader import Reader
-from wina_core.compute.generation.sampling import choose
+from wina_core.compute.generation.reader import Pieces, Reader, choose
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
 from wina_core.compute.models.shortcuts import shortcut_parameters

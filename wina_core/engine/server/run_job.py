@@ -4,18 +4,18 @@ import math
 from pathlib import Path
 
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.cancellation import cancellable
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.inspection import inspect_gate
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
-from wina_core.compute.rotation.measure import layer_energies, norm_spreads
+from wina_core.compute.rotation.comparison import layer_energies, norm_spreads
+from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.session.rotating import bases_file
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.export_gguf import export_gguf

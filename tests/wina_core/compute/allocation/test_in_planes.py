@@ -11,10 +11,10 @@ from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.allocation.in_planes import Mask, allocate_in_planes, price_reading
 from wina_core.compute.gating.rules import Rule
-from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantize import quantize
+from wina_core.compute.models.quantized_linear import PlaneLinear
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.scoring.selections import ThresholdSelection
+from wina_core.compute.scoring import ThresholdSelection
 from wina_core.errors import WinaError
 from wina_core.specs import JointSpec, MethodSpec, QuantizationSpec, TextSpec
 

@@ -13,7 +13,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import ERROR_SPARSITIES, Calibration, calibrate
 from wina_core.compute.calibration.calibrate import density_peak, loss_curves, modes, sampled_positions
-from wina_core.compute.calibration.histogram import ScoreHistogram
+from wina_core.compute.calibration.inputs import ScoreHistogram
 from wina_core.compute.calibration.result import THRESHOLD_SPARSITIES
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens

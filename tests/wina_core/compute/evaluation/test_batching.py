@@ -6,9 +6,9 @@ import torch
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import batching, measure_fidelity
-from wina_core.compute.evaluation.batching import Batches, sequence_bytes
+from wina_core.compute.evaluation import measure_fidelity, shared_passes
 from wina_core.compute.evaluation.harness import evaluate_task
+from wina_core.compute.evaluation.shared_passes import Batches, sequence_bytes
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import ran_out_of_memory
@@ -55,8 +55,8 @@ def spec_of(folder, task, batch_size) -> EvaluationSpec:
     ],
 )
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
-    monkeypatch.setattr(batching, "LARGEST", 4)
-    monkeypatch.setattr(batching, "_TOKENS", 10**6)
+    monkeypatch.setattr(shared_passes, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     sizes = holding(loaded, 3, error)
     logs = RecordingReporter()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
@@ -75,7 +75,7 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
 
 
 def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
-    monkeypatch.setattr(batching, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "LARGEST", 4)
     text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
     plain = measure_fidelity(tiny_loaded(layers=1), None, text, 2, NullReporter())
     sizes = holding(loaded, 3, MemoryError())
@@ -90,7 +90,7 @@ def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("batch_size", "tried"), [(8, [8]), ("auto", [4, 2, 1])])
 def test_a_fixed_batch_fails_and_so_does_a_single_sequence(folder, loaded, monkeypatch, batch_size, tried):
-    monkeypatch.setattr(batching, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "LARGEST", 4)
     sizes = holding(loaded, 0, MemoryError())
     with pytest.raises(MemoryError):
         evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", NullReporter())
@@ -108,20 +108,20 @@ def test_other_errors_are_not_taken_for_it(folder, loaded):
 
 
 def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
-    monkeypatch.setattr(batching, "_TOKENS", 10**6)
+    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
     heads of 8; eight vectors of 32 and four of 80."""
     tokens = 100
     assert sequence_bytes(loaded, tokens) == tokens * 4 * (3 * 257 + 2 * 2 * 8 + 8 * 32 + 4 * 80)
     for sequences, expected in [(10, 10), (0.5, 1), (1000, 12)]:
         free = 2 * sequences * sequence_bytes(loaded, tokens) + 1
-        monkeypatch.setattr(batching, "free_bytes", lambda _, free=free: free)
+        monkeypatch.setattr(shared_passes, "free_bytes", lambda _, free=free: free)
         batches = Batches(loaded, 12, estimated=True)
         assert batches.size(tokens) == batches.largest == expected
     assert Batches(loaded, 500, estimated=False).size(tokens) == 500
 
 
 def test_a_batch_on_a_processor_is_no_larger_than_is_fast(loaded, monkeypatch):
-    monkeypatch.setattr(batching, "free_bytes", lambda _: 10**12)
+    monkeypatch.setattr(shared_passes, "free_bytes", lambda _: 10**12)
     batches = Batches(loaded, 64, estimated=True)
     assert [batches.size(tokens) for tokens in (16, 128, 1024, 5000)] == [64, 8, 1, 1]

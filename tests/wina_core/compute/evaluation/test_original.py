@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.analysis.comparison.compare_tasks import aggregate
 from wina_core.compute.evaluation import measure_original
-from wina_core.compute.evaluation.original import make_reference
-from wina_core.compute.evaluation.reference import Reference, decode, encode
+from wina_core.compute.evaluation.original import Reference, decode, encode, make_reference
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter

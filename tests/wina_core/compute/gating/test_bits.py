@@ -8,10 +8,9 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.bits import KeptInputs, stored_bits
-from wina_core.compute.models.plane_linear import PlaneLinear
+from wina_core.compute.gating.linear import KeptInputs, stored_bits
 from wina_core.compute.models.quantize import quantize
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import MethodSpec, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity

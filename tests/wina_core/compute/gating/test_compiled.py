@@ -21,8 +21,7 @@ from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.reader import Reader
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.plane_linear import PlaneLinear
-from wina_core.compute.models.quantized_linear import QuantizedLinear
+from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity

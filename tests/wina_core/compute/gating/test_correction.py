@@ -10,8 +10,8 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.correction import correct_targets
 from wina_core.compute.gating.rules import rules
+from wina_core.compute.gating.tuning import correct_targets
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter

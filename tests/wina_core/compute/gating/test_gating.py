@@ -9,7 +9,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.gating.linear import ForwardContext
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.shortcuts import set_shortcut
-from wina_core.compute.scoring.selections import ThresholdSelection, TopKSelection
+from wina_core.compute.scoring import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.model_info.families import PROJECTIONS
 from wina_core.specs import MethodSpec

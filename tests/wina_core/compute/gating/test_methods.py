@@ -10,7 +10,7 @@ from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.scoring.low_rank import low_rank
+from wina_core.compute.scoring import low_rank
 from wina_core.errors import WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
@@ -110,7 +110,7 @@ def test_the_low_rank_part_of_a_small_matrix_is_that_of_a_full_decomposition(sha
 
 @pytest.mark.parametrize("decay", [0.0, 0.02, 0.2])
 def test_the_low_rank_part_of_a_large_matrix_nears_that_of_a_full_decomposition(decay, monkeypatch):
-    monkeypatch.setattr("wina_core.compute.scoring.low_rank._EXACT", 0)
+    monkeypatch.setattr("wina_core.compute.scoring._EXACT", 0)
     generator = torch.Generator().manual_seed(0)
     u, _ = torch.linalg.qr(torch.randn(200, 120, generator=generator, dtype=torch.float64))
     v, _ = torch.linalg.qr(torch.randn(120, 120, generator=generator, dtype=torch.float64))
@@ -123,7 +123,7 @@ def test_the_low_rank_part_of_a_large_matrix_nears_that_of_a_full_decomposition(
 
 @pytest.mark.parametrize("exact", [0, 1024])
 def test_low_rank_parts_are_the_same_each_time(exact, monkeypatch):
-    monkeypatch.setattr("wina_core.compute.scoring.low_rank._EXACT", exact)
+    monkeypatch.setattr("wina_core.compute.scoring._EXACT", exact)
     weight = torch.randn(60, 90, generator=torch.Generator().manual_seed(1))
     torch.manual_seed(5)
     one = low_rank(weight, 4)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels.backends import load
 
-from wina_core.compute.latency import arithmetic
+from wina_core.compute.latency import products
 from wina_core.compute.latency.products import (
     dense_product,
     gated_product,
@@ -49,27 +49,27 @@ def point(
 
 def test_bytes_that_must_be_read() -> None:
     # 8960 kept columns of 5120 bfloat16 weights, 17920 of x, and for WINA 17920 norms in float32
-    assert arithmetic.read_bytes(point("teal"), 8960) == 8960 * 5120 * 2 + 17920 * 2 == 91_786_240
-    assert arithmetic.read_bytes(point("wina"), 8960) == 91_786_240 + 71_680
+    assert products.read_bytes(point("teal"), 8960) == 8960 * 5120 * 2 + 17920 * 2 == 91_786_240
+    assert products.read_bytes(point("wina"), 8960) == 91_786_240 + 71_680
     # a batch reads the columns that any of its rows keeps, and all rows of x
-    assert arithmetic.read_bytes(point("teal", batch=4), 16_800) == 16_800 * 5120 * 2 + 4 * 17920 * 2
-    assert arithmetic.read_bytes(point("dense", dtype="float32", sparsity=0.0), 17920) == 367_073_280
+    assert products.read_bytes(point("teal", batch=4), 16_800) == 16_800 * 5120 * 2 + 4 * 17920 * 2
+    assert products.read_bytes(point("dense", dtype="float32", sparsity=0.0), 17920) == 367_073_280
 
 
 def test_the_low_rank_part_takes_its_share_of_the_budget() -> None:
     # rho 0.95: r = floor(5120 * 17920 * 0.5 * 0.05 / 23040) = 99, and the mask keeps 47.5 % of the inputs
     rsparse = point("rsparse")
-    assert arithmetic.rank(rsparse) == 99
-    assert arithmetic.mask_sparsity(rsparse) == pytest.approx(0.525)
-    assert arithmetic.read_bytes(rsparse, 8512) == (8512 * 5120 + 99 * 23040 + 17920) * 2
-    assert arithmetic.rank(point("rsparse", sparsity=0.0)) == arithmetic.rank(point("teal")) == 0
-    assert arithmetic.mask_sparsity(point("rsparse", sparsity=0.0)) == 0.0
+    assert products.rank(rsparse) == 99
+    assert products.mask_sparsity(rsparse) == pytest.approx(0.525)
+    assert products.read_bytes(rsparse, 8512) == (8512 * 5120 + 99 * 23040 + 17920) * 2
+    assert products.rank(point("rsparse", sparsity=0.0)) == products.rank(point("teal")) == 0
+    assert products.mask_sparsity(point("rsparse", sparsity=0.0)) == 0.0
 
 
 def test_copies_keep_twice_the_cache_between_two_readings() -> None:
-    assert arithmetic.copies(point(), 32 * 2**20) == 2  # 183.5 MB each
-    assert arithmetic.copies(point(outputs=1024, inputs=4096), 32 * 2**20) == 1 + 8  # 8 MiB each
-    assert arithmetic.copies(point(outputs=1024, inputs=4096, dtype="float32"), 32 * 2**20) == 1 + 4
+    assert products.copies(point(), 32 * 2**20) == 2  # 183.5 MB each
+    assert products.copies(point(outputs=1024, inputs=4096), 32 * 2**20) == 1 + 8  # 8 MiB each
+    assert products.copies(point(outputs=1024, inputs=4096, dtype="float32"), 32 * 2**20) == 1 + 4
 
 
 GATED: tuple[LatencyMethod, ...] = ("teal", "wina", "rsparse")
@@ -87,7 +87,7 @@ DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
 def test_exactly_the_wanted_fraction_is_dropped(method, dtype, inputs, batch, sparsity):
     asked = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
     made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
-    dropped = math.floor(arithmetic.mask_sparsity(asked) * batch * inputs + 0.5)
+    dropped = math.floor(products.mask_sparsity(asked) * batch * inputs + 0.5)
     assert all(int((~each.mask).sum()) == dropped for each in made)
     assert measured_sparsity(made) == pytest.approx(dropped / (batch * inputs))
 
@@ -124,7 +124,7 @@ def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
     made = make_inputs(asked, weights.norms)
     y = _value(gated_product(asked, weights, made, load("reference"))(0, 6))
     added = y.double() - (made[0].x.double() * made[0].mask) @ weights.dense[0].double().T
-    assert torch.linalg.matrix_rank(added, rtol=1e-4) == arithmetic.rank(asked) == 2
+    assert torch.linalg.matrix_rank(added, rtol=1e-4) == products.rank(asked) == 2
 
 
 def test_the_peer_is_the_dense_product_on_the_usual_layout() -> None:

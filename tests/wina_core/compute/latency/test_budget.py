@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from wina_core.compute import pausable_clock
 from wina_core.compute.latency.budget import (
     Finished,
+    SweepProgress,
     expected_rest,
     expected_seconds,
     fitting_tokens,
     longest_repetition,
     repetitions_left,
 )
-from wina_core.compute.latency.progress import SweepProgress
 from wina_core.compute.reporter import NullReporter
 from wina_core.jobs import Event, Progress
 from wina_core.specs import ModelSource

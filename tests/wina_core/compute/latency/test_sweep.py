@@ -11,10 +11,9 @@ from wina_kernels.backends import load, usable
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.generation.fused import FusedModel
-from wina_core.compute.latency import decoding, device, sweep, timing
+from wina_core.compute.latency import decoding, device, products, sweep
 from wina_core.compute.latency.budget import Repetition
-from wina_core.compute.latency.dense_products import int4_weight, int8_weight, make_dense_product
-from wina_core.compute.latency.products import make_inputs, make_weights
+from wina_core.compute.latency.products import int4_weight, int8_weight, make_dense_product, make_inputs, make_weights
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
@@ -49,7 +48,7 @@ SPEC = LatencySpec(
 @pytest.fixture(autouse=True)
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 GB/s, a cache so small that few copies are made, and no product that takes too long on a busy machine."""
-    monkeypatch.setattr(timing, "LONGEST_SECONDS", 3600.0)
+    monkeypatch.setattr(products, "LONGEST_SECONDS", 3600.0)
     monkeypatch.setattr(sweep, "measure_bandwidth", lambda *_: 10.0)
     monkeypatch.setattr(sweep, "cache_bytes", lambda _: 2**16)
 
@@ -60,7 +59,7 @@ def do(job: Job, reporter: Reporter | None = None) -> list[Event]:
     return events
 
 
-def products(events: list[Event]) -> list[LatencyRecord]:
+def latency_records(events: list[Event]) -> list[LatencyRecord]:
     found = [event.record for event in events if isinstance(event, Measured)]
     return [record for record in found if isinstance(record, LatencyRecord)]
 
@@ -81,12 +80,12 @@ def test_a_released_sweep_ends_after_a_point() -> None:
     events: list[Event] = []
     with pytest.raises(Cancelled):
         run_job(LatencyJob(spec=SPEC), Session(), events.append, Released())
-    assert len(products(events)) == 1
+    assert len(latency_records(events)) == 1
 
 
 def test_each_point_is_sent_with_all_its_numbers() -> None:
     events = do(LatencyJob(spec=SPEC))
-    records = products(events)
+    records = latency_records(events)
     assert [record.point for record in records] == list(SPEC.points())
     assert report(events).measured == len(records) == 12
     assert {record.op for record in records} == {"linear", "tall"}
@@ -104,7 +103,7 @@ def test_each_point_is_sent_with_all_its_numbers() -> None:
 
 def test_further_dense_products_are_measured_beside_pytorchs() -> None:
     spec = SPEC.model_copy(update={"methods": ("dense",), "dense_products": DENSE_PRODUCTS, "batches": (2, 16)})
-    records = products(do(LatencyJob(spec=spec)))
+    records = latency_records(do(LatencyJob(spec=spec)))
     of_two = [record for record in records if record.point.outputs == 64 and record.point.batch == 2]
     assert [record.point.backend for record in of_two] == ["torch", usable(CPU)[0], "torch-int8", "int8", "int4"]
     assert {record.point.backend for record in records if record.point.batch == 16} == {"torch", "torch-int8"}
@@ -141,7 +140,7 @@ def test_only_what_is_missing_is_measured() -> None:
     here = device.environment_on(CPU)
     names = tuple(point.content_hash() for point in half)
     events = do(LatencyJob(spec=SPEC, stored={here.key: names, "another machine": ("a", "b")}))
-    assert [record.point for record in products(events)] == list(SPEC.points()[6:])
+    assert [record.point for record in latency_records(events)] == list(SPEC.points()[6:])
     assert (report(events).measured, report(events).stored) == (6, 6)
     elsewhere = do(LatencyJob(spec=SPEC, stored={"another machine": names}))
     assert report(elsewhere).measured == 12
@@ -162,7 +161,7 @@ def test_auto_is_measured_as_the_backend_that_it_comes_to(monkeypatch: pytest.Mo
     monkeypatch.setattr(device.backends, "load", without_triton)
     spec = SPEC.model_copy(update={"backends": ("auto", "reference")})
     events = do(LatencyJob(spec=spec))
-    assert [record.point for record in products(events)] == list(SPEC.points())
+    assert [record.point for record in latency_records(events)] == list(SPEC.points())
     assert report(events).points == tuple(point.content_hash() for point in SPEC.points())
     with pytest.raises(WinaError, match=r'The backend "triton" cannot be loaded here \(No module named'):
         do(LatencyJob(spec=SPEC.model_copy(update={"backends": ("triton",)})))
@@ -174,7 +173,7 @@ def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
     events: list[Event] = []
     with pytest.raises(Cancelled):
         run_job(LatencyJob(spec=SPEC), Session(), events.append, RecordingReporter(after=everything.checks // 2))
-    assert 0 < len(products(events)) < 12
+    assert 0 < len(latency_records(events)) < 12
     assert not [event for event in events if isinstance(event, Result)]
 
 
@@ -185,21 +184,21 @@ def test_between_two_checks_one_call_is_made_at_most() -> None:
         def check(self) -> None:
             happened.append("check")
 
-    def contender(_: int) -> timing.Work:
+    def contender(_: int) -> products.Work:
         return lambda: happened.append("call")
 
-    times = timing.time_turns([contender, contender], 2, CPU, Checked())
-    assert happened == ["check", "call"] * 2 * (timing.WARM_UP + 2)
+    times = products.time_turns([contender, contender], 2, CPU, Checked())
+    assert happened == ["check", "call"] * 2 * (products.WARM_UP + 2)
     assert [len(own) for own in times] == [2, 2]
 
 
 def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0
-    monkeypatch.setattr(timing, "LONGEST_SECONDS", 0.8)
-    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: clock)
+    monkeypatch.setattr(products, "LONGEST_SECONDS", 0.8)
+    monkeypatch.setattr(products.time, "perf_counter_ns", lambda: clock)
     called: list[int] = []
 
-    def by_rows(rows: int) -> timing.Work:
+    def by_rows(rows: int) -> products.Work:
         def work() -> None:
             nonlocal clock
             clock += rows * 300_000_000
@@ -208,9 +207,9 @@ def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.Monke
         return work
 
     with pytest.raises(WinaError, match=r"one call with 4 rows would take about 1\.2 s, too long"):
-        timing.check_quick(by_rows, 5, NullReporter())
+        products.check_quick(by_rows, 5, NullReporter())
     assert called == [1, 1, 2, 2]
-    timing.check_quick(by_rows, 2, NullReporter())
+    products.check_quick(by_rows, 2, NullReporter())
 
 
 def test_points_that_do_not_fit_are_skipped_with_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +218,7 @@ def test_points_that_do_not_fit_are_skipped_with_what_they_need(monkeypatch: pyt
     spec = SPEC.model_copy(update={"batches": (1, 2**12), "methods": ("dense", "wina")})
     reporter = RecordingReporter()
     events = do(LatencyJob(spec=spec), reporter)
-    assert {record.point.batch for record in products(events)} == {1}
+    assert {record.point.batch for record in latency_records(events)} == {1}
     assert len(report(events).skipped) == 2
     assert (
         report(events).skipped[0].startswith("2 of 8 points: 64x48 in float32 with batch 4096 needs 0.0 GB more, with")

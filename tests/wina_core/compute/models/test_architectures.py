@@ -13,15 +13,14 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
 from wina_core.compute.models.norms import norm_bias, norm_gain
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import joined
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.rotation.bases import orthogonality_error
-from wina_core.compute.rotation.centring import centred_gram, keeping_mean
-from wina_core.compute.rotation.statistics import dense_moments
-from wina_core.compute.scoring.scales import scales_of
+from wina_core.compute.rotation.matrices import orthogonality_error
+from wina_core.compute.rotation.statistics import centred_gram, dense_moments, keeping_mean
+from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.model_info.families import FAMILIES, REFUSED, family_of
 from wina_core.records import ModelSummary

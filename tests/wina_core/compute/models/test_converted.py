@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_folder, tiny_model, tiny_tokenizer
-from wina_core.compute.models import converted
+from wina_core.compute.models import mapped
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
@@ -63,13 +63,13 @@ def test_rotated_experts_are_saved_from_files(family: str, tmp_path: Path, monke
     expected = Session().prepare(source, spec, NullReporter()).model.state_dict()
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
     made: list[int] = []
-    new_file = converted.in_new_file
+    new_file = mapped.in_new_file
 
     def counted(count: int, *given: Any) -> torch.Tensor:
         made.append(count)
         return new_file(count, *given)
 
-    monkeypatch.setattr(converted, "in_new_file", counted)
+    monkeypatch.setattr(mapped, "in_new_file", counted)
     found = Session().prepare(source, spec, NullReporter()).model.state_dict()
     stacks = [name for name in expected if name.endswith("experts.gate_up_proj")]
     assert made.count(expected[stacks[0]].numel()) >= 3 * len(stacks), "opened, written and opened again"

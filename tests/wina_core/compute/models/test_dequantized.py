@@ -11,7 +11,7 @@ from tests.wina_core.tiny import tiny_tokenizer
 from tests.wina_core.tiny_gguf import TEMPLATE, gguf_model, tiny_gguf
 from wina_core.compute.models import dequantized as module
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.model_info.cost.describe import check_source

@@ -12,8 +12,7 @@ from tests.wina_core.tiny import KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, t
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.experts import expert_records
-from wina_core.compute.gating.inspection import inspect_gate
+from wina_core.compute.gating.inspection import expert_records, inspect_gate
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.experts import Experts
 from wina_core.compute.models.loading import LoadedModel

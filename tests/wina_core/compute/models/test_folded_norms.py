@@ -11,8 +11,7 @@ from wina_core.compute.hooks import hooked
 from wina_core.compute.models.folded_norms import all_folded_norms, fold_norms, foldable, unfold_norms
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.logits import relative_deviation
-from wina_core.compute.models.shape import model_shape
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import model_shape, summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.errors import WinaError

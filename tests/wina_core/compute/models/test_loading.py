@@ -24,7 +24,7 @@ from tests.wina_core.tiny import (
 from wina_core.compute.models import loading
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.model_info.families import FAMILIES, PROJECTIONS

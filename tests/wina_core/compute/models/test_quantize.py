@@ -16,10 +16,10 @@ from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of, weight_of
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed

@@ -13,8 +13,7 @@ from wina_core.compute.allocation.cells import Cells, Subject, cells_of
 from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation import measure_fidelity
-from wina_core.compute.evaluation.original import make_reference, measure_original
-from wina_core.compute.evaluation.reference import Reference
+from wina_core.compute.evaluation.original import Reference, make_reference, measure_original
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel, load_tokenizer

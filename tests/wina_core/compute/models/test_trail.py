@@ -7,8 +7,8 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_tokens
-from wina_core.compute.models.likelihood import differentiate_samples
 from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.memory import MEMORY_VARIABLE

@@ -12,7 +12,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import QuantizedLinear
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization import apply
 from wina_core.compute.reporter import NullReporter

@@ -12,9 +12,9 @@ from wina_kernels.planes import MOST_PLANES, PLANE_BITS
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.logits import mean_divergence
-from wina_core.compute.models.plane_linear import PlaneLinear
 from wina_core.compute.models.quantize import quantize
-from wina_core.compute.quantization.planes import PlaneSite, share_planes
+from wina_core.compute.models.quantized_linear import PlaneLinear
+from wina_core.compute.quantization.apply import PlaneSite, share_planes
 from wina_core.compute.quantization.storage import QuantizedSites
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
@@ -106,7 +106,7 @@ def test_weights_that_cannot_be_written_leave_the_earlier_file(tmp_path, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     (tmp_path / "weights.safetensors").write_bytes(b"earlier")
-    monkeypatch.setattr("wina_core.compute.tensor_file.save_file", fail)
+    monkeypatch.setattr("wina_core.compute.stages.save_file", fail)
     with pytest.raises(WinaError, match=r"could not be written to .*; free some space"):
         QuantizedSites().save(tmp_path / "weights.safetensors")
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"earlier"]

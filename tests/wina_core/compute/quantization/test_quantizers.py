@@ -6,10 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.compute.quantization.apply import _packed
-from wina_core.compute.quantization.codes import encode, grouped, grouped_weights, levels
-from wina_core.compute.quantization.error_compensation import error_compensated, reverse_cholesky
-from wina_core.compute.quantization.ranges import best_ranges
-from wina_core.compute.quantization.rounding import half_quadratic, round_to_nearest
+from wina_core.compute.quantization.rounding import (
+    best_ranges,
+    encode,
+    error_compensated,
+    grouped,
+    grouped_weights,
+    half_quadratic,
+    levels,
+    reverse_cholesky,
+    round_to_nearest,
+)
 
 BITS = (8, 6, 4, 3, 2)
 

@@ -8,9 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.quantization.by_energy import EnergySite, share_bits
 from wina_core.compute.quantization.inputs import Site
-from wina_core.compute.quantization.runs import MOST_RUNS, Run, RunChoice, places, run_bits, total_error
+from wina_core.compute.quantization.runs import (
+    MOST_RUNS,
+    EnergySite,
+    Run,
+    RunChoice,
+    places,
+    run_bits,
+    share_bits,
+    total_error,
+)
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.bits import ORDER_BITS, RUN_BITS
 

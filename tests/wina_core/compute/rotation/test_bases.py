@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from wina_core.compute.rotation.bases import canonical_basis, orthogonality_error
-from wina_core.compute.rotation.measure import off_diagonal_energy
+from wina_core.compute.rotation.comparison import off_diagonal_energy
+from wina_core.compute.rotation.matrices import canonical_basis, orthogonality_error
 
 
 def _random(*shape: int, seed: int) -> Tensor:
@@ -89,7 +89,7 @@ def test_the_basis_of_a_zero_matrix_is_the_identity() -> None:
 
 @pytest.mark.parametrize(("rows", "columns"), [(6, 20), (20, 6), (1, 4), (4, 1)])
 def test_off_diagonal_energy_by_its_definition(monkeypatch: pytest.MonkeyPatch, rows: int, columns: int) -> None:
-    monkeypatch.setattr("wina_core.compute.rotation.measure._BLOCK", 4)
+    monkeypatch.setattr("wina_core.compute.rotation.comparison._BLOCK", 4)
     w = _random(rows, columns, seed=5)
     gram = w.T @ w
     expected = ((gram - gram.diag().diag()).norm() / gram.norm()).item() ** 2

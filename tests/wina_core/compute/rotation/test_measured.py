@@ -14,11 +14,11 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
-from wina_core.compute.rotation.centring import mean_kept
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.divergence import GatedDivergence, Place, turned_for_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error
 from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.compute.rotation.statistics import mean_kept
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.plans import UniformSparsity
 

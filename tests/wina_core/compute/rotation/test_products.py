@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_tokens
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.rotation.measure import off_diagonal_energy
-from wina_core.compute.rotation.products import gram, parts, times, times_from_left
+from wina_core.compute.rotation.apply import gram, parts, times, times_from_left
+from wina_core.compute.rotation.comparison import off_diagonal_energy
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 
 SIZES = st.integers(1, 80)

@@ -21,14 +21,20 @@ from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.norms import norm_gain, normalized
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.rotation.bases import orthogonality_error
-from wina_core.compute.rotation.descent import cayley, descend
-from wina_core.compute.rotation.refine import dropped_part, gating_error, refined_basis, rounding_error
-from wina_core.compute.rotation.search import Search
+from wina_core.compute.rotation.descent import Search, cayley, descend
+from wina_core.compute.rotation.matrices import orthogonality_error
+from wina_core.compute.rotation.refine import (
+    dropped_part,
+    gating_error,
+    refined_basis,
+    rounding_error,
+    turned,
+    turned_back,
+    turned_diagonal,
+)
 from wina_core.compute.rotation.sites import Site, measure_sites
-from wina_core.compute.rotation.turns import turned, turned_back, turned_diagonal
 from wina_core.compute.session import model_session as sessions
-from wina_core.compute.session.rotating import bases_file
+from wina_core.compute.session.cache import bases_file
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.memory import MEMORY_VARIABLE
 from wina_core.model_info.products import remove_abandoned

@@ -90,7 +90,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.ENOSPC, "No space left on device")
 
     rotated = _rotated(tmp_path, "per_site")
-    monkeypatch.setattr("wina_core.compute.rotation.storage.save_file", fail)
+    monkeypatch.setattr("wina_core.compute.rotation.transform.save_file", fail)
     with pytest.raises(WinaError, match=r"could not be written to .* \(.*No space left.*\); free some space or choose"):
         save_rotated(rotated, tmp_path / "exported")
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.models.folded_norms import column_norms, kept_column_norms
 from wina_core.compute.models.quantize import int4, int8
 from wina_core.compute.models.view import Projection
-from wina_core.compute.scoring.column_norms import column_norms, kept_column_norms
 
 SHAPES = ((1, 1), (3, 5), (7, 32), (16, 33), (64, 63), (64, 64), (100, 65), (129, 257), (1000, 130), (40, 1025))
 
@@ -32,7 +32,7 @@ def laid_out(weight: torch.Tensor, layout: str) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("block", [1, 1 << 14])
 def test_blocks_give_the_bits_of_the_whole(monkeypatch, layout, dtype, block):
-    monkeypatch.setattr("wina_core.compute.scoring.column_norms._BLOCK", block)
+    monkeypatch.setattr("wina_core.compute.models.folded_norms._BLOCK", block)
     generator = torch.Generator().manual_seed(0)
     for shape in SHAPES:
         weight = laid_out(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype), layout)

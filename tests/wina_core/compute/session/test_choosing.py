@@ -14,8 +14,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import choosing
+from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.session.rotating import bases_file
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import RotateJob

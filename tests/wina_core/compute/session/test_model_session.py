@@ -8,8 +8,7 @@ import pytest
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.gating.correction import correct_targets
-from wina_core.compute.gating.tuning import tuned_calibration
+from wina_core.compute.gating.tuning import correct_targets, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter

@@ -8,7 +8,7 @@ import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.compute import alone as alone_module
+from wina_core.compute import stages as alone_module
 from wina_core.compute.evaluation import original as original_module
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import model_session as session_module

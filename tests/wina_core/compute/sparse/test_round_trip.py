@@ -23,7 +23,7 @@ from tests.wina_core.tiny import (
 )
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.serving.model import load_served
+from wina_core.compute.serving.server import load_served
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse import gate_tensors
 from wina_core.compute.sparse.export import save_sparse

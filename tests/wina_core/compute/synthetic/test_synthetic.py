@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.synthetic.measure import masked, masked_with_low_rank, measure_synthetic, outcome
-from wina_core.compute.synthetic.networks import Network, draw, kaiming_uniform, orthogonalize_columns
+from wina_core.compute.synthetic import (
+    Network,
+    draw,
+    kaiming_uniform,
+    masked,
+    masked_with_low_rank,
+    measure_synthetic,
+    orthogonalize_columns,
+    outcome,
+)
 from wina_core.errors import WinaError
 from wina_core.model_info.resolve import local_folder, resolve
 from wina_core.records import METRIC_UNITS

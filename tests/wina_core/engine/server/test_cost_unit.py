@@ -6,7 +6,7 @@ import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session

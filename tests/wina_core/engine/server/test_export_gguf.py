@@ -9,7 +9,7 @@ import pytest
 
 from tests.wina_core.cli.test_export_gguf import CONVERTER
 from tests.wina_core.tiny import tiny_folder
-from wina_core.compute.gguf import export
+from wina_core.compute.gguf import convert
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
@@ -44,7 +44,7 @@ class CancelledOnce(NullReporter):
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExportGgufJob:
-    monkeypatch.setattr(export, "find_spec", lambda _: None)
+    monkeypatch.setattr(convert, "find_spec", lambda _: None)
     converter = tmp_path / "convert_hf_to_gguf.py"
     converter.write_text(CONVERTER)
     model = ModelSource(location=str(tiny_folder(tmp_path / "model")))

@@ -12,8 +12,7 @@ from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.compute import render_limits
 from wina_core.compute.gating import attach
-from wina_core.compute.generation.pieces import Pieces
-from wina_core.compute.generation.sampling import choose
+from wina_core.compute.generation.reader import Pieces, choose
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.reporter import NullReporter

@@ -9,7 +9,7 @@ import torch
 
 from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
-from wina_core.compute.cancellation import cancellable
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session

@@ -12,8 +12,7 @@ from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
-from wina_core.compute.models.hidden_states import HiddenStates
-from wina_core.compute.models.passage import Passage
+from wina_core.compute.models.passage import HiddenStates, Passage
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session

@@ -17,8 +17,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.measure import layer_energies
-from wina_core.compute.rotation.search import Search
+from wina_core.compute.rotation.comparison import layer_energies
+from wina_core.compute.rotation.descent import Search
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
 from wina_core.engine.server.run_job import run_job

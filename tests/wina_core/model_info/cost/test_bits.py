@@ -6,8 +6,7 @@ import pytest
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.gating import attach
 from wina_core.compute.models.quantize import quantize
-from wina_core.compute.models.shape import model_shape
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import model_shape, summarize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info.cost.cost import costs

@@ -7,7 +7,7 @@ import pytest
 
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_model
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.summary import summarize
+from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info.cost.describe import describe_folder
 from wina_core.model_info.model_folder import check_folder

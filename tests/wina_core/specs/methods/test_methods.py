@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wina_kernels.selection import scores, top_k_mask
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.scoring.scales import scales_of
+from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec, method_specs
 from wina_core.specs.methods import METHODS, get_method

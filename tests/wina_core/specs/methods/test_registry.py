@@ -11,7 +11,7 @@ from wina_core.compute.allocation import allocate
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.models.shape import model_shape
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.scoring.scales import scales_of
+from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.masks import masks
 from wina_core.specs import (
