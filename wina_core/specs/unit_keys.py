@@ -5,7 +5,10 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from wina_core.specs import COST, DENSE, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec, ModelSource, RunSpec
+from wina_core.specs.evaluations import COST, FIDELITY, ORIGINAL, SYNTHETIC, EvaluationSpec
+from wina_core.specs.gates import DENSE
+from wina_core.specs.runs import RunSpec
+from wina_core.specs.sources import ModelSource
 
 
 def measurement_key(run: RunSpec, unit: str) -> str:

@@ -137,20 +137,20 @@ class _Sweep:
 
     def _record(self, point: LatencyPoint, weights: Weights) -> LatencyRecord:
         inputs = make_inputs(point, weights.norms)
-        products = [dense_product(weights, inputs)]
+        timed = [dense_product(weights, inputs)]
         if point.method == DENSE.name and point.backend != VENDOR:
             copies = products.quantized_copies(point, self._cache) if point.backend in QUANTIZED_BITS else 0
             kernels = self._backends.get(point.backend) or backend_of("auto", self._device)[1]
-            products.append(make_dense_product(point, weights, inputs, kernels, copies))
+            timed.append(make_dense_product(point, weights, inputs, kernels, copies))
         elif point.backend in self._backends:
-            products.append(gated_product(point, weights, inputs, self._backends[point.backend]))
+            timed.append(gated_product(point, weights, inputs, self._backends[point.backend]))
         if self._device.type == "cpu":
-            for product in products:
+            for product in timed:
                 try:
                     check_quick(partial(product, 0), point.batch, self._reporter)
                 except WinaError as error:
                     raise WinaError(f"{point.shape.label}, {point.dtype}, {point.backend}: {error}") from error
-        contenders = [partial(_whole_batch, product, point.batch) for product in products]
+        contenders = [partial(_whole_batch, product, point.batch) for product in timed]
         times = time_turns(contenders, point.repetitions, self._device, self._reporter)
         own, peer = np.array(times[-1]), np.array(times[0])
         p10, median, p90 = np.percentile(own, (10, 50, 90))

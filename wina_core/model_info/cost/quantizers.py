@@ -1,8 +1,7 @@
 """Check of quantizers that stored specs may name."""
 
 from wina_core.errors import WinaError
-from wina_core.specs import Quantization
-from wina_core.specs.quantization import BUILT_IN_QUANTIZERS, NESTED, QUANTIZER_PLUGINS, quantizer_names
+from wina_core.specs.quantization import BUILT_IN_QUANTIZERS, NESTED, QUANTIZER_PLUGINS, Quantization, quantizer_names
 
 NOT_MADE = "weights of the quantizer nested are no longer made; choose planes"
 """Said of specs of a version that was not released."""
