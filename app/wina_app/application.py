@@ -43,7 +43,7 @@ from wina_app.window.focus_frame import FocusFrame
 from wina_app.window.main_window import MainWindow
 from wina_core.errors import WinaError
 from wina_core.files import paths
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import Event
 from wina_core.model_info.small_models import SMALL_MODELS
 from wina_core.specs.methods import METHOD_PLUGINS

@@ -53,7 +53,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.environment import environment
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import EvaluateJob, Event, PendingRun, RunFailed
 from wina_core.specs import (
     FIDELITY,

@@ -20,7 +20,7 @@ import psutil
 from event_loop import wait
 
 from wina_core.compute.session.environment import environment
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import RotateJob
 from wina_core.model_info.resolve import resolve
 from wina_core.specs import ModelSource, RotationSpec

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from wina_core.records.gates import GateDecision, GateRecord
 from wina_core.specs import MethodSpec
+from wina_core.specs.gates import threshold_at
 from wina_core.specs.methods import get_method
-from wina_core.specs.threshold_grid import threshold_at
 
 Array = npt.NDArray[Any]
 

@@ -29,8 +29,8 @@ from wina_core.specs import (
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, BUILT_IN_ALLOCATORS
 from wina_core.specs.methods import get_method
-from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.quantization import load_pair
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -121,7 +121,7 @@ def plan_of(sparsity: Sparsity) -> UniformSparsity | SparsityPlan:
     if pair.quantization is not None:
         raise WinaError(
             f"The plan {sparsity} has bits of its own; quantize the model with them, and give the plan's targets: "
-            "pair = wina_core.specs.plan_pair.load_pair(path), pair.quantization, pair.plan."
+            "pair = wina_core.specs.quantization.load_pair(path), pair.quantization, pair.plan."
         )
     return pair.plan
 

@@ -9,8 +9,7 @@ from wina_core.api.session import compute
 from wina_core.api.stored import stored_run
 from wina_core.errors import WinaError
 from wina_core.jobs import RotateJob
-from wina_core.report.model_card import export_job
-from wina_core.report.sparse_runs import sparse_run
+from wina_core.report.model_card import export_job, sparse_run
 from wina_core.specs import CalibrationSpec, Configuration, MethodSpec, Selection
 from wina_core.store import Store
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wina_core.api.arguments import checked, rotation_spec
 from wina_core.api.session import compute, load
 from wina_core.errors import WinaError
-from wina_core.files.memory import allow_memory
+from wina_core.files.hardware import allow_memory
 from wina_core.jobs import InspectJob, RotateJob
 from wina_core.model_info.fetching import fetch_model as fetch
 from wina_core.model_info.resolve import resolve, resolve_quantization, resolve_rotation

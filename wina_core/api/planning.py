@@ -19,8 +19,8 @@ from wina_core.specs import (
     Quantizer,
     TextSpec,
 )
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +194,7 @@ def allocate_jointly(
 
     Returns
     -------
-    wina_core.specs.plan_pair.PlanPair
+    wina_core.specs.quantization.PlanPair
         `quantization` is for `quantize`, `plan` for `measure` and `gate` of the quantized model; `text()` is its file,
         which window and command line open. A plan in planes is made for ``selection="threshold"``.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from wina_core.analysis.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_runs import PairResult, compare_pairs
 from wina_core.analysis.comparison.compare_tasks import INTERVALS
 from wina_core.analysis.comparison.study_runs import (
     StudyRun,

@@ -14,7 +14,7 @@ from wina_core.cli.makers import combine_on
 from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, taking
 from wina_core.cli.study import run_study
 from wina_core.cli.tables import print_table
-from wina_core.files.memory import allow_memory
+from wina_core.files.hardware import allow_memory
 from wina_core.model_info.resolve import resolve
 from wina_core.model_info.sizes import has_short_weights
 from wina_core.records.imports import scored_beside
@@ -31,9 +31,9 @@ from wina_core.specs import (
     RotationSpec,
     SyntheticSpec,
 )
+from wina_core.specs.evaluations import Scored
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
-from wina_core.specs.texts import Scored
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies import published
 from wina_core.studies.expand import save_study_file

@@ -155,7 +155,7 @@ def report(
     It has the study's tables in the paper's layout, the published numbers with differences and significance, plots,
     hardware, versions, and the command that repeats the study.
     """
-    from wina_core.report.writing import make_report
+    from wina_core.report.document import make_report
 
     with Store(database) as store:
         page = make_report(store, _stored(store, study), output_path, baseline=baseline, by=by, with_tables=tables)

@@ -15,14 +15,12 @@ from wina_core.cli.options import taking
 from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
-from wina_core.files.disk import file_size
+from wina_core.files.hardware import allow_memory, file_size
 from wina_core.files.llama_cpp import find_converter
-from wina_core.files.memory import allow_memory
 from wina_core.jobs import ExportGgufJob
 from wina_core.records import ExportRecord
-from wina_core.records.exports import GgufType
-from wina_core.report.model_card import export_job
-from wina_core.report.sparse_runs import sparse_run
+from wina_core.records.plans import GgufType
+from wina_core.report.model_card import export_job, sparse_run
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Quantization, RotationSpec, TextSpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import check_uniform

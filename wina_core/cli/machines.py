@@ -7,7 +7,7 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
-from wina_core.files.memory import parse_bytes
+from wina_core.files.hardware import parse_bytes
 from wina_core.remote.registry import find_machine, load_places, remove_machine, save_machine
 from wina_core.specs.machine import Machine, RayCluster
 

@@ -12,15 +12,14 @@ from wina_core.api.arguments import rotation_spec as api_rotation_spec
 from wina_core.cli import options
 from wina_core.cli.options import taking
 from wina_core.errors import WinaError, explain
-from wina_core.files.memory import allow_memory, parse_bytes
-from wina_core.model_info.cost.quantizers import check_made
+from wina_core.files.hardware import allow_memory, parse_bytes
 from wina_core.model_info.resolve import resolve, resolve_quantization
 from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec, TextSpec, load_bits_plan
 from wina_core.specs.machine import RayCluster
-from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import preset as named_preset
 from wina_core.specs.presets import reading
+from wina_core.specs.quantization import check_made, load_pair
 
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""

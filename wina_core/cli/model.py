@@ -15,7 +15,7 @@ from wina_core.cli.computing import machines_of
 from wina_core.cli.options import in_gate, in_model, in_rotation, taking
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.errors import WinaError
-from wina_core.files.disk import file_size
+from wina_core.files.hardware import file_size
 from wina_core.jobs import CostJob, InspectJob, RotateJob
 from wina_core.model_info.cost.describe import check_source
 from wina_core.model_info.cost.matrices import held_by_projection

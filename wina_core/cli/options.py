@@ -9,7 +9,7 @@ import typer
 
 from wina_core import specs
 from wina_core.api.arguments import ALLOCATORS as ALLOCATORS
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.specs import (
     MATRICES_FILE,
     AttentionBasis,

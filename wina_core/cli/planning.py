@@ -33,9 +33,8 @@ from wina_core.specs import (
     TextSpec,
     quantization_label,
 )
-from wina_core.specs.plan_pair import load_pair
-from wina_core.specs.plans import PlanLayout, UniformSparsity
-from wina_core.specs.searched_shares import read_searched_shares
+from wina_core.specs.plans import PlanLayout, UniformSparsity, read_searched_shares
+from wina_core.specs.quantization import load_pair
 from wina_core.store import Store
 
 CALIBRATED = {

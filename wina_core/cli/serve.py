@@ -15,8 +15,8 @@ import typer
 
 from wina_core.cli import options
 from wina_core.errors import WinaError
-from wina_core.files.api_key import KEY_VARIABLE, read_key
-from wina_core.files.memory import allow_memory, parse_bytes
+from wina_core.files.hardware import allow_memory, parse_bytes
+from wina_core.files.user_file import KEY_VARIABLE, read_key
 from wina_core.jobs import encode
 from wina_core.jobs.hosted import Listening, ServerEvent
 from wina_core.model_info.model_checks import read_config

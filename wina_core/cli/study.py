@@ -19,7 +19,7 @@ from wina_core.cli.latency import show_products
 from wina_core.cli.options import panel, taking
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
-from wina_core.files.memory import allow_memory
+from wina_core.files.hardware import allow_memory
 from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.records import EstimateRecord, PreparationEstimate

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.errors import WinaError
-from wina_core.files.disk import check_room
+from wina_core.files.hardware import check_room
 
 
 def save_atomically(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:

@@ -37,7 +37,7 @@ from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import SYNTHETIC, MethodSpec, NetworkName, RunSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.methods.rsparse import affordable_rank, masked_fraction
+from wina_core.specs.methods.published import affordable_rank, masked_fraction
 from wina_core.specs.plans import UniformSparsity
 
 # Output errors of gate rules on random networks.

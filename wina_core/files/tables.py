@@ -1,4 +1,8 @@
-"""Writing files for other programs: whole or not at all, a batch of rows at a time."""
+"""Writing files for other programs: whole or not at all, a batch of rows at a time.
+
+In CSV and TSV, spreadsheets must not take a text for a formula; in LaTeX and Markdown, no character of a name has a
+meaning.
+"""
 
 import csv
 import errno
@@ -6,6 +10,7 @@ import io
 import json
 import math
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,8 +20,6 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from wina_core.errors import WinaError
-from wina_core.files.formulas import neutralized
-from wina_core.files.markup import latex_text, markdown_text
 
 
 class Rows(Protocol):
@@ -307,3 +310,36 @@ FORMATS: dict[str, Format] = {
     ".xlsx": _spreadsheet,
     ".parquet": _parquet,
 }
+
+
+_FORMULA = re.compile(r"""[\s"'\x00-\x20\ufeff\u200b]*(?:[=+\-@\uff1d\uff0b\uff0d\uff20]|(?<=[\t\r]))""")
+"""Beginning of a formula, also in full width, after what a spreadsheet may skip; a tab and a CR split cells."""
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def neutralized(text: str) -> str:
+    """Return a text with an apostrophe before it if a spreadsheet would compute it; plain numbers stay."""
+    is_formula = _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
+    return f"'{text}" if is_formula else text
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+}
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
+"""Underscores within a word and ampersands without a semicolon mean themselves."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Line ends among them."""
+
+
+def latex_text(text: str) -> str:
+    r"""Escape any text for LaTeX, in one line. A bracket or star at its beginning is no option of the `\\` before."""
+    escaped = "".join(_LATEX.get(character, character) for character in _CONTROL.sub(" ", text))
+    return f"{{}}{escaped}" if escaped[:1] in ("[", "*") and escaped else escaped
+
+
+def markdown_text(text: str) -> str:
+    """Escape any text for a cell of a Markdown table, in one line."""
+    return _MARKDOWN.sub(r"\\\g<0>", _CONTROL.sub(" ", text))

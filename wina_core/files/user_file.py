@@ -1,4 +1,7 @@
-"""Reading of files that are not the program's own: regular files only, and each kind up to a size."""
+"""Reading of files that are not the program's own: regular files only, and each kind up to a size.
+
+The API key of a server is from a file or the environment: everyone on the machine can see a command line.
+"""
 
 import os
 import stat
@@ -96,3 +99,23 @@ def _check_size(path: Path, kind: str, size: int) -> None:
 
 def _unreadable(path: Path, kind: str, error: OSError | ValueError) -> str:
     return f"The {kind} {path} cannot be read ({getattr(error, 'strerror', None) or error}); check the path."
+
+
+KEY_VARIABLE = "WINA_API_KEY"
+"""Environment variable of the key."""
+LEAST_KEY = 16
+"""Least characters of a key."""
+
+
+def read_key(file: Path | None) -> str | None:
+    """Return the key of a file or else of the environment, or None; raise WinaError for one that is easy to guess."""
+    given = os.environ.get(KEY_VARIABLE) if file is None else read_file(file, "key").decode(errors="replace")
+    if given is None:
+        return None
+    key, place = given.strip(), KEY_VARIABLE if file is None else str(file)
+    if len(key) < LEAST_KEY or not (key.isascii() and key.isprintable()) or " " in key:
+        raise WinaError(
+            f"The API key in {place} must be one line of at least {LEAST_KEY} ASCII characters without spaces; "
+            "`openssl rand -hex 24` makes one."
+        )
+    return key

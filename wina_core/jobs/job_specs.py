@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from wina_core.jobs.message import Message
-from wina_core.records.exports import GgufType
 from wina_core.records.gates import GateTarget
+from wina_core.records.plans import GgufType
 from wina_core.specs import (
     NO_ROTATION,
     AllocatedSparsity,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wina_core.errors import WinaError
-from wina_core.files.disk import free_on_disk, gigabytes
-from wina_core.files.memory import free_memory, machine_memory
+from wina_core.files.hardware import free_memory, free_on_disk, gigabytes, machine_memory
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import (
     AllocateJob,

@@ -13,7 +13,7 @@ from wina_core.jobs.events import Event, Partial, RunFailed, RunFinished, RunSta
 from wina_core.jobs.job_specs import EvaluateJob
 from wina_core.records import ProductKind
 from wina_core.specs import COST, FIDELITY, RunSpec
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.runs import measurement_key
 
 Stage = Literal[
     "",

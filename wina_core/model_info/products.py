@@ -16,8 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import cache_folder, data_folder
 from wina_core.files.user_file import open_file
 from wina_core.files.version import __version__
-from wina_core.model_info.bos import adds_bos
-from wina_core.model_info.resolve import fingerprint, text_file
+from wina_core.model_info.resolve import adds_bos, fingerprint, text_file
 from wina_core.model_info.sizes import suited
 from wina_core.model_info.text_files import split_range
 from wina_core.specs import (

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from wina_core.errors import WinaError
-from wina_core.files.devices import has_bf16_units, visible_devices
-from wina_core.files.memory import free_memory, machine_memory, memory_limit
+from wina_core.files.hardware import free_memory, has_bf16_units, machine_memory, memory_limit, visible_devices
 from wina_core.model_info.gguf_header import read_gguf_header
 from wina_core.model_info.model_checks import read_config
 from wina_core.model_info.resolve import files_of, gguf_file

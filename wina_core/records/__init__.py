@@ -1,15 +1,15 @@
 """The results of jobs: plain, validated records for the engine's wire and the store."""
 
-from wina_core.records.costs import CostRecord, CostRow, CostTerm
-from wina_core.records.estimates import EstimateRecord, PreparationEstimate, ProductKind, UnitEstimate
-from wina_core.records.exports import ExportRecord, GgufRecord, GgufType
-from wina_core.records.models import ModelShape, ModelSummary, QuantizationReport
+from wina_core.records.models import CostRecord, CostRow, CostTerm, ModelShape, ModelSummary, QuantizationReport
 from wina_core.records.plans import (
     EXPERT_TOKENS,
     LEAST_EXPERT_TOKENS,
     THRESHOLD_METRICS,
     AllocationRecord,
     CalibrationRecord,
+    ExportRecord,
+    GgufRecord,
+    GgufType,
     JointRecord,
 )
 from wina_core.records.rotations import (
@@ -28,11 +28,15 @@ from wina_core.records.units import (
     EXPERT_SPARSITY,
     EXPERT_THRESHOLD,
     METRIC_UNITS,
+    EstimateRecord,
     ExpertRecord,
     LayerRecord,
     MetricRecord,
+    PreparationEstimate,
+    ProductKind,
     RunStatus,
     SampleRecord,
+    UnitEstimate,
     UnitRecord,
     has_mean,
     noise_of,

@@ -1,12 +1,54 @@
-"""Inspections of a gate: the methods to compare, and their decisions on the tokens of a prompt."""
+"""Inspections of a gate: the methods to compare, and their decisions on the tokens of a prompt.
 
-from typing import Literal
+Arrays are exact and compact in text, for the engine's wire.
+"""
 
-from pydantic import Field
+import base64
+import zlib
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from wina_core.records.base import Record
-from wina_core.records.packed_array import PackedArray
 from wina_core.specs import MethodSpec
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+_LEVEL = 1
+"""zlib's fastest, which removes the zeros of 16-bit numbers in 32 bits, and most other redundancy."""
+
+
+class PackedArray(BaseModel):
+    """The bits of an array: base64 of zlib's stream in C order, the lowest byte first; booleans eight to the byte."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    shape: tuple[int, ...]
+    dtype: Literal["float32", "float64", "bool"]
+    data: str
+
+    @classmethod
+    def of(cls, array: "npt.NDArray[Any]") -> Self:
+        """Pack an array of one of the three dtypes."""
+        import numpy as np
+
+        plain = np.packbits(array) if array.dtype == np.bool_ else array.astype(array.dtype.newbyteorder("<"))
+        packed = base64.b64encode(zlib.compress(plain.tobytes(), _LEVEL)).decode()
+        return cls.model_validate({"shape": array.shape, "dtype": array.dtype.name, "data": packed})
+
+    def array(self) -> "npt.NDArray[Any]":
+        """Return the array, read-only."""
+        import numpy as np
+
+        content = zlib.decompress(base64.b64decode(self.data))
+        if self.dtype == "bool":
+            bits = np.unpackbits(np.frombuffer(content, np.uint8), count=prod(self.shape))
+            return bits.view(np.bool_).reshape(self.shape)
+        return np.frombuffer(content, np.dtype(self.dtype).newbyteorder("<")).reshape(self.shape)
+
 
 Scored = Literal["input", "distance", "activation"]
 """The magnitude that c_i weighs: |x_i|, |x_i - mode_i| or |act(W_gate x)_i|."""
@@ -32,7 +74,7 @@ class GateDecision(Record):
     scale: PackedArray | None
     """The weights c, [n]; None for ones."""
     quantiles: PackedArray | None
-    """The calibrated thresholds (`wina_core.specs.threshold_grid`), float32; None for any selection but threshold."""
+    """The calibrated thresholds (`wina_core.specs.gates`), float32; None for any selection but threshold."""
     mask: PackedArray
     """True at kept inputs, [tokens, n]."""
     rank: int

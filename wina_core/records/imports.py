@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, FiniteFloat
 
 from wina_core.records.base import Record
 from wina_core.specs import ModelSource
-from wina_core.specs.texts import Scored
+from wina_core.specs.evaluations import Scored
 
 Tool = Literal["llama-bench", "llama-perplexity", "lm-eval", "table"]
 _MOST_CHARACTERS = 1000

@@ -13,7 +13,7 @@ from wina_core.report.drawing import Figure, FigureStyle, LinePanel, MapPanel, S
 from wina_core.report.findings import Findings
 from wina_core.report.layout import ReportMeasure, measured_value, measures, published_number
 from wina_core.specs import FIDELITY, ORIGINAL, printed_quantization
-from wina_core.specs.methods.colours import method_colour
+from wina_core.specs.methods import method_colour
 from wina_core.store import Store
 from wina_core.store.metric_frames import metrics_frame
 from wina_core.studies.published import base_metric

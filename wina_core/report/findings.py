@@ -9,11 +9,10 @@ from wina_core.analysis.comparison.study_runs import StudyRun, study_runs
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, count_of, measured_sparsity
 from wina_core.errors import WinaError
 from wina_core.model_info.gguf_header import read_gguf_header
-from wina_core.model_info.names import last_part
 from wina_core.model_info.resolve import fingerprint, gguf_file
+from wina_core.model_info.sharing import last_part
 from wina_core.records import METRIC_UNITS, ModelSummary, has_mean, noise_of
-from wina_core.records.means import t95
-from wina_core.records.proportions import wilson
+from wina_core.records.intervals import t95, wilson
 from wina_core.specs import SYNTHETIC, EvaluationSpec, ModelSource
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, MetricFilter, MetricRow, RunRow, Store, UnitRow

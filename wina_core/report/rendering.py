@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wina_core.files.markup import latex_text
+from wina_core.files.tables import latex_text
 from wina_core.report.layout import ABSENT, MISSES
 
 if TYPE_CHECKING:

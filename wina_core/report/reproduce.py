@@ -4,8 +4,15 @@ import shlex
 from collections.abc import Iterator, Mapping
 from itertools import chain, count
 
-from wina_core.model_info.names import is_folder, last_part, shared_rotation, shared_text
-from wina_core.model_info.plan_file import PLAN_FILE, needs_plan_file, one_target
+from wina_core.model_info.sharing import (
+    PLAN_FILE,
+    is_folder,
+    last_part,
+    needs_plan_file,
+    one_target,
+    shared_rotation,
+    shared_text,
+)
 from wina_core.specs import (
     AUTO_ROTATION,
     ROLE,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wina_core.analysis.comparison.compare_pairs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_runs import PairResult, compare_pairs
 from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
 from wina_core.analysis.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 from wina_core.analysis.results.measured import TOLERANCE, SparsityKind, count_of

@@ -21,6 +21,7 @@ from wina_core.specs.evaluations import (
     NetworkName,
     SyntheticSpec,
     TaskSpec,
+    TextSpec,
 )
 from wina_core.specs.gates import (
     DENSE,
@@ -31,11 +32,11 @@ from wina_core.specs.gates import (
     Thresholds,
     method_specs,
 )
-from wina_core.specs.joint import JointSpec
 from wina_core.specs.methods import Masks, Variant
 from wina_core.specs.quantization import (
     Bits,
     BitsPlan,
+    JointSpec,
     NamedQuantization,
     Quantization,
     QuantizationSpec,
@@ -63,6 +64,4 @@ from wina_core.specs.rotations import (
     Spectrum,
     Weighting,
 )
-from wina_core.specs.runs import Configuration, RunSpec, check_synthetic
-from wina_core.specs.sources import ROLE, DType, ModelSource
-from wina_core.specs.texts import TextSpec
+from wina_core.specs.runs import ROLE, Configuration, DType, ModelSource, RunSpec, check_synthetic

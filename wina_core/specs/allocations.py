@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from wina_core.specs.base import Part, Spec
+from wina_core.specs.evaluations import TextSpec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.plugins import Plugins, callable_of
-from wina_core.specs.texts import TextSpec
 
 AllocatorName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 BUILT_IN_ALLOCATORS = ("uniform", "greedy", "curves", "refine", "evolution", "marginal")

@@ -1,13 +1,14 @@
-"""Gate rules, and their calibration."""
+"""Gate rules, and their calibration, with the targets for which it stores thresholds."""
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from pydantic import Field
 
 from wina_core.specs.base import Spec
+from wina_core.specs.evaluations import TextSpec
 from wina_core.specs.methods import METHODS, Masks, Variant
-from wina_core.specs.texts import TextSpec
 
 Selection = Literal["topk", "threshold", "statistical", "top_p", "mixed"]
 Correction = Literal["none", "mean", "tuned"]
@@ -122,3 +123,18 @@ class CalibrationSpec(Spec):
     def measured(self) -> "CalibrationSpec":
         """Return the spec of the dense model's measurement, the same for both kinds of thresholds."""
         return CalibrationSpec(text=self.text)
+
+
+FRACTIONS = tuple(index / 2000 for index in range(2001))
+"""Targets with a stored threshold: every 0.05 percentage points."""
+
+
+def threshold_at(thresholds: Sequence[float] | Any, target: float) -> float:
+    """Return the score that a kept input exceeds when the target fraction is dropped.
+
+    Interpolates linearly between `thresholds`, a sequence, array or tensor [len(FRACTIONS)].
+    """
+    position = target * (len(FRACTIONS) - 1)
+    lower = min(int(position), len(FRACTIONS) - 2)
+    below, above = map(float, thresholds[lower : lower + 2])
+    return below + (position - lower) * (above - below)

@@ -1,5 +1,9 @@
-"""Weight quantization of the gated matrices and of the head, and plans of bits, the siblings of sparsity plans."""
+"""Weight quantization of the gated matrices and of the head, plans of bits, pairs of both plans, and joint allocations.
 
+Plans of bits are the siblings of sparsity plans; files and saved plans hold a pair of both.
+"""
+
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -9,9 +13,9 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.specs.base import PROVENANCE, Part, Spec
-from wina_core.specs.plans import Cell, PlanLayout, replaced
+from wina_core.specs.evaluations import TextSpec
+from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, replaced
 from wina_core.specs.plugins import Plugins, callable_of
-from wina_core.specs.texts import TextSpec
 
 Bits = Literal["int8", "int4"]
 """Quantizations of other libraries: INT8 by torchao, INT4 by HQQ."""
@@ -177,3 +181,148 @@ def load_bits_plan(path: Path) -> BitsPlan:
         raise WinaError(
             f"The file {path} is not a plan of bits ({reason}); choose one saved from the Sparsity page."
         ) from error
+
+
+class PlanPair(Part):
+    """A sparsity plan, and the bits of the weights that it was made with."""
+
+    kind: Literal["pair"] = "pair"
+    version: Literal[1] = 1
+    """Version of the file's format."""
+    plan: SparsityPlan
+    quantization: Quantization | None = None
+    """Quantization of the model; None leaves the model's own, as a file with targets alone does."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        bits = self.quantization.bits if isinstance(self.quantization, QuantizationSpec) else None
+        if isinstance(bits, BitsPlan) and bits.layout != self.plan.layout:
+            raise ValueError("its target sparsities and its bits were made for different models")
+        return self
+
+    def text(self, indent: int | None = 1) -> str:
+        """Return the text of its file; without a quantization that of the sparsity plan alone, as it always was."""
+        content = self.plan if self.quantization is None else self
+        return content.model_dump_json(indent=indent) + "\n"
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> Self:
+        """Return the pair in a file's text, or a sparsity plan alone. Raises ValidationError."""
+        if _is_pair(text):
+            return cls.model_validate_json(text)
+        return cls(plan=SparsityPlan.model_validate_json(text))
+
+
+def load_pair(path: Path) -> PlanPair:
+    """Return the plan in a JSON file with its bits; WinaError where it cannot be read, is too large, or is no plan."""
+    try:
+        return PlanPair.parse(read_file(path, "plan"))
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        hint = "choose one saved from the Sparsity page"
+        raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
+
+
+def _is_pair(text: str | bytes) -> bool:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):  # reported by the validation, with its place
+        return False
+    return isinstance(content, dict) and content.get("kind") == "pair"
+
+
+_WIDTHS: dict[bool, tuple[float, ...]] = {
+    False: (2.0, 3.0, 4.0, 6.0, 8.0),
+    True: (2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0),
+}
+"""Proposed widths by whether bits go by energy."""
+
+
+class JointSpec(Spec):
+    """The bits and the target sparsity of each cell that change the model's output least within budgets.
+
+    For each cell (decoder layer x projection), width and sparsity, the KL divergence that they cause alone is measured;
+    the least sum within the budgets is found as a multiple-choice knapsack problem. Weights in planes need no such
+    measurements: every plane of every input is read where its gain, by the outputs' sensitivities, is worth its bits.
+    """
+
+    bits_read: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Budget: bits read per token for each gated weight, scales and all, as measured on `text`; None for no bound."""
+    bits_held: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Budget: bits held for each gated weight, likewise; planes not by energy hold a scale an input more."""
+    quantization: QuantizationSpec = QuantizationSpec(quantizer="planes", bits=8, by_energy=True)
+    """Quantizer and its settings; `bits` is what planes hold without `bits_held`, and otherwise not read."""
+    widths: tuple[MeanBits, ...] = ()
+    """Bits to choose from; empty for the usual ones of the quantizer. Not read for planes."""
+    step: float = Field(default=0.025, gt=0.0, le=0.5)
+    """Distance of the sparsities to choose from, likewise."""
+    refined: bool = False
+    """Planes: measure the divergence of every mask alone and correct what its inputs are worth."""
+    text: TextSpec = TextSpec(tokens=8_192)
+    """The text to measure divergences on."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.bits_read is None and self.bits_held is None:
+            raise ValueError("a joint allocation needs a budget: give bits_read, bits_held or both")
+        if self.in_planes:
+            if self.bits_read is None:
+                raise ValueError("weights in planes need a budget of bits read; give bits_read")
+            _ = self.in_planes_held  # bits that planes cannot have are refused as in a model's own
+            return self
+        for bits in self.choices:  # a width that the quantizer lacks is refused as in a model's own
+            self.quantized(bits)
+        return self
+
+    @property
+    def in_planes(self) -> bool:
+        """Return whether weights are in planes, of which no measured options are needed."""
+        return self.quantization.quantizer == "planes"
+
+    @property
+    def choices(self) -> tuple[float, ...]:
+        """Return the widths to choose from, ascending."""
+        spec = self.quantization
+        usual = _WIDTHS[spec.by_energy]
+        return tuple(sorted(set(self.widths))) if self.widths else usual
+
+    def quantized(self, bits: float) -> QuantizationSpec:
+        """Return the quantization with the same bits everywhere."""
+        return QuantizationSpec.model_validate({**dict(self.quantization), "bits": bits})
+
+    @property
+    def in_planes_held(self) -> QuantizationSpec:
+        """Return the quantization whose weights in planes are within the budget held, or have the spec's own bits."""
+        return self.quantization if self.bits_held is None else self.quantized(min(self.bits_held, PLANES_BITS[0]))
+
+    @property
+    def measured(self) -> "JointSpec":
+        """Return the spec with all that the measurements depend on, and no more."""
+        widths, step = self.choices, JointSpec.model_fields["step"].default
+        quantization = self.quantization if self.in_planes else self.quantized(widths[0])
+        fixed = {"bits_read": 16.0, "bits_held": None, "step": step, "widths": widths, "quantization": quantization}
+        return self.model_copy(update=fixed)
+
+    @property
+    def label(self) -> str:
+        """Return a short name, for example "joint, 4.5 bits read, 6 held"."""
+        budgets = (("read", self.bits_read), ("held", self.bits_held))
+        named = [f"{bits:g} bits {name}" for name, bits in budgets if bits is not None]
+        return ", ".join(("joint", *named))
+
+
+NOT_MADE = "weights of the quantizer nested are no longer made; choose planes"
+"""Said of specs of a version that was not released."""
+
+
+def check_made(quantization: Quantization, *, load: bool = False) -> None:
+    """Raise WinaError for a quantizer that only old databases and files name, and for one that is not installed.
+
+    With `load`, a package's quantizer is loaded, and also refused if it cannot be used.
+    """
+    if isinstance(quantization, str) or quantization.quantizer in BUILT_IN_QUANTIZERS:
+        return
+    if quantization.quantizer == NESTED:
+        raise WinaError(f"{NOT_MADE[0].upper()}{NOT_MADE[1:]}.")
+    if not QUANTIZER_PLUGINS.has(quantization.quantizer, load=load):
+        raise QUANTIZER_PLUGINS.unknown(quantization.quantizer, quantizer_names())

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, model_validator
 
 from wina_core.specs.base import Spec
+from wina_core.specs.evaluations import TextSpec
 from wina_core.specs.quantization import WeightBits
-from wina_core.specs.texts import TextSpec
 
 RotationMode = Literal["none", "global", "per_layer", "per_site"]
 Spectrum = Literal["linear", "log"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
-from wina_core.records.means import FEWEST_ROWS
+from wina_core.records.intervals import FEWEST_ROWS
 from wina_core.store.among import among
 from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.metric_rows import MetricRow

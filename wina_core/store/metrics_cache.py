@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
-from wina_core.records.means import FEWEST_ROWS
+from wina_core.records.intervals import FEWEST_ROWS
 from wina_core.store.metric_frames import table_frame
 from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import (

@@ -26,9 +26,9 @@ from wina_core.records import (
 from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import PlanLayout
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.quantization import PlanPair
+from wina_core.specs.runs import measurement_key
 from wina_core.store import cells, completions
 from wina_core.store.column_types import CellError
 from wina_core.store.columns import environment_of

@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased
 
 from wina_core.jobs import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
-from wina_core.specs.unit_keys import measured_alone
+from wina_core.specs.runs import measured_alone
 from wina_core.store.among import among
 from wina_core.store.column_types import Whole
 from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit

@@ -35,8 +35,8 @@ from wina_core.specs import (
     RotationSpec,
     RunSpec,
 )
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables

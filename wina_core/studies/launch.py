@@ -6,7 +6,6 @@ from typing import Any, Literal, Protocol
 
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
-from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import (
     COST_CONTEXT,
     AllocatorSpec,
@@ -19,6 +18,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import check_made
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import labelled, specs_of
 from wina_core.studies.run_labels import LabelledRun

@@ -5,7 +5,7 @@ import os
 import sys
 from contextlib import suppress
 
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 """Parameters of mallopt(3)."""

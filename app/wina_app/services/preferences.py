@@ -9,7 +9,7 @@ from wina_app.style.translation import tr
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.errors import WinaError
 from wina_core.files.addresses import has_password
-from wina_core.files.memory import parse_bytes
+from wina_core.files.hardware import parse_bytes
 
 
 class Preferences(BaseModel):

@@ -22,11 +22,11 @@ from wina_core.specs import (
     TextSpec,
     Thresholds,
 )
+from wina_core.specs.evaluations import Scored
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import reading
 from wina_core.specs.studies import StudySpec
-from wina_core.specs.texts import Scored
 from wina_core.studies.launch import StudyOptions, study_of
 
 DEMO_TASKS = ("demo_choice", "demo_ppl")

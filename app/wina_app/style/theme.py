@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from wina_app.style.palette import DARK, LIGHT, Tokens
 from wina_app.style.stylesheet import stylesheet
-from wina_core.specs.methods import colours
+from wina_core.specs import methods
 
 Mode = Literal["light", "dark", "system"]
 MODES: tuple[Mode, ...] = ("system", "light", "dark")
@@ -205,7 +205,7 @@ def method_colour(name: str) -> QColor:
     """Return the colour of a method; dense is neutral, and so is a stored method that is not installed."""
     if name == "dense":
         return QColor(tokens().dense)
-    return QColor(colours.method_colour(name) or tokens().muted)
+    return QColor(methods.method_colour(name) or tokens().muted)
 
 
 def state_colour(state: str) -> QColor:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QDialog
 from wina_app.pages.sparsity.presets import rising
 from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.specs import TextSpec
-from wina_core.specs.plan_pair import PlanPair
+from wina_core.specs.quantization import PlanPair
 from wina_core.studies.expand import bind, labelled, specs_of
 from wina_core.studies.gallery import find_study, gallery
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.files.formulas import neutralized
-from wina_core.files.tables import write_table
+from wina_core.files.tables import neutralized, write_table
 
 Value = str | float | int | None
 Key = tuple[str, ...]

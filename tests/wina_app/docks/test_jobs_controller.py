@@ -24,8 +24,8 @@ from wina_core.jobs import (
 from wina_core.records import EstimateRecord, UnitRecord
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.runs import measurement_key
 from wina_core.specs.studies import StudySpec
-from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import Store
 
 LOAD = InspectJob(model=SOURCE)

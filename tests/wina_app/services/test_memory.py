@@ -6,7 +6,7 @@ import pytest
 from wina_app.services.memory import limit_memory
 from wina_app.services.settings import Settings
 
-from wina_core.files.memory import MEMORY_VARIABLE, memory_limit
+from wina_core.files.hardware import MEMORY_VARIABLE, memory_limit
 
 
 @pytest.mark.parametrize(

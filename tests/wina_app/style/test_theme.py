@@ -11,8 +11,7 @@ from wina_app.style import palette, theme
 from wina_app.style.icons import icon
 from wina_app.widgets.base_page import Page
 
-from wina_core.specs.methods import method_names
-from wina_core.specs.methods.colours import METHOD_COLOURS
+from wina_core.specs.methods import METHOD_COLOURS, method_names
 
 TEXTS = ("text", "muted", "accent", "running", "done", "failed", "warning")
 APART = 20

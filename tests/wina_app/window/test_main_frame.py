@@ -30,8 +30,8 @@ from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.errors import WinaError
 from wina_core.jobs import Done, Failed, InspectJob, RotateJob, Started
 from wina_core.specs import BitsPlan, Configuration, MethodSpec, QuantizationSpec, RotationSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file

@@ -14,7 +14,7 @@ from wina_app.style import palette, theme
 from wina_app.window.main_window import MainWindow
 
 from tests.wina_app.tour import every_page, furnish, settle
-from wina_core.specs.methods.colours import METHOD_COLOURS
+from wina_core.specs.methods import METHOD_COLOURS
 
 pytestmark = pytest.mark.all_pages
 

@@ -13,7 +13,7 @@ from wina_core.api import running
 from wina_core.cli import computing
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.errors import WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import InspectJob, RotateJob
 from wina_core.jobs.planning import MissingProduct
 from wina_core.remote.registry import save_machine

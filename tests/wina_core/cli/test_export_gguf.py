@@ -9,7 +9,7 @@ import pytest
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.gguf import convert
 from wina_core.compute.gguf.run_converter import splits_like_gpt2
-from wina_core.records.exports import PerplexityPair
+from wina_core.records.plans import PerplexityPair
 
 CONVERTER = """
 import os, sys

@@ -7,8 +7,8 @@ import pytest
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
-from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.quantization import PlanPair, load_pair
 
 PLAN = SparsityPlan(
     layout=PlanLayout(projections=("q", "down"), parameters=((4, 12), (4, 12))), sparsity=((0.25, 0.5), (0.75, 0.5)),

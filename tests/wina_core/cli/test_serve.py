@@ -9,7 +9,7 @@ import pytest
 
 from tests.wina_core.tiny import tiny_folder
 from wina_core.cli import serve
-from wina_core.files.api_key import KEY_VARIABLE
+from wina_core.files.user_file import KEY_VARIABLE
 
 
 @pytest.fixture(scope="module")

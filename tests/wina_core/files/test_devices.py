@@ -2,7 +2,7 @@
 
 import pytest
 
-from wina_core.files.devices import BF16_VARIABLE, bf16_in, has_bf16_units
+from wina_core.files.hardware import BF16_VARIABLE, bf16_in, has_bf16_units
 
 ZEN_3 = "model name\t: AMD EPYC 7763\nflags\t\t: fpu sse2 fma avx2 sha_ni\n"
 ZEN_4 = "model name\t: AMD EPYC 9654\nflags\t\t: fpu sse2 fma avx2 avx512f avx512_bf16\n"

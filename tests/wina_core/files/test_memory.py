@@ -3,8 +3,8 @@
 import pytest
 
 from wina_core.errors import WinaError
-from wina_core.files import memory
-from wina_core.files.memory import MEMORY_VARIABLE, free_memory, memory_limit, parse_bytes
+from wina_core.files import hardware
+from wina_core.files.hardware import MEMORY_VARIABLE, free_memory, memory_limit, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_other_texts_are_refused(text):
 
 
 def test_the_limit_lowers_what_is_free(monkeypatch):
-    monkeypatch.setattr(memory, "machine_memory", lambda: (1e12, 2e12))
+    monkeypatch.setattr(hardware, "machine_memory", lambda: (1e12, 2e12))
     assert memory_limit() is None
     assert free_memory() == 1e12
     monkeypatch.setenv(MEMORY_VARIABLE, "100GB")

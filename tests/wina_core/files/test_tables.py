@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from wina_core.errors import WinaError
-from wina_core.files.formulas import neutralized
-from wina_core.files.tables import FORMATS, table_text, write_table
+from wina_core.files.tables import FORMATS, neutralized, table_text, write_table
 
 COLUMNS = ("method", "sparsity", "acc", "n")
 ROWS = [("wina, global", 0.1 + 0.2, 2 / 3, 400), ('say "teal" | a_b & 50 %\nüñ😀', None, math.nan, 0)]

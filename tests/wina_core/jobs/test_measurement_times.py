@@ -7,7 +7,7 @@ from wina_core.jobs.progress import MeasurementTimes
 from wina_core.records import UnitRecord
 from wina_core.specs import COST, FIDELITY, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.runs import measurement_key
 
 EVALUATION = EvaluationSpec(tasks=("choice",), fidelity=TextSpec(), cost_context=128)
 

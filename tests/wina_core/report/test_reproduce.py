@@ -8,10 +8,10 @@ import pytest
 from tests.wina_core.conftest import Wina
 from wina_core.cli import export_model
 from wina_core.errors import WinaError
-from wina_core.model_info.plan_file import PLAN_FILE, plan_text
 from wina_core.model_info.resolve import resolve
+from wina_core.model_info.sharing import PLAN_FILE, plan_text
+from wina_core.report.model_card import sparse_run
 from wina_core.report.reproduce import export_command, export_command_notes
-from wina_core.report.sparse_runs import sparse_run
 from wina_core.specs import (
     FREE_KL_ROTATION,
     FREE_ROTATION,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.specs.plan_pair import load_pair
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.quantization import load_pair
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
 targets = st.floats(min_value=0.0, max_value=1.0, exclude_max=True)

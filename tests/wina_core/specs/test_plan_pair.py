@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from wina_core.cli.makers import plans_of
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
-from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.quantization import PlanPair, load_pair
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((4, 12), (4, 12)))
 PLAN = SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 1): 0.75})

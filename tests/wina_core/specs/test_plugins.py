@@ -20,7 +20,6 @@ from wina_core.compute.quantization.rounding import Codes
 from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
-from wina_core.model_info.cost.quantizers import check_made
 from wina_core.model_info.resolve import resolve_data
 from wina_core.specs import (
     AllocatedSparsity,
@@ -34,10 +33,9 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, check_allocator
-from wina_core.specs.methods import METHOD_PLUGINS, METHODS, get_method, method_names
-from wina_core.specs.methods.colours import method_colour
+from wina_core.specs.methods import METHOD_PLUGINS, METHODS, get_method, method_colour, method_names
 from wina_core.specs.plugins import TASK_PLUGINS
-from wina_core.specs.quantization import QUANTIZER_PLUGINS
+from wina_core.specs.quantization import QUANTIZER_PLUGINS, check_made
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.tasks.check_runs import check_names
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index, searchable

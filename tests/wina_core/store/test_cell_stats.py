@@ -21,8 +21,8 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Recorder, Store
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, unit
 from wina_core.specs import DENSE, FIDELITY, EvaluationSpec
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.runs import measurement_key
 from wina_core.store import Store
 
 

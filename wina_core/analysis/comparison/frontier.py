@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
 from wina_core.records.imports import StoredImport
 from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
-from wina_core.specs.texts import SECOND_HALF
+from wina_core.specs.evaluations import SECOND_HALF
 from wina_core.store.imported.joined import join_points
 from wina_core.store.metric_frames import metric_rows_of
 from wina_core.store.metric_rows import MetricRow

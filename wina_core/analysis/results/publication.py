@@ -10,7 +10,7 @@ import numpy as np
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.runs import MeasureColumn
 from wina_core.analysis.results.table import Codes, MetricTable, TableColumn
-from wina_core.files.markup import latex_text, markdown_text
+from wina_core.files.tables import latex_text, markdown_text
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import DENSE
 

@@ -9,8 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.analysis.results.columns import ResultColumn
-from wina_core.analysis.results.measures import Measure, mean_weights
-from wina_core.analysis.results.rounding import Floats, decimals_of, error_at, value_text, with_error
+from wina_core.analysis.results.measures import (
+    Floats,
+    Measure,
+    decimals_of,
+    error_at,
+    mean_weights,
+    value_text,
+    with_error,
+)
 from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable, NumberColumn, TableColumn, categorical
 from wina_core.errors import WinaError
 from wina_core.records import noise_of

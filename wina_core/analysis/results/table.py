@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.analysis.results.columns import ResultColumn, Value
-from wina_core.analysis.results.measures import Measures, find_measures
-from wina_core.analysis.results.rounding import Floats, error_at, fixed_texts, value_text
+from wina_core.analysis.results.measures import Floats, Measures, error_at, find_measures, fixed_texts, value_text
 from wina_core.files.tables import BATCH
 from wina_core.records import noise_of
 

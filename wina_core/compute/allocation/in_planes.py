@@ -37,12 +37,12 @@ from wina_core.compute.quantization.inputs import SAMPLED, output_sensitivities
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring import ThresholdSelection
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import SCALE_BITS
+from wina_core.model_info.cost.terms import SCALE_BITS
 from wina_core.records import JointRecord
 from wina_core.specs import JointSpec, MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.targets import resolve_plan
 
 _SMALLEST = 0.002

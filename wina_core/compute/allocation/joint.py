@@ -29,8 +29,8 @@ from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import JointRecord
 from wina_core.specs import BitsPlan, JointSpec, MethodSpec, QuantizationSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell
+from wina_core.specs.quantization import PlanPair
 
 
 def allocate_jointly(

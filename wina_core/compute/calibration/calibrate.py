@@ -39,9 +39,9 @@ from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LEAST_EXPERT_TOKENS
 from wina_core.specs import CalibrationSpec, MethodSpec
+from wina_core.specs.gates import FRACTIONS
 from wina_core.specs.methods import Method, get_method
 from wina_core.specs.plans import Cell, SparsityPlan
-from wina_core.specs.threshold_grid import FRACTIONS
 
 SAMPLED_TOKENS = 256
 """Tokens of the error curves, spread over the text."""

@@ -18,8 +18,8 @@ from wina_core.errors import WinaError
 from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, ExpertRecord, LayerRecord
 from wina_core.specs import Selection
+from wina_core.specs.gates import FRACTIONS, threshold_at
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
-from wina_core.specs.threshold_grid import FRACTIONS, threshold_at
 
 ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
 """Sparsities at which error and energy curves are measured: 0, 5, ... 95 %."""

@@ -18,9 +18,9 @@ from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord
-from wina_core.records.means import mean_stderr
+from wina_core.records.intervals import mean_stderr
 from wina_core.specs import FIDELITY, TextSpec
-from wina_core.specs.texts import Scored
+from wina_core.specs.evaluations import Scored
 
 _ELEMENTS = 2**22
 """Largest number of logits compared at once."""

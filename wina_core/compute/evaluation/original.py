@@ -39,9 +39,9 @@ from wina_core.errors import WinaError
 from wina_core.files.tables import written_atomically
 from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.records import MetricRecord, SampleRecord
-from wina_core.records.means import mean_stderr
+from wina_core.records.intervals import mean_stderr
 from wina_core.specs import ORIGINAL
-from wina_core.specs.texts import Scored
+from wina_core.specs.evaluations import Scored
 
 Floats = NDArray[np.float64]
 BatchSize = int | Literal["auto"]

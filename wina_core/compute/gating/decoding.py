@@ -32,8 +32,7 @@ from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files, in_new_file
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring import InputSelection, TopKSelection
-from wina_core.files.disk import OTHER_DISK, check_room
-from wina_core.files.memory import free_memory
+from wina_core.files.hardware import OTHER_DISK, check_room, free_memory
 from wina_core.files.paths import cache_folder
 
 _LARGE = 1 << 24

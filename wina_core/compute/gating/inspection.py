@@ -25,8 +25,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.scoring import GateActivation, LowRank, ThresholdSelection, low_ranks
 from wina_core.errors import WinaError
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, ExpertRecord
-from wina_core.records.gates import GateDecision, GateRecord, GateTarget, Scored
-from wina_core.records.packed_array import PackedArray
+from wina_core.records.gates import GateDecision, GateRecord, GateTarget, PackedArray, Scored
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan

@@ -23,7 +23,7 @@ from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLine
 from wina_core.compute.models.view import Rows
 from wina_core.compute.scoring import LowRank
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import SCALE_BITS
+from wina_core.model_info.cost.terms import SCALE_BITS
 
 COUNTING = Lock()
 """Held while counts change: threads may call a model at once."""

@@ -33,7 +33,7 @@ from wina_core.files.own_command import own_command
 from wina_core.files.paths import check_new_file
 from wina_core.model_info.model_checks import read_config, read_json
 from wina_core.model_info.model_folder import check_folder
-from wina_core.records.exports import GgufRecord, GgufType, PerplexityPair
+from wina_core.records.plans import GgufRecord, GgufType, PerplexityPair
 from wina_core.specs import TextSpec
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}

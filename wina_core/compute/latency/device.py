@@ -11,7 +11,7 @@ from wina_kernels.machine import processor, versions
 from wina_core.compute.models.loading import torch_device
 from wina_core.compute.session.environment import environment
 from wina_core.errors import WinaError
-from wina_core.files.memory import free_memory
+from wina_core.files.hardware import free_memory
 from wina_core.records import Environment
 from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
 

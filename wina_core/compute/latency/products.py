@@ -25,7 +25,7 @@ from wina_kernels.weights import QuantizedWeight
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.specs.latency import DISPATCHED, DTYPE_BYTES, QUANTIZED_BITS, LatencyPoint
-from wina_core.specs.methods.rsparse import RSparse, affordable_rank, masked_fraction
+from wina_core.specs.methods.published import RSparse, affordable_rank, masked_fraction
 
 _BLOCK = 2**22
 """Weights made at a time, in some hundredths of a second."""

@@ -18,8 +18,7 @@ from wina_core.compute.models.describe import describe, reason
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import alone
 from wina_core.errors import Cancelled, WinaError
-from wina_core.files.disk import OTHER_DISK, check_room, gigabytes
-from wina_core.files.memory import free_memory
+from wina_core.files.hardware import OTHER_DISK, check_room, free_memory, gigabytes
 from wina_core.model_info import products
 from wina_core.model_info.families import family_of
 from wina_core.model_info.gguf_header import GGUF_SIZES, GgufHeader, no_model, read_gguf_header

@@ -22,8 +22,8 @@ from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
-from wina_core.files.memory import memory_limit
-from wina_core.model_info import hub
+from wina_core.files.hardware import memory_limit
+from wina_core.model_info import fetching
 from wina_core.model_info.model_folder import check_folder
 from wina_core.model_info.resolve import gguf_file, local_folder
 from wina_core.model_info.sizes import fits_memory, loaded_bytes, suited, suited_remark
@@ -108,7 +108,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     return loaded
 
 
-def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = hub.DOWNLOADED) -> Path:
+def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
     """Return the folder of a model's files: for a hub id that of its download, for a GGUF file of its dequantized
     weights; both are made unless they are here."""
     file = gguf_file(source)
@@ -147,7 +147,7 @@ def torch_device(name: str) -> torch.device:
     return device
 
 
-def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = hub.DOWNLOADED) -> Path:
+def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
     """Return the hub's snapshot of a model in the local cache; missing `files` (patterns) are downloaded."""
 
     def report(done: float, total: float | None) -> None:
@@ -156,7 +156,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = h
 
     reporter.stage("loading")
     report(0, None)
-    return hub.download(source.location, source.revision, report, files)
+    return fetching.download(source.location, source.revision, report, files)
 
 
 def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:

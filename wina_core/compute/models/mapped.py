@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from wina_core.compute.stages import save_atomically
 from wina_core.errors import WinaError
-from wina_core.files.disk import OTHER_DISK, check_room
+from wina_core.files.hardware import OTHER_DISK, check_room
 from wina_core.files.paths import cache_folder
 
 _WILL_NEED = 3

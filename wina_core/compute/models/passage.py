@@ -26,7 +26,7 @@ from wina_core.compute.models.mapped import drop_pages, in_new_file
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import Stages
-from wina_core.files.memory import free_memory
+from wina_core.files.hardware import free_memory
 from wina_core.model_info.cost.refinement import FREE_SHARE
 
 

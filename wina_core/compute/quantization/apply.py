@@ -35,10 +35,9 @@ from wina_core.compute.quantization.runs import EnergySite, Run, SitePlan, share
 from wina_core.compute.quantization.storage import QuantizedSites, Stored
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import NUMBER_BITS, SCALE_BITS, group_scale_bits
-from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.cost.terms import NUMBER_BITS, SCALE_BITS, group_scale_bits
 from wina_core.specs import BitsPlan, QuantizationSpec
-from wina_core.specs.quantization import QUANTIZER_PLUGINS, quantizer_names
+from wina_core.specs.quantization import QUANTIZER_PLUGINS, check_made, quantizer_names
 
 Moments = dict[nn.Linear, Tensor]
 """E[x x^T] by the first linear layer of each site of a decoder layer."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from wina_core.compute.quantization.inputs import Site
 from wina_core.compute.quantization.rounding import reverse_cholesky, round_to_nearest
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import ORDER_BITS, RUN_BITS, group_scale_bits
+from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS, group_scale_bits
 
 Floats = NDArray[np.float64]
 

@@ -38,7 +38,7 @@ from wina_core.compute.rotation.statistics import mean_kept, weight_gram
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord, RotationCandidate
-from wina_core.records.means import FEWEST_ROWS, mean_stderr
+from wina_core.records.intervals import FEWEST_ROWS, mean_stderr
 from wina_core.specs import RotationSpec
 
 

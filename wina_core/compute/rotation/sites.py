@@ -16,7 +16,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.statistics import centred_gram, weight_gram
-from wina_core.files.disk import check_room
+from wina_core.files.hardware import check_room
 from wina_core.model_info.cost.refinement import KEPT_NUMBERS
 
 Reader = Literal["attention", "mlp", "heads"]

@@ -24,7 +24,7 @@ from wina_core.compute.rotation.matrices import given_bases, read_search, save_m
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError, explain
-from wina_core.files.disk import OTHER_DISK, check_room
+from wina_core.files.hardware import OTHER_DISK, check_room
 from wina_core.model_info import products
 from wina_core.model_info.folding import choice_under
 from wina_core.records import BasesRecord

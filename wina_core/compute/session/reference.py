@@ -15,7 +15,7 @@ from wina_core.compute.session.cache import read_cached, stages_of
 from wina_core.compute.session.model_session import Session, unchanged
 from wina_core.compute.stages import alone
 from wina_core.errors import WinaError
-from wina_core.files.disk import free_on_disk
+from wina_core.files.hardware import free_on_disk
 from wina_core.model_info import products
 from wina_core.model_info.model_folder import check_folder, read_supported
 from wina_core.model_info.sizes import WORKING, loaded_bytes

@@ -16,8 +16,7 @@ from wina_core.compute.sparse.gate_tensors import SHORTCUT, gate_tensors
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, UNREGISTERED, WinaConfig, whole_state
 from wina_core.compute.sparse.section import SparseSection, StoredTensors, StoredWeights, TensorForm
 from wina_core.files.version import __version__
-from wina_core.model_info.names import last_part, shared_quantization, shared_rotation
-from wina_core.model_info.plan_file import PLAN_FILE
+from wina_core.model_info.sharing import PLAN_FILE, last_part, shared_quantization, shared_rotation
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import SparsityPlan
 

@@ -2,7 +2,7 @@
 
 import os
 
-from wina_core.files.devices import visible_devices
+from wina_core.files.hardware import visible_devices
 
 BATCH_NICENESS = 5
 """Niceness of engines beside a light one, which then gets three times their share of a busy processor."""

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from wina_core.engine.client.workers import Worker, loading_models, timed_work
-from wina_core.files.devices import visible_devices
-from wina_core.files.memory import MEMORY_VARIABLE, machine_memory
+from wina_core.files.hardware import MEMORY_VARIABLE, machine_memory, visible_devices
 from wina_core.jobs import CostJob, Job
 from wina_core.model_info.sizes import WORKING, weights_bytes
 from wina_core.specs import ModelSource

@@ -37,7 +37,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.runs import measurement_key
 
 PROBE_SECONDS = 2.0
 """Time for the timed documents of one unit together; a single one may take longer."""

@@ -31,7 +31,6 @@ from wina_core.jobs import Emit, EvaluateJob, Partial, PendingRun, RunFailed, Ru
 from wina_core.jobs.job_specs import Group, by_model, group_of
 from wina_core.jobs.planning import counts_alone
 from wina_core.model_info import products
-from wina_core.model_info.cost.quantizers import check_made
 from wina_core.records import LayerRecord, RotationReport, SampleRecord, UnitRecord
 from wina_core.specs import (
     COST,
@@ -48,6 +47,7 @@ from wina_core.specs import (
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.quantization import check_made
 
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:

@@ -12,7 +12,7 @@ from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
-from wina_core.files.disk import check_room
+from wina_core.files.hardware import check_room
 from wina_core.files.paths import check_new_file
 from wina_core.jobs import ExportGgufJob
 from wina_core.model_info.resolve import files_of, gguf_file, resolve_text

@@ -21,7 +21,7 @@ from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.export_gguf import export_gguf
 from wina_core.engine.server.generate import generate
 from wina_core.errors import WinaError
-from wina_core.files.disk import check_room
+from wina_core.files.hardware import check_room
 from wina_core.files.paths import check_new_folder
 from wina_core.jobs import (
     AllocateJob,
@@ -43,14 +43,14 @@ from wina_core.jobs import (
     ResultValue,
     RotateJob,
 )
-from wina_core.model_info.cost.quantizers import check_made
-from wina_core.model_info.plan_file import plan_text
+from wina_core.model_info.sharing import plan_text
 from wina_core.model_info.sizes import weights_bytes
 from wina_core.records import CalibrationRecord, ExportRecord, LayerRecord, RotationChoice, RotationReport
 from wina_core.records.gates import GateRecord
 from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, Quantization
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.methods import get_method
+from wina_core.specs.quantization import check_made
 from wina_core.specs.targets import resolve_plan
 
 

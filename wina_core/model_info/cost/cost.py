@@ -9,11 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wina_core.model_info.cost import terms
-from wina_core.model_info.cost.masks import Mask, kept_inputs, masks
-from wina_core.model_info.cost.matrices import Matrices, Table, held_weights, matrices, total
-from wina_core.model_info.cost.memory import gated_bytes
-from wina_core.model_info.cost.quantizers import check_made
-from wina_core.model_info.cost.terms import Cost, Storage
+from wina_core.model_info.cost.matrices import Mask, Matrices, Table, held_weights, kept_inputs, masks, matrices, total
+from wina_core.model_info.cost.terms import Cost, Storage, gated_bytes
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.model_info.folding import choice_under, folded_shape
 from wina_core.records import CostRecord, CostRow, CostTerm, ModelShape
@@ -29,6 +26,7 @@ from wina_core.specs import (
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import Method
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.quantization import check_made
 from wina_core.specs.targets import cell_rho, mask_plan, resolve_plan
 
 COUNTED = ("projections", "low rank", "head")

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from wina_core.model_info.cost.matrices import held_weights
-from wina_core.model_info.cost.memory import held_bytes
-from wina_core.model_info.cost.terms import Storage
-from wina_core.model_info.experts import ACTIVE, FURTHER_TOKENS, held_experts, separate, stated
+from wina_core.model_info.cost.terms import Storage, held_bytes
 from wina_core.model_info.families import (
     EXPERT_PROJECTIONS,
     FURTHER_BIASES,
@@ -19,7 +17,7 @@ from wina_core.model_info.families import (
     rotation_reason,
 )
 from wina_core.model_info.gguf_header import read_gguf_header
-from wina_core.model_info.model_checks import read_json
+from wina_core.model_info.model_checks import ACTIVE, FURTHER_TOKENS, held_experts, read_json, separate, stated
 from wina_core.model_info.model_folder import ModelFolder, check_folder
 from wina_core.model_info.resolve import dequantized_folder, gguf_file, local_folder, resolve, with_location
 from wina_core.model_info.safetensors_header import FLOATS, TensorEntry

@@ -1,13 +1,21 @@
-"""The sizes of a model's gated matrices as tables, so that a whole plan is counted at once."""
+"""The sizes of a model's gated matrices as tables, so that a whole plan is counted at once, and the masks that a method
+makes for each token, which gating pays for.
+"""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from wina_core.model_info.families import EXPERT_PROJECTIONS
+from wina_core.model_info.folding import reads_norms
 from wina_core.records import ModelShape, ModelSummary
+from wina_core.specs import MethodSpec, Selection
+from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS
 
 Table = npt.NDArray[np.float64]
@@ -67,3 +75,113 @@ def held_weights(shape: ModelShape) -> float:
 def total(table: Table) -> float:
     """Return the sum in the order of the matrices: numpy's order changes the last digits of expected counts."""
     return float(sum(table.ravel().tolist()))
+
+
+_SCORED = 0.5
+"""Any share below 1: they all score alike."""
+
+
+class Mask(NamedTuple):
+    """One mask of one token."""
+
+    inputs: int
+    """n, the number of inputs that it decides on."""
+    scaled: bool
+    """Whether the score needs a multiplication by a norm."""
+    selection: Selection
+    """The rule that decides, never `mixed`."""
+    values: int = 0
+    """Calibrated values of each input: its centre (SCAP), its replacement (mean correction), or both. Our SCAP has one
+    for both."""
+    added_biases: int = 0
+    """Outputs, over all matrices that use the mask, to which replaced inputs or tuned biases add a bias: those of
+    linear layers without one, since an existing bias absorbs it."""
+    scalars: int = 0
+    """Calibrated values common to all inputs (SCAP)."""
+
+    @property
+    def numbers(self) -> int:
+        """Return the numbers read for it beside the weights, each once a token."""
+        return self.inputs * (self.scaled + self.values) + self.scalars + self.added_biases
+
+
+def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec, projections: Sequence[str]) -> Table:
+    """Return the kept inputs of n: `Method.kept` for top k, the expected n (1 - s) for all other selections.
+
+    The last axis of the tables is that of the projections, which `mixed` selects in different ways.
+    """
+    by_top_k = [method.selection_of(name) == "topk" for name in projections]
+    exact = np.asarray(get_method(method).kept(inputs, sparsity), dtype=float)
+    return np.where(by_top_k, exact, np.multiply(inputs, np.subtract(1.0, sparsity)))
+
+
+def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
+    """Count each mask over all decoder layers; `dropped` is `mask_plan`'s table, float64 [layers, projections].
+
+    Where all inputs are kept there is no mask, and each active expert has masks of its own. Projections with the same
+    input share a mask where their scores and kept numbers agree: always under `shared`, and under `separate` where the
+    method scores them by the same norms or by none. `shares` are a plan's own rho, float64 like `dropped`, for methods
+    whose scores depend on them.
+    """
+    if shares is not None and get_method(method).scores_by_shares:
+        whole = shares == 1
+        kinds = ((1.0, np.where(whole, dropped, 0.0)), (_SCORED, np.where(whole, 0.0, dropped)))
+        return sum(
+            (masks(shape, of_kind, method.model_copy(update={"rho": rho})) for rho, of_kind in kinds), Counter[Mask]()
+        )
+    centring = get_method(method).centring
+    values, scalars = int(centring == "inputs") + int(method.correction == "mean"), int(centring == "matrix")
+    inputs, copies, biases = (
+        matrices(shape).inputs,
+        matrices(shape).copies,
+        _biases(shape, replaced=centring != "none" or method.correction == "mean", tuned=method.correction == "tuned"),
+    )
+    kept = kept_inputs(inputs, dropped, method, shape.layout.projections)
+    gated = kept < inputs
+    found: Counter[Mask] = Counter()
+    for block in _blocks(shape.layout.projections, shape.fused, shape.folded, method):
+        for place, (column, norms, scaled) in enumerate(block):
+            selection = method.selection_of(shape.layout.projections[column])
+            same = {
+                other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its, _ in block if its == norms
+            }
+            earlier = [same[other] for other, its, _ in block[:place] if its == norms]
+            first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
+            added = sum(same[other] * biases[:, other] for other in same)
+            numbers = (table.tolist() for table in (inputs[first, column], added[first], copies[first, column]))
+            for over, outputs, count in zip(*numbers, strict=True):
+                found[Mask(int(over), scaled, selection, values, int(outputs), scalars)] += int(count)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _blocks(
+    projections: tuple[str, ...], fused: bool, folded: tuple[str, ...], method: MethodSpec
+) -> tuple[tuple[tuple[int, tuple[str, ...], bool], ...], ...]:
+    """Return (column, norms of its mask, whether numbers weigh its score) of projections that may share a mask, by
+    block; alike in all layers."""
+    rule = get_method(method)
+    if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
+        return (((projections.index("down"), (), False),),)
+    found = []
+    for whole in BLOCKS:
+        block = tuple(name for name in whole if name in projections)
+        by_norms = rule.masks_by_norms(block, fused=fused and len(block) > 1)
+        found.append(
+            tuple(
+                (projections.index(name), norms, reads_norms(rule, block, norms, folded=name in folded))
+                for name, norms in by_norms.items()
+            )
+        )
+    return tuple(found)
+
+
+def _biases(shape: ModelShape, *, replaced: bool, tuned: bool) -> Table:
+    """Return the outputs of each matrix to which replaced inputs add a bias, or that have a tuned one: experts' have
+    none."""
+    names = shape.layout.projections
+    unbiased = np.array([name not in shape.biased for name in names])
+    of_experts = np.array([name not in BLOCKS[0] + BLOCKS[1] for name in names])
+    routed = np.array([count > 0 for count in shape.experts or [0] * shape.layout.layers])
+    added = replaced | (tuned & ~(routed[:, None] & of_experts))
+    return matrices(shape).outputs * unbiased * added

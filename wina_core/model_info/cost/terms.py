@@ -1,4 +1,5 @@
-"""The cost formulas of each part of a generated token, in floating-point operations and in bytes read.
+"""The cost formulas of each part of a generated token, in floating-point operations and in bytes read, and the memory
+that weights hold.
 
 Conventions. One token, batch 1, its context already in the KV cache. A multiply-add is two operations; a comparison,
 an exponential and a division are one each; an absolute value (a sign bit) is none. Bytes are those of weights and KV
@@ -14,9 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import NUMBER_BITS, SCALE_BITS, group_scale_bits
-from wina_core.model_info.cost.masks import Mask
-from wina_core.model_info.cost.matrices import Matrices, Table, matrices, total
+from wina_core.model_info.cost.matrices import Mask, Matrices, Table, held_weights, matrices, total
 from wina_core.model_info.sizes import ELEMENT_BYTES
 from wina_core.records import ModelShape
 from wina_core.specs import Quantization, QuantizationSpec
@@ -311,3 +310,35 @@ def _ladder() -> tuple[float, ...]:
         errors.append(float(((weights - (np.floor(weights / step) + 0.5) * step) ** 2).mean()))
     gains = -np.diff(errors)
     return tuple(np.sqrt(gains[0] / gains[1:]).tolist())
+
+
+RUN_BITS = (16, 8, 6, 4, 3, 2)
+"""Bits of a run's codes, falling."""
+ORDER_BITS = 32
+"""Bits of an input's place in the order of a matrix whose inputs are ordered by energy."""
+SCALE_BITS = 16
+"""Bits of a group's scale, and of its zero."""
+NUMBER_BITS = 8
+"""Bits of an input's number of planes, where inputs have different numbers."""
+
+
+def group_scale_bits(bits: float) -> int:
+    """Return the bits of the scale and the zero of one group and output: none for floats, no zero for 8 bits."""
+    return {16: 0, 8: SCALE_BITS}.get(int(bits), 2 * SCALE_BITS)
+
+
+def gated_bytes(shape: ModelShape, storage: Storage) -> float:
+    """Return the bytes held by the gated matrices, with scales and zeros, those of all experts included."""
+    tables = matrices(shape)
+    return total(storage.matrix_bytes(tables.outputs, tables.inputs, tables.inputs, tables.together) * tables.held)
+
+
+def held_bytes(shape: ModelShape, parameters: int, storage: Storage, *, tied: bool) -> float:
+    """Return the bytes held by all `parameters` weights. A quantized head that is `tied` to the embedding is held
+    beside it."""
+    others: float = storage.element * (parameters - held_weights(shape))
+    plain = storage.element * shape.head_weights
+    head = storage.head_bytes(shape.head_weights, shape.hidden_size)
+    if head != plain:
+        others += head if tied else head - plain
+    return gated_bytes(shape, storage) + others

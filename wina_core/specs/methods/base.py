@@ -1,7 +1,13 @@
-"""The base of all methods: the matrices that a method gates, their inputs' scores, and what it adds to the output."""
+"""The base of all methods: the matrices that a method gates, their inputs' scores, and what it adds to the output.
 
+A package's method is checked before it is listed.
+"""
+
+import re
 from collections.abc import Collection
-from typing import Any, ClassVar, Literal, Protocol
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from wina_core.errors import WinaError
 
@@ -44,7 +50,7 @@ class Method:
     summary: ClassVar[str]
     """One sentence for users, in `tr`."""
     colour: ClassVar[str] = ""
-    """Its colour in plots, as "#0072B2", if it is none of `colours.METHOD_COLOURS`; empty for grey."""
+    """Its colour in plots, as "#0072B2", if it is none of `METHOD_COLOURS`; empty for grey."""
     variants: ClassVar[tuple[Variant, ...]] = ("paper",)
     """Its readings: the paper's text, the authors' released code where that differs, or one of our own."""
     by_gate_activation: ClassVar[bool] = False
@@ -144,3 +150,40 @@ def released_kept(inputs: Any, sparsity: Any) -> Any:
     import numpy as np
 
     return np.maximum(1, np.trunc(inputs * (1 - np.asarray(sparsity))))
+
+
+_COLOUR = re.compile(r"(#[0-9a-fA-F]{6})?")
+
+
+def method_of(name: str, point: EntryPoint) -> type[Method]:
+    """Import the class that an entry point names, and call what the window and the estimates call.
+
+    Raises WinaError for anything but a fitting class, and whatever its code raises.
+    """
+    found = point.load()
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise WinaError(f"{point.value} is no subclass of wina_core.specs.methods.Method")
+    if getattr(found, "name", None) != name or not getattr(found, "summary", ""):
+        raise WinaError(f'the class {found.__name__} needs name = "{name}" and a summary')
+    if not _COLOUR.fullmatch(found.colour):
+        raise WinaError(f'its colour is "{found.colour}", not of the form "#0072B2"')
+    if not found.variants or not set(found.variants) <= set(get_args(Variant)):
+        raise WinaError(f"its variants are {found.variants}, not some of {get_args(Variant)}")
+    for variant in found.variants:
+        for masks in get_args(Masks):
+            _call(found(SimpleNamespace(name=name, variant=variant, masks=masks, rho=None)))
+    return found
+
+
+def _call(method: Method) -> None:
+    for block in BLOCKS:
+        for name in block:
+            norms = method.norms_of(name, block, fused=False)
+            if not isinstance(norms, tuple) or not set(norms) <= set(block):
+                raise WinaError(f"its norms_of({name!r}, ...) is {norms!r}, not a tuple of some of {block}")
+            if not 0 <= method.cell_target(name, 0.5) <= 1:
+                raise WinaError(f"its cell_target({name!r}, 0.5) is no fraction")
+            method.gates(name)
+            method.rank(name, (8, 8), 0.5, None)
+    if not 1 <= method.kept(8, 0.5) <= 8 or not 0 <= method.mask_sparsity(0.5, None) <= 1:
+        raise WinaError("it keeps no number of inputs from 1 to all at a sparsity of 0.5")

@@ -22,8 +22,8 @@ from wina_core.jobs import EvaluateJob
 from wina_core.records import ModelSummary
 from wina_core.records.imports import scored_beside
 from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs.evaluations import Scored
 from wina_core.specs.studies import StudySpec
-from wina_core.specs.texts import Scored
 from wina_core.studies.expand import expand, save_study_file
 from wina_core.studies.launch import Launched, LaunchOptions, launch
 from wina_core.studies.tasks.check_runs import check_runs

@@ -12,7 +12,7 @@ from wina_app.services.server_answer import ServerAnswer
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.files.api_key import read_key
+from wina_core.files.user_file import read_key
 from wina_core.jobs import Done, Failed, Progress, Started
 from wina_core.jobs.hosted import ServeJob
 

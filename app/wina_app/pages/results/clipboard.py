@@ -11,8 +11,7 @@ from wina_app.style.translation import tr
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.analysis.results.runs import RunTable, is_measure, with_error_columns
 from wina_core.analysis.results.table import Codes, MetricTable, TableColumn, TableRows
-from wina_core.files.formulas import neutralized
-from wina_core.files.tables import Rows, table_text, write_lines, write_table
+from wina_core.files.tables import Rows, neutralized, table_text, write_lines, write_table
 
 _NOTES = frozenset(
     ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")

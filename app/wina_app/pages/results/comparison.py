@@ -23,12 +23,12 @@ from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, measured_sparsity
-from wina_core.analysis.results.rounding import decimals_of, value_text
+from wina_core.analysis.results.measures import decimals_of, value_text
 from wina_core.errors import WinaError
 from wina_core.records.texts import UNKNOWN
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.analysis.comparison.compare_pairs import PairResult
+    from wina_core.analysis.comparison.compare_runs import PairResult
     from wina_core.analysis.comparison.compare_tasks import Comparison
     from wina_core.specs.studies import StudySpec
     from wina_core.store import MetricRow
@@ -115,7 +115,7 @@ def compare(
     Documents are paired where their samples are stored. Metrics and weights of the mean are those of the last launched
     study that has all of the runs. Raises WinaError where no run can be compared with the first.
     """
-    from wina_core.analysis.comparison.compare_pairs import compare_pairs
+    from wina_core.analysis.comparison.compare_runs import compare_pairs
     from wina_core.analysis.comparison.study_runs import pair_flag, shared_study
 
     rows, left_out = rows[:MOST_RUNS], len(rows[MOST_RUNS:])
@@ -163,7 +163,7 @@ def _tasks_of_measure(
 ) -> tuple[TaskComparison, ...]:
     """Compare a metric that the study or the published evaluation does not prefer; its values alone where nothing says
     how sure they are."""
-    from wina_core.analysis.comparison.compare_pairs import compare_pairs
+    from wina_core.analysis.comparison.compare_runs import compare_pairs
     from wina_core.analysis.comparison.compare_tasks import untested
     from wina_core.store import MetricFilter
 

@@ -34,8 +34,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.table_model import Column, RowTable, TableEntry
 from wina_app.widgets.table_view import RowTableView
-from wina_core.files.formulas import neutralized
-from wina_core.files.tables import write_table
+from wina_core.files.tables import neutralized, write_table
 from wina_core.records.texts import UNKNOWN, count_text, p_text
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_app.style.translation import tr
-from wina_core.analysis.results.rounding import with_error
+from wina_core.analysis.results.measures import with_error
 from wina_core.analysis.results.runs import MeasureColumn
 from wina_core.analysis.results.table import Codes, Mask, MetricTable, TableColumn
 

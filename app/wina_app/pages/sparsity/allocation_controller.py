@@ -19,8 +19,8 @@ from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJob, AllocateJointlyJob
 from wina_core.records import AllocationRecord, JointRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import same_table
+from wina_core.specs.quantization import PlanPair
 
 KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
 _SMALL_BUDGET = 0.1

@@ -24,9 +24,8 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.specs import MethodSpec, Selection
-from wina_core.specs.plan_pair import PlanPair, load_pair
-from wina_core.specs.plans import Cell, SparsityPlan
-from wina_core.specs.searched_shares import read_searched_shares
+from wina_core.specs.plans import Cell, SparsityPlan, read_searched_shares
+from wina_core.specs.quantization import PlanPair, load_pair
 
 _ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
 """Numbers of a cell's tooltip, also where they are unknown."""

@@ -13,9 +13,9 @@ from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import captioned
 from wina_app.widgets.fields import decimal
 from wina_core.errors import WinaError, explain
-from wina_core.model_info.cost.bits import group_scale_bits
-from wina_core.model_info.cost.quantizers import check_made
+from wina_core.model_info.cost.terms import group_scale_bits
 from wina_core.specs import JointSpec, QuantizationSpec
+from wina_core.specs.quantization import check_made
 
 _USUAL_READ = 4.5
 _ANY, _EIGHT = tr("any"), tr("8 bits")

@@ -6,8 +6,8 @@ from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import LIMITS
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 
 

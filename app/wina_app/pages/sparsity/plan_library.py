@@ -16,8 +16,8 @@ from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.specs.plan_pair import PlanPair, load_pair
 from wina_core.specs.plans import SparsityPlan, same_table
+from wina_core.specs.quantization import PlanPair, load_pair
 from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does

@@ -66,7 +66,7 @@ class StoredPlanData:
 
 def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
     """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
-    from wina_core.report.sparse_runs import runs_of_plan
+    from wina_core.report.model_card import runs_of_plan
 
     runs = runs_of_plan(store, subject.source, subject.rotation, subject.method, subject.plan)
     run = next((each.content_hash() for each in runs), None)

@@ -11,7 +11,7 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError, problems
-from wina_core.files.memory import parse_bytes
+from wina_core.files.hardware import parse_bytes
 from wina_core.specs.machine import RayCluster
 
 _WHAT = tr("A Ray cluster that runs already. The fields of one engine may stay empty.")

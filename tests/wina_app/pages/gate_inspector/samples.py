@@ -4,9 +4,8 @@ import numpy as np
 
 from wina_core.analysis.gate_views import highest
 from wina_core.jobs import InspectGateJob
-from wina_core.model_info.cost.masks import kept_inputs
-from wina_core.records.gates import GateDecision, GateRecord, GateTarget
-from wina_core.records.packed_array import PackedArray
+from wina_core.model_info.cost.matrices import kept_inputs
+from wina_core.records.gates import GateDecision, GateRecord, GateTarget, PackedArray
 
 WORDS = (" The", " mill", " by", " the", "\n", " river")
 

@@ -10,7 +10,7 @@ from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, shape, summary
 from wina_core.jobs import ExportGgufJob
 from wina_core.records import GgufRecord
-from wina_core.records.exports import PerplexityPair
+from wina_core.records.plans import PerplexityPair
 from wina_core.specs import AUTO_ROTATION, NO_ROTATION, RotationSpec
 from wina_core.specs.machine import LOCAL
 

@@ -8,8 +8,8 @@ from wina_app.services.workspace import Workspace
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 
 HALF = SparsityPlan.uniform(layout(4), 0.5)
 PAIR = PlanPair(plan=HALF.with_cells({(0, 0): 0.1}), quantization="int8")

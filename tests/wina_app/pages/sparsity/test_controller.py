@@ -26,8 +26,8 @@ from wina_core.specs import (
     MethodSpec,
     QuantizationSpec,
 )
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 
 

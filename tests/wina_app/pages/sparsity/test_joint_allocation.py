@@ -14,8 +14,8 @@ from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJointlyJob
 from wina_core.records import JointRecord
 from wina_core.specs import BitsPlan, JointSpec, MethodSpec, QuantizationSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 
 RTN = QuantizationSpec(quantizer="rtn", bits=4, group=32)
 BITS = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(), 4).with_cells({(0, 0): 8}), group=32)

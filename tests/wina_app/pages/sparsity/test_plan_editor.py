@@ -9,8 +9,8 @@ from wina_app.services.workspace import Workspace
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.specs import MethodSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.quantization import PlanPair
 
 UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
 

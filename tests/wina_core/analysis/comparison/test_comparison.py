@@ -13,8 +13,7 @@ from wina_core.analysis.comparison.compare_runs import averageable, compare_runs
 from wina_core.analysis.comparison.compare_tasks import EXCHANGED, FLIPPED, MCNEMAR, UNPAIRED, Comparison, mean
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
-from wina_core.records.means import t_p
-from wina_core.records.proportions import newcombe
+from wina_core.records.intervals import newcombe, t_p
 from wina_core.specs import EvaluationSpec, RunSpec
 from wina_core.store import Store
 from wina_core.studies.published import COMMONSENSE

@@ -23,7 +23,7 @@ from wina_core.analysis.comparison.compare_tasks import (
     unpaired,
 )
 from wina_core.analysis.statistics import FLIPS, sign_flips
-from wina_core.records.proportions import mcnemar_p, newcombe, wilson
+from wina_core.records.intervals import mcnemar_p, newcombe, wilson
 from wina_core.store import MetricRow
 
 COUNTS = st.integers(0, 30)

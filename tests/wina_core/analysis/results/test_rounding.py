@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from wina_core.analysis.results.rounding import decimals_of, error_at, fixed_texts, value_text, with_error
+from wina_core.analysis.results.measures import decimals_of, error_at, fixed_texts, value_text, with_error
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource
 from wina_core.specs.plans import UniformSparsity

@@ -12,7 +12,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import in_files
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 

@@ -16,8 +16,7 @@ from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.records.gates import GateRecord, GateTarget
-from wina_core.records.packed_array import PackedArray
+from wina_core.records.gates import GateRecord, GateTarget, PackedArray
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 

@@ -14,7 +14,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.specs import DType, ModelSource, RotationSpec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="weights stay in their files on Linux alone")

@@ -29,8 +29,8 @@ from wina_core.model_info.cost.cost import costs
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_TOKENS
 from wina_core.records.gates import GateTarget
 from wina_core.specs import CalibrationSpec, MethodSpec, Quantization, QuantizationSpec, RotationSpec, TextSpec
+from wina_core.specs.gates import FRACTIONS
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
-from wina_core.specs.threshold_grid import FRACTIONS
 
 HALF = UniformSparsity(sparsity=0.5)
 WINA = MethodSpec(name="wina")

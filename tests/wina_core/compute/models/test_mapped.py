@@ -16,7 +16,7 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.specs import ModelSource, QuantizationSpec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")

@@ -13,7 +13,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.passage import Passage
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity

@@ -22,8 +22,7 @@ from wina_core.compute.quantization.inputs import mean_squares, output_sensitivi
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.rotation.statistics import dense_moments
-from wina_core.model_info.bos import adds_bos
-from wina_core.model_info.resolve import resolve
+from wina_core.model_info.resolve import adds_bos, resolve
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.plans import UniformSparsity
 

@@ -11,7 +11,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.specs import ModelSource
 

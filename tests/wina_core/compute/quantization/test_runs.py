@@ -20,7 +20,7 @@ from wina_core.compute.quantization.runs import (
     total_error,
 )
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.bits import ORDER_BITS, RUN_BITS
+from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS
 
 GROUP = 32
 

@@ -17,7 +17,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.descent import Search
-from wina_core.files.memory import MEMORY_VARIABLE, free_memory
+from wina_core.files.hardware import MEMORY_VARIABLE, free_memory
 from wina_core.model_info.cost.refinement import ModelSizes, RefinementNeed, refinement_need
 from wina_core.specs import ModelSource, RotationSpec, TextSpec
 

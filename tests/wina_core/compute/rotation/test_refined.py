@@ -36,7 +36,7 @@ from wina_core.compute.rotation.sites import Site, measure_sites
 from wina_core.compute.session import model_session as sessions
 from wina_core.compute.session.cache import bases_file
 from wina_core.errors import Cancelled, WinaError
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.model_info.products import remove_abandoned
 from wina_core.records import RefinementStep
 from wina_core.specs import ModelSource, RotationSpec, TextSpec

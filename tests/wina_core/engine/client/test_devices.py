@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from wina_core.engine.client.devices import engine_count, engine_environments
-from wina_core.files import devices
-from wina_core.files.devices import chosen_devices, listed_devices, visible_devices
+from wina_core.files import hardware
+from wina_core.files.hardware import chosen_devices, listed_devices, visible_devices
 
 TWO = """\
 GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-b2a1f2d4-0001)
@@ -24,9 +24,9 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-0002)
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """Forget what the driver answered to other tests."""
-    devices._driver_devices.cache_clear()
+    hardware._driver_devices.cache_clear()
     yield
-    devices._driver_devices.cache_clear()
+    hardware._driver_devices.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_environment_chooses_among_the_devices(value: str, found: tuple[str,
 
 def test_the_environment_goes_before_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    monkeypatch.setattr(devices.subprocess, "run", lambda *_, **__: pytest.fail("the driver was asked"))
+    monkeypatch.setattr(hardware.subprocess, "run", lambda *_, **__: pytest.fail("the driver was asked"))
     assert visible_devices() == ("3", "5")
     assert engine_count() == 2
 
@@ -69,7 +69,7 @@ def test_without_a_driver_that_answers_there_is_one_engine(monkeypatch: pytest.M
         raise error
 
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices.subprocess, "run", run)
+    monkeypatch.setattr(hardware.subprocess, "run", run)
     assert engine_count() == 1
 
 

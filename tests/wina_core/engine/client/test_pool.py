@@ -40,8 +40,8 @@ from wina_core.jobs import (
 )
 from wina_core.records import UnitRecord
 from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, RotationSpec, RunSpec
+from wina_core.specs.runs import measurement_key
 from wina_core.specs.studies import StudySpec
-from wina_core.specs.unit_keys import measurement_key
 from wina_core.store import Recorder, Store
 
 ROTATED = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))

@@ -33,7 +33,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.unit_keys import measurement_key
+from wina_core.specs.runs import measurement_key
 
 WINA = MethodSpec(name="wina")
 DOCUMENTS = {"small": 3, "large": 1000}

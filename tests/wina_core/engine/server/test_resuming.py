@@ -23,7 +23,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled
-from wina_core.files.memory import MEMORY_VARIABLE
+from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, Event, Partial
 from wina_core.model_info import products

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.wina_core.model_info.cost.test_accounting import WINA, shape_of
 from wina_core.model_info.cost.cost import costs
-from wina_core.model_info.cost.memory import held_bytes
-from wina_core.model_info.cost.terms import Storage
+from wina_core.model_info.cost.terms import Storage, held_bytes
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 

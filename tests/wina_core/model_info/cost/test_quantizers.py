@@ -19,7 +19,6 @@ from wina_core.jobs import (
     RunFailed,
 )
 from wina_core.model_info.cost.cost import costs
-from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import (
     DENSE,
     NO_ROTATION,
@@ -33,6 +32,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.latency import DecodeSpec
 from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.quantization import check_made
 
 SAID = "Weights of the quantizer nested are no longer made; choose planes."
 NESTED = QuantizationSpec(quantizer="nested", bits=8)

@@ -13,7 +13,7 @@ from wina_core.compute.models.shape import model_shape
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.masks import masks
+from wina_core.model_info.cost.matrices import masks
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -25,7 +25,7 @@ from wina_core.specs import (
     methods,
 )
 from wina_core.specs.methods import Method, get_method
-from wina_core.specs.methods.rsparse import affordable_rank, masked_fraction
+from wina_core.specs.methods.published import affordable_rank, masked_fraction
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.targets import mask_plan, resolve_plan
 

@@ -21,10 +21,9 @@ from wina_app.services.workspace import Workspace
 from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.quantizers import check_made
 from wina_core.specs import MethodSpec
-from wina_core.specs.plan_pair import PlanPair
 from wina_core.specs.plans import Cell, SparsityPlan
+from wina_core.specs.quantization import PlanPair, check_made
 
 
 class EditingView(MessageView, Protocol):
