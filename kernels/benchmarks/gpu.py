@@ -39,7 +39,7 @@ from typing import Any
 
 import torch
 from gpu_products import bars as product_bars
-from wina_kernels.gpu import table
+from wina_kernels.gpu import configs
 from wina_kernels.gpu.operands import INTERPRETED
 
 from wina_core.compute.session.environment import environment
@@ -130,10 +130,10 @@ def run(out: Path | None, toy: bool) -> None:
     page = file.with_suffix(".md") if out or toy else PAGE
     write_page(page, content)
     print(f"-> {file}, {page}")
-    entries = [table.Entry.of(line) for line in content["products"].get("table", ())]
+    entries = [configs.Entry.of(line) for line in content["products"].get("table", ())]
     if entries and not toy:
-        table.write(entries)
-        print(f"{len(entries)} tuned divisions -> {table.FILE}")
+        configs.write_entries(entries)
+        print(f"{len(entries)} tuned divisions -> {configs.FILE}")
     if content["failures"]:
         raise SystemExit(f"Failed: {', '.join(each['part'] for each in content['failures'])}. The rest is written.")
 

@@ -30,7 +30,7 @@ from comparing import Comparison, Contender, Facts, compare
 from random_models import threads
 from torch import Tensor
 from wina_kernels.backends import gated_product, load, usable
-from wina_kernels.native.decoding import PreparedPlanes
+from wina_kernels.native.operations import PreparedPlanes
 from wina_kernels.packing import packed_bytes
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight, in_planes
 from wina_kernels.weights import QuantizedWeight

@@ -1,7 +1,8 @@
 """The fastest way of computing, measured once and cached on disk.
 
 A measurement holds for one device, the libraries' versions and the number of threads, which name the file. Removing the
-file or the folder only repeats the measurement.
+file or the folder only repeats the measurement. The processor and the packages' versions are the conditions of other
+measurements, too.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import functools
 import hashlib
 import json
 import os
+import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import platformdirs
 import torch
 from torch import Tensor
-
-from wina_kernels.machine import processor, versions
 
 USUAL_SPARSITY = 0.5
 """Fraction of the inputs that a threshold probably drops, for the choice of a kernel."""
@@ -136,3 +137,26 @@ def write_atomically(file: Path, text: str) -> None:
     finally:
         with contextlib.suppress(OSError):  # renamed already, or the first error is the one to report
             temporary.unlink()
+
+
+def processor() -> str:
+    """Return the processor's name, or its architecture where the system does not tell the name."""
+    with contextlib.suppress(OSError):  # not Linux
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def processor_and_threads() -> str:
+    """Return the name of this computer's processor with its number of threads."""
+    return f"{processor()}, {os.cpu_count()} threads"
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed, in the given order."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

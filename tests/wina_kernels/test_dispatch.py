@@ -137,7 +137,7 @@ def test_triton_is_loaded_by_its_backend_alone_and_missed_in_a_sentence() -> Non
     program = """
 import sys
 sys.modules["triton"] = None
-import wina_kernels.dispatch, wina_kernels.gate
+import wina_kernels.dispatch
 try:
     import wina_kernels.gpu
 except ImportError as error:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wina_kernels import gate as gating
-from wina_kernels.gate import gate_above, gate_top_k
+from wina_kernels import dispatch as gating
+from wina_kernels.dispatch import gate_above, gate_top_k
 from wina_kernels.native import abi
 from wina_kernels.selection import kept_inputs, scores, threshold_mask, top_k_mask
 

@@ -89,7 +89,7 @@ def test_a_matrix_of_more_elements_than_32_bits_count() -> None:
 def test_the_ranks_of_more_scores_than_a_block_holds() -> None:
     random = torch.Generator().manual_seed(0)
     x = torch.randn(2, 5000, generator=random).to(torch.bfloat16).to(DEVICE)  # with many ties
-    top_k = importlib.import_module("wina_kernels.gpu.top_k_linear")
+    top_k = importlib.import_module("wina_kernels.gpu.products")
     for keep in (1, 2500, 4999, 5000):
         assert torch.equal(top_k.top_k_masks(x, None, keep), reference.top_k_masks(x, None, keep))
 
@@ -97,7 +97,7 @@ def test_the_ranks_of_more_scores_than_a_block_holds() -> None:
 @runs
 @pytest.mark.parametrize("keep", [1, 60, 75, 90, 150])
 def test_a_floor_below_a_threshold(keep: int) -> None:
-    top_k = importlib.import_module("wina_kernels.gpu.top_k_linear")
+    top_k = importlib.import_module("wina_kernels.gpu.products")
     x = torch.randn(3, 150, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16).to(DEVICE)
     x[1] /= 4  # fewer of them are above
     scale = torch.rand(150, generator=torch.Generator().manual_seed(1)).to(DEVICE)

@@ -14,9 +14,7 @@ from tests.interpreter import DEVICE, runs
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
 gpu = importlib.import_module("wina_kernels.gpu")
-from wina_kernels.gpu.activation import silu_mul  # noqa: E402
-from wina_kernels.gpu.attention import BLOCK, Attention  # noqa: E402
-from wina_kernels.gpu.norm import add_norm  # noqa: E402
+from wina_kernels.gpu.steps import ATTENTION_BLOCK, Attention, add_norm, silu_mul  # noqa: E402
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 
@@ -67,7 +65,7 @@ def test_the_units_of_an_mlp(dtype: torch.dtype, shares: int) -> None:
 
 def attention(dtype: torch.dtype, past: int, window: int, normalized: bool, heads: int, kv_heads: int) -> None:
     """Compare a token after `past` others with transformers' operations, and the cache's entry."""
-    size, capacity, shares = 24, 3 * BLOCK + 8, 2
+    size, capacity, shares = 24, 3 * ATTENTION_BLOCK + 8, 2
     outputs = (heads + 2 * kv_heads) * size
     keys, values, bias, *gains = randoms(
         dtype, (kv_heads, capacity, size), (kv_heads, capacity, size), (outputs,), (size,), (size,)
@@ -108,7 +106,10 @@ def attention(dtype: torch.dtype, past: int, window: int, normalized: bool, head
 @runs
 @pytest.mark.parametrize(
     ("past", "dtype"),
-    [*((past, torch.float32) for past in (0, 1, BLOCK, 2 * BLOCK + 5)), (2 * BLOCK + 5, torch.bfloat16)],
+    [
+        *((past, torch.float32) for past in (0, 1, ATTENTION_BLOCK, 2 * ATTENTION_BLOCK + 5)),
+        (2 * ATTENTION_BLOCK + 5, torch.bfloat16),
+    ],
     ids=str,
 )
 def test_a_token_sees_what_came_before_it(dtype: torch.dtype, past: int) -> None:
@@ -116,12 +117,12 @@ def test_a_token_sees_what_came_before_it(dtype: torch.dtype, past: int) -> None
 
 
 @runs
-@pytest.mark.parametrize("window", [1, 7, BLOCK + 3])
+@pytest.mark.parametrize("window", [1, 7, ATTENTION_BLOCK + 3])
 def test_a_window_limits_what_is_seen(window: int) -> None:
-    attention(torch.float32, 2 * BLOCK + 5, window, normalized=False, heads=2, kv_heads=2)
+    attention(torch.float32, 2 * ATTENTION_BLOCK + 5, window, normalized=False, heads=2, kv_heads=2)
 
 
 @runs
 @DTYPES
 def test_heads_that_are_normalized(dtype: torch.dtype) -> None:
-    attention(dtype, BLOCK + 3, window=0, normalized=True, heads=3, kv_heads=1)
+    attention(dtype, ATTENTION_BLOCK + 3, window=0, normalized=True, heads=3, kv_heads=1)

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
-from wina_kernels.dense import dense_product
+from wina_kernels.dense import dense_product, multiply_in_float32, multiply_rows
 from wina_kernels.native.abi import loaded
-from wina_kernels.native.many_rows import multiply_in_float32, multiply_rows
 
 CPU = Path("/proc/cpuinfo")
 FLAGS = CPU.read_text().split() if CPU.exists() else []

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
 from wina_kernels.native import abi, build
 from wina_kernels.native import operations as native
-from wina_kernels.native.decoding import Prepared
+from wina_kernels.native.operations import Prepared
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.weights import QuantizedWeight
 

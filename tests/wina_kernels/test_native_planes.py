@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from wina_kernels.native import abi
-from wina_kernels.native.decoding import PreparedPlanes
-from wina_kernels.native.operations import Product, multiply
+from wina_kernels.native.operations import PreparedPlanes, Product, multiply
 from wina_kernels.planes import MOST_PLANES, PlaneWeight, in_planes
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 

@@ -19,10 +19,9 @@ if tuple(int(number) for number in triton.__version__.split(".")[:2]) < OLDEST:
         "pip install --upgrade 'triton>=3.4'."
     )
 
-from wina_kernels.gpu.configs import Config  # noqa: E402  (the reason for failing must come first)
-from wina_kernels.gpu.masked_linear import masked_linear  # noqa: E402
-from wina_kernels.gpu.sparse_linear import sparse_linear  # noqa: E402
-from wina_kernels.gpu.top_k_linear import top_k_linear  # noqa: E402
-from wina_kernels.gpu.tuning import tune  # noqa: E402
+# The reason for failing must come first.
+from wina_kernels.gpu.configs import Config  # noqa: E402
+from wina_kernels.gpu.decoding import tune  # noqa: E402
+from wina_kernels.gpu.products import masked_linear, sparse_linear, top_k_linear  # noqa: E402
 
 __all__ = ["Config", "masked_linear", "sparse_linear", "top_k_linear", "tune"]

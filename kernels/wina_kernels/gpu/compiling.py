@@ -10,11 +10,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, CompiledKernel
 
-from wina_kernels.gpu import activation, attention, norm, shares
+from wina_kernels.gpu import shares, steps
 from wina_kernels.gpu.configs import MOST_STEP_SHARES, TILES, Tile
-from wina_kernels.gpu.masked_linear import masked_linear_kernel
-from wina_kernels.gpu.sparse_linear import sparse_linear_kernel
-from wina_kernels.gpu.top_k_linear import BLOCK, WARPS, top_k_kernel
+from wina_kernels.gpu.products import TOP_K_BLOCK, TOP_K_WARPS, masked_linear_kernel, sparse_linear_kernel, top_k_kernel
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -154,11 +152,11 @@ def _top_k(scaled: bool, counting: bool = False, floor: bool = False) -> Build:
         "column_scale": "*fp32" if scaled else None, "column_scale_stride": "i32",
         "keeps": ("i32",), "limit": "i32" if floor else None,
         "mask": "*u8", "counts": "*i64" if counting else None,
-        "inputs_in_all": "i32", "BLOCK": BLOCK,
+        "inputs_in_all": "i32", "BLOCK": TOP_K_BLOCK,
     }  # fmt: skip
     details = [name for name, given in (("counting", counting), ("a floor", floor)) if given]
     name = ", ".join(("top_k", "scaled" if scaled else "unscaled", *details))
-    return Build(name, top_k_kernel, arguments, WARPS)
+    return Build(name, top_k_kernel, arguments, TOP_K_WARPS)
 
 
 def _add(count: int) -> Build:
@@ -170,16 +168,16 @@ def _add_norm(sums: str, count: int, n: int = 4096) -> Build:
     arguments = {
         "stream": "*bf16", "sums": sums, "bias": None, "gain": "*bf16", "out": "*bf16", "squares": "*fp32",
         "counter": "*i32", "n": "i32", "epsilon": "fp32",
-        "SHARES": count, "BLOCK": norm.BLOCK, "PROGRAMS": n // norm.BLOCK, "WHOLE": n,
+        "SHARES": count, "BLOCK": steps.NORM_BLOCK, "PROGRAMS": n // steps.NORM_BLOCK, "WHOLE": n,
     }  # fmt: skip
-    return Build(f"add_norm, {count} shares, {n}", norm.add_norm_kernel, arguments, norm.WARPS)
+    return Build(f"add_norm, {count} shares, {n}", steps.add_norm_kernel, arguments, steps.WARPS)
 
 
 def _silu_mul(sums: str, count: int) -> Build:
     arguments = {
-        "sums": sums, "bias": None, "out": "*bf16", "units": "i32", "SHARES": count, "BLOCK": activation.BLOCK
+        "sums": sums, "bias": None, "out": "*bf16", "units": "i32", "SHARES": count, "BLOCK": steps.ACTIVATION_BLOCK
     }  # fmt: skip
-    return Build(f"silu_mul, {count} shares", activation.silu_mul_kernel, arguments, activation.WARPS)
+    return Build(f"silu_mul, {count} shares", steps.silu_mul_kernel, arguments, steps.WARPS)
 
 
 def _attention(sums: str, count: int, normalized: bool, half: int = 64) -> Build:
@@ -189,11 +187,11 @@ def _attention(sums: str, count: int, normalized: bool, half: int = 64) -> Build
         "epsilon": "fp32", "cosines": "*fp32", "sines": "*fp32", "position": "*i64", "keys": "*bf16",
         "values": "*bf16", "out": "*bf16", "partial": "*fp32", "counters": "*i32", "capacity": "i32",
         "heads": "i32", "group": "i32", "half": "i32", "window": "i32", "scale": "fp32",
-        "SHARES": count, "QUERIES": attention.MOST_QUERIES, "HALF": half, "BLOCK": attention.BLOCK,
-        "SPLITS": attention.MOST_SPLITS,
+        "SHARES": count, "QUERIES": steps.MOST_QUERIES, "HALF": half, "BLOCK": steps.ATTENTION_BLOCK,
+        "SPLITS": steps.MOST_SPLITS,
     }  # fmt: skip
     name = f"attention, {count} shares{', normalized heads' if normalized else ''}"
-    return Build(name, attention.attention_kernel, arguments, attention.WARPS)
+    return Build(name, steps.attention_kernel, arguments, steps.WARPS)
 
 
 def _named(kernel: str, bits: int, rows: int, tile: Tile, note: str = "") -> str:

@@ -1,23 +1,24 @@
 """Gate and product for a weight that reads token after token, without reading a number back from the device.
 
 So a CUDA graph can capture a decoding step: kept inputs are counted on the device, also in every replay, and the
-division of work is settled when the weight is prepared.
+division of work is settled when the weight is prepared, or tuned for a shape by measuring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
+import triton.testing
 from torch import Tensor
 
-from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, default
-from wina_kernels.gpu.masked_linear import masked_linear, masked_sums
+from wina_kernels.dense import MOST_ROWS
+from wina_kernels.gpu import operands
+from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, case_of, default, shipped
 from wina_kernels.gpu.operands import bits_of
-from wina_kernels.gpu.sparse_linear import sparse_linear, sparse_sums
-from wina_kernels.gpu.table import case_of, shipped
-from wina_kernels.gpu.top_k_linear import top_k_masks
+from wina_kernels.gpu.products import masked_linear, masked_sums, sparse_linear, sparse_sums, top_k_masks
 from wina_kernels.tuning import USUAL_SPARSITY, fastest
+from wina_kernels.weights import WeightT
 
 
 class Prepared:
@@ -107,3 +108,32 @@ def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_share
 
     case = f"division: {m} x {n}, {bits} bits, {dropped:.2f} dropped, of {'; '.join(configs)}"
     return configs[fastest(weight_t.device, case, ways)]
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    return float(triton.testing.do_bench(call, return_mode="median")) / 1000
+
+
+def tune(
+    x: Tensor,
+    weight_t: WeightT,
+    scale: Tensor | None,
+    threshold: float | Sequence[float],
+    splits: Sequence[int] | None = None,
+    *,
+    seconds: Callable[[Callable[[], object]], float] = _seconds,
+    most_shares: int = MOST_SHARES,
+) -> Config:
+    """Return the fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
+
+    Keep what is found by device, shape, rows, dtype and sparsity, and pass it as `config`. x has 1 to 8 rows.
+    `seconds` measures a call.
+    """
+    rows = operands.rows_of(x)
+    if not 1 <= len(rows) <= MOST_ROWS:
+        raise ValueError(f"x has {len(rows)} rows; there is something to tune for 1 to {MOST_ROWS}.")
+    n, m = weight_t.shape
+    tried = candidates(n, m, len(rows), operands.bits_of(weight_t), most_shares)
+    return min(
+        tried, key=lambda config: seconds(lambda: sparse_linear(x, weight_t, scale, threshold, splits, config=config))
+    )

@@ -21,8 +21,7 @@ from wina_kernels import sparse_linear
 from wina_kernels.backends import usable
 from wina_kernels.dense import MOST_ROWS, are_few
 from wina_kernels.dispatch import chosen, prepared
-from wina_kernels.native.decoding import PreparedPlanes
-from wina_kernels.native.operations import Product
+from wina_kernels.native.operations import PreparedPlanes, Product
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.tuning import USUAL_SPARSITY
 from wina_kernels.weights import FLOATS, WeightT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from wina_kernels.gate import gate_above, gate_top_k
+from wina_kernels.dispatch import gate_above, gate_top_k
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.selection import scores
 

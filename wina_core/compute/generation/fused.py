@@ -27,7 +27,7 @@ from wina_core.compute.scoring import TopKSelection
 from wina_core.specs.methods.base import BLOCKS
 
 if TYPE_CHECKING:
-    from wina_kernels.gpu.attention import Attention
+    from wina_kernels.gpu.steps import Attention
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class FusedStep:
     """The step of one cache."""
 
     def __init__(self, model: FusedModel, cache: Cache, token: Tensor) -> None:
-        from wina_kernels.gpu import norm
+        from wina_kernels.gpu.steps import NORM_BLOCK
 
         view = model.loaded.view
         config: Any = view.model.config
@@ -89,7 +89,7 @@ class FusedStep:
         own = view.embedding.weight.new_empty
         self._stream, self._x = own(view.hidden_size), own(view.hidden_size)
         self._heads, self._units = own(view.heads * view.head_dim), own(config.intermediate_size)
-        self._squares = torch.empty(-(-view.hidden_size // norm.BLOCK), device=token.device)
+        self._squares = torch.empty(-(-view.hidden_size // NORM_BLOCK), device=token.device)
         self._counter = torch.zeros(1, dtype=torch.int32, device=token.device)
 
     @property
@@ -100,7 +100,7 @@ class FusedStep:
     @torch.no_grad()
     def __call__(self) -> None:
         """Read the token and replace it by the most likely next one."""
-        from wina_kernels.gpu.activation import silu_mul
+        from wina_kernels.gpu.steps import silu_mul
 
         view = self._model.loaded.view
         torch.index_select(view.embedding.weight, 0, self._token[0], out=self._stream[None])
@@ -118,7 +118,7 @@ class FusedStep:
         self.position.add_(1)
 
     def _add_norm(self, product: Product | None, norm: Any, x: Tensor | None = None) -> None:
-        from wina_kernels.gpu.norm import add_norm
+        from wina_kernels.gpu.steps import add_norm
 
         sums = None if product is None or x is None else product.sums(x)
         bias = None if product is None else product.bias
@@ -238,7 +238,7 @@ def _joined(linears: tuple[nn.Linear, ...]) -> Tensor:
 
 
 def _attention(loaded: LoadedModel, capacity: int) -> Attention:
-    from wina_kernels.gpu.attention import Attention
+    from wina_kernels.gpu.steps import Attention
 
     view = loaded.view
     positions = torch.arange(capacity, device=loaded.device)[None]

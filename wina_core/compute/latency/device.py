@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 import wina_kernels
 from wina_kernels import backends
-from wina_kernels.machine import processor, versions
+from wina_kernels.tuning import processor, versions
 
 from wina_core.compute.models.loading import torch_device
 from wina_core.compute.session.environment import environment

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.native.many_rows import multiply_in_float32
+from wina_kernels.dense import multiply_in_float32
 
 from wina_core.compute.models.norms import centres, norm_bias, norm_gain, set_norm_gain
 from wina_core.compute.models.shortcuts import Branch, set_shortcut

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from wina_kernels.native.many_rows import multiply_in_float32
+from wina_kernels.dense import multiply_in_float32
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.hooks import hooked

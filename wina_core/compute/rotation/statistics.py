@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.native.many_rows import multiply_in_float32
+from wina_kernels.dense import multiply_in_float32
 
 from wina_core.compute.models.logits import ScoredPositions
 from wina_core.compute.models.norms import centres, norm_gain, normalized

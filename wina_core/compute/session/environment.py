@@ -3,8 +3,8 @@
 import platform
 
 import torch
-from wina_kernels.machine import processor_and_threads, versions
 from wina_kernels.native import abi
+from wina_kernels.tuning import processor_and_threads, versions
 
 from wina_core.files.version import __version__
 from wina_core.records import Environment

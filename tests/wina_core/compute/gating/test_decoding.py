@@ -5,7 +5,7 @@ import torch
 from wina_kernels import dispatch
 from wina_kernels.backends import usable
 from wina_kernels.native import abi
-from wina_kernels.native.decoding import Prepared
+from wina_kernels.native.operations import Prepared
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_text

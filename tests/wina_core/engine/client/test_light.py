@@ -10,7 +10,7 @@ import pytest
 from wina_core.engine.client import light
 from wina_core.engine.client.light import has_room
 from wina_core.errors import WinaError
-from wina_core.files import memory
+from wina_core.files import hardware
 from wina_core.jobs import InspectJob
 from wina_core.model_info import sizes
 from wina_core.specs import ModelSource
@@ -22,8 +22,8 @@ HUB = ModelSource(location="someone/model")
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without a GPU, with 32 of 64 GiB free and control groups in a folder, which is returned."""
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "_MEMBERSHIP", tmp_path / "cgroup")
+    monkeypatch.setattr(hardware, "_CGROUP", tmp_path)
+    monkeypatch.setattr(hardware, "_MEMBERSHIP", tmp_path / "cgroup")
     monkeypatch.setattr(light, "visible_devices", lambda: ())
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
     (tmp_path / "cgroup").write_text("0::/\n")
@@ -92,6 +92,6 @@ def test_a_model_of_unknown_size_has_no_room(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_users_limit_is_that_of_one_engine(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "files_of", lambda _: machine)
     (machine / "model.safetensors").write_bytes(bytes(1000))
-    monkeypatch.setenv(memory.MEMORY_VARIABLE, "16GB")
+    monkeypatch.setenv(hardware.MEMORY_VARIABLE, "16GB")
     assert not has_room(InspectJob(model=HUB))
     assert has_room(None), "one without a model takes little"

@@ -1,8 +1,15 @@
 # mypy: disable-error-code="no-untyped-def, assignment"
-"""Attention of one new token, in one launch: rotary embedding, the cache's new entry, and softmax over the cache.
+"""The kernels of a decoding step between its products: attention of one new token, the sum with the residual stream and
+its norm, and the gated unit of an MLP.
 
-Programs share the cache of each head of keys by positions, block after block in turn, and by a few heads of queries,
-whose sums a thread can hold. The last one to arrive for these heads joins their results in a fixed order.
+A product of a decoding step leaves the sums of its shares in memory. The kernel that follows adds them while it loads
+them, so that no launch is spent on that. A kernel that needs a number of the whole grid, such as a norm, has no
+barrier for the grid: each program stores its part and counts itself, and the one that counts last reads all parts
+and finishes. It adds them in a fixed order, so the result does not depend on which program that is.
+
+Attention is one launch: rotary embedding, the cache's new entry, and softmax over the cache. Programs share the cache
+of each head of keys by positions, block after block in turn, and by a few heads of queries, whose sums a thread can
+hold. The last one to arrive for these heads joins their results in a fixed order.
 """
 
 from __future__ import annotations
@@ -15,10 +22,9 @@ import triton.language as tl
 from torch import Tensor
 
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.program_sync import is_last, product_at
 from wina_kernels.gpu.shares import OPTIONS
 
-BLOCK = 32
+ATTENTION_BLOCK = 32
 """Positions that a program reads at a time."""
 WARPS = 4
 MOST_SPLITS = 16
@@ -164,7 +170,7 @@ class Attention:
     def of(cls, heads: int, kv_heads: int, cosines: Tensor, sines: Tensor) -> Attention:
         """Allocate the scratch for caches of as many positions as the tables have."""
         half, device = cosines.shape[1], cosines.device
-        splits = min(triton.next_power_of_2(triton.cdiv(len(cosines), BLOCK)), MOST_SPLITS)
+        splits = min(triton.next_power_of_2(triton.cdiv(len(cosines), ATTENTION_BLOCK)), MOST_SPLITS)
         queries = min(heads // kv_heads, MOST_QUERIES)
         parts = triton.cdiv(heads // kv_heads, queries)
         numbers = 2 + 2 * triton.next_power_of_2(half)
@@ -199,6 +205,120 @@ class Attention:
             attention_kernel[(self.kv_heads, splits, parts)](
                 sums, bias, query_gain, key_gain, epsilon, self.cosines, self.sines, self.position, keys, values, out,
                 self.partial, self.counters, keys.shape[1], self.heads, self.heads // self.kv_heads,
-                half, window, scale, len(sums), queries, triton.next_power_of_2(half), BLOCK, splits,
+                half, window, scale, len(sums), queries, triton.next_power_of_2(half), ATTENTION_BLOCK, splits,
                 num_warps=WARPS, **OPTIONS,
             )  # fmt: skip
+
+
+NORM_BLOCK = 64
+"""Elements of a program: many programs, because each adds shares at the speed of one multiprocessor."""
+
+
+@triton.jit
+def add_norm_kernel(
+    stream, sums, bias, gain, out, squares, counter, n, epsilon,
+    SHARES: tl.constexpr, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
+    """Set stream [n] += product and out [n] = gain * stream / rms(stream), on a grid of blocks of n.
+
+    sums: [SHARES, n], or None to add nothing; squares: float32 [PROGRAMS], scratch; counter: int32 [1], 0.
+    """
+    dtype: tl.constexpr = stream.dtype.element_ty
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    own = tl.load(stream + at, inside, 0.0).to(tl.float32)
+    if sums is not None:
+        own = (own + product_at(sums, bias, at, inside, n, dtype, SHARES)).to(dtype).to(tl.float32)
+        tl.store(stream + at, own, inside)
+    tl.store(squares + tl.program_id(0), tl.sum(own * own))
+    if is_last(counter, tl.num_programs(0)):
+        of = tl.arange(0, PROGRAMS)
+        total = tl.sum(tl.load(squares + of, of < tl.num_programs(0), 0.0, cache_modifier=".cg"))
+        whole = tl.arange(0, WHOLE)
+        within = whole < n
+        values = tl.load(stream + whole, within, 0.0, cache_modifier=".cg").to(tl.float32)
+        normalized = (values * tl.rsqrt(total / n + epsilon)).to(dtype).to(tl.float32)
+        tl.store(out + whole, normalized * tl.load(gain + whole, within, 0.0).to(tl.float32), within)
+
+
+def add_norm(
+    stream: Tensor,
+    sums: Tensor | None,
+    bias: Tensor | None,
+    gain: Tensor,
+    epsilon: float,
+    out: Tensor,
+    squares: Tensor,
+    counter: Tensor,
+) -> None:
+    """Add the sums [shares, n] and bias [n] to stream [n] in place, and set out [n] to gain times its RMS norm.
+
+    Rounds as transformers does: the product, the stream and the normalized stream to the stream's dtype. `sums` None
+    adds nothing. Scratch: squares float32 [ceil(n / NORM_BLOCK)] or more, counter int32 [1 or more], zero.
+    """
+    n = stream.numel()
+    programs = triton.cdiv(n, NORM_BLOCK)
+    with operands.current(stream.device):
+        add_norm_kernel[(programs,)](
+            stream, sums, bias, gain, out, squares, counter, n, epsilon, 0 if sums is None else len(sums), NORM_BLOCK,
+            triton.next_power_of_2(programs), triton.next_power_of_2(n), num_warps=WARPS, **OPTIONS,
+        )  # fmt: skip
+
+
+ACTIVATION_BLOCK = 128
+
+
+@triton.jit
+def silu_mul_kernel(sums, bias, out, units, SHARES: tl.constexpr, BLOCK: tl.constexpr):
+    """Set out [units] = silu(gate) * up on a grid of blocks; sums: [SHARES, 2 units], gate first."""
+    dtype: tl.constexpr = out.dtype.element_ty
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < units
+    gate = product_at(sums, bias, at, inside, 2 * units, dtype, SHARES)
+    up = product_at(sums, bias, at + units, inside, 2 * units, dtype, SHARES)
+    activated = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
+    tl.store(out + at, activated * up, inside)
+
+
+def silu_mul(sums: Tensor, bias: Tensor | None, out: Tensor) -> None:
+    """Set out [units] to silu(gate) * up of sums [shares, 2 units] and bias [2 units], gate first.
+
+    Rounds the products and the activation to out's dtype, as transformers does.
+    """
+    units = out.numel()
+    with operands.current(out.device):
+        silu_mul_kernel[(triton.cdiv(units, ACTIVATION_BLOCK),)](
+            sums, bias, out, units, len(sums), ACTIVATION_BLOCK, num_warps=WARPS, **OPTIONS
+        )
+
+
+@triton.jit
+def share_sum(sums, at, inside, length, SHARES: tl.constexpr):
+    """Return sums[0, at] + ... + sums[SHARES - 1, at], float32 of the shape of `at`, int [any].
+
+    All loads are in flight together.
+    """
+    lines = tl.arange(0, SHARES).to(tl.int64)[:, None] * length
+    return tl.sum(tl.load(sums + lines + at[None, :], inside[None, :], 0.0).to(tl.float32), axis=0)
+
+
+@triton.jit
+def product_at(sums, bias, at, inside, length, dtype: tl.constexpr, SHARES: tl.constexpr):
+    """Return a product with its bias, if any, rounded to the model's dtype, as float32."""
+    y = share_sum(sums, at, inside, length, SHARES)
+    if bias is not None:
+        y += tl.load(bias + at, inside, 0.0).to(tl.float32)
+    return y.to(dtype).to(tl.float32)
+
+
+@triton.jit
+def is_last(counter, programs):
+    """Return whether this is the last of the programs that call it, so that it can read what the others have stored.
+
+    counter: int32 [1], 0. The last program sets it back to 0 for the next launch.
+    """
+    tl.debug_barrier()  # the atomic is one thread's: what the others have stored must come before
+    last = tl.atomic_add(counter, 1, sem="acq_rel") == programs - 1
+    if last:
+        tl.store(counter, 0)
+    return last
