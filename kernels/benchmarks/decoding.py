@@ -52,8 +52,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import UniformSparsity, resolve_plan
 
 SIZE = Size(hidden=2048, intermediate=8192, layers=8, heads=32, kv_heads=8)
 PROMPT, TOKENS = 16, 16

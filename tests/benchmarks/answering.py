@@ -37,7 +37,7 @@ from wina_core.jobs import (
     Submit,
     Token,
 )
-from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.model_checks import check_folder
 from wina_core.model_info.resolve import local_folder, resolve
 from wina_core.records.gates import GateTarget
 from wina_core.specs import NO_ROTATION, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec

@@ -17,8 +17,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import UniformSparsity, resolve_plan
 
 ROOT = Path(__file__).parents[2]
 CHAT_TEMPLATE = (

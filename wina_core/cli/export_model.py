@@ -16,7 +16,7 @@ from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
 from wina_core.files.hardware import allow_memory, file_size
-from wina_core.files.llama_cpp import find_converter
+from wina_core.files.paths import find_converter
 from wina_core.jobs import ExportGgufJob
 from wina_core.records import ExportRecord
 from wina_core.records.plans import GgufType

@@ -27,8 +27,7 @@ from wina_core.model_info.folding import reads_norms
 from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.methods import METHOD_PLUGINS, get_method
 from wina_core.specs.methods.base import BLOCKS, Method
-from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.targets import cell_rho
+from wina_core.specs.plans import SparsityPlan, cell_rho
 
 TRANSFORMS: dict[Selection, Callable[[Tensor], Tensor]] = {
     "topk": lambda scores: scores,

@@ -1,9 +1,10 @@
-"""The workbench's folders, after the platform's conventions.
+"""The workbench's folders, after the platform's conventions, and llama.cpp's converter on this computer.
 
 WINA_HOME puts data, cache, config and log under one folder instead, for tests and portable installs.
 """
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -150,3 +151,27 @@ def resources_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     checkout = package.parent / "resources"
     return checkout if checkout.is_dir() else package / "_resources"
+
+
+CONVERTER = "convert_hf_to_gguf.py"
+VARIABLE = "LLAMA_CPP"
+
+
+def find_converter(given: Path | None) -> Path:
+    """Return llama.cpp's converter: the given file, or the one in the given folder or VARIABLE's, or on the PATH.
+
+    Raises WinaError if it is not there.
+    """
+    named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    if named is None:
+        found = shutil.which(CONVERTER)
+        if found is None:
+            raise WinaError(
+                f"{CONVERTER} is not on the PATH; get llama.cpp's sources, which contain it, and name their folder by "
+                f"--converter or {VARIABLE}."
+            )
+        return Path(found)
+    file = named.expanduser() / CONVERTER if named.expanduser().is_dir() else named.expanduser()
+    if not file.is_file():
+        raise WinaError(f"There is no converter {file}; name llama.cpp's folder or its {CONVERTER}.")
+    return file.resolve()

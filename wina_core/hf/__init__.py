@@ -15,7 +15,7 @@ wina-workbench and import wina_core.hf before loading it". That text is an entry
 which transformers reads before it builds a model, and which this removes.
 """
 
-from wina_core.compute.sparse.gate_tensors import KERNELS
+from wina_core.compute.sparse.format import KERNELS
 from wina_core.compute.sparse.quantizer import WinaConfig, WinaQuantizer
 
 __all__ = ["KERNELS", "WinaConfig", "WinaQuantizer"]

@@ -29,7 +29,7 @@ from wina_core.jobs import (
 )
 from wina_core.model_info import products
 from wina_core.model_info.cost.refinement import NOTHING, ModelSizes, RefinementNeed, refinement_need
-from wina_core.model_info.model_folder import read_supported
+from wina_core.model_info.model_checks import read_supported
 from wina_core.model_info.resolve import files_of, resolve
 from wina_core.model_info.sizes import (
     BY_LAYER,

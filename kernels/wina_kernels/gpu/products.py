@@ -34,7 +34,7 @@ from wina_kernels.weights import WeightT
 
 
 @triton.jit
-def sparse_linear_kernel(  # type: ignore[no-untyped-def]
+def sparse_linear_kernel(
     x, x_stride, column_scale, column_scale_stride, thresholds, counts, out, inputs_in_all, outputs_in_all, ends,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
@@ -59,8 +59,8 @@ def sparse_linear_kernel(  # type: ignore[no-untyped-def]
             score = tl.abs(value)
             if column_scale is not None:
                 score *= tl.load(column_scale + part * column_scale_stride + inputs, inside, 0.0)
-            values += (value,)  # type: ignore[assignment]
-            kept += (inside & ~(score <= threshold),)  # type: ignore[assignment]
+            values += (value,)
+            kept += (inside & ~(score <= threshold),)
             if counts is not None:
                 number += kept[row].to(tl.int32)
         weights = weight_tile(
@@ -125,7 +125,7 @@ TOP_K_WARPS = 8
 
 
 @triton.jit
-def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
+def _keys(x, column_scale, inputs, inside):
     """Return the bits of |x_i| * scale_i, int32, in which NaN is above everything."""
     score = tl.abs(tl.load(x + inputs, inside, 0.0).to(tl.float32))
     if column_scale is not None:
@@ -134,7 +134,7 @@ def _keys(x, column_scale, inputs, inside):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def top_k_kernel(  # type: ignore[no-untyped-def]
+def top_k_kernel(
     x, x_stride, column_scale, column_scale_stride, keeps, limit, mask, counts, inputs_in_all, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Set mask, uint8 [parts, rows, n], on a grid of rows and parts; keeps: one for each part.
@@ -227,7 +227,7 @@ def top_k_linear(
 
 
 @triton.jit
-def masked_linear_kernel(  # type: ignore[no-untyped-def]
+def masked_linear_kernel(
     x, x_stride, mask, out, inputs_in_all, outputs_in_all, ends,
     weight, stride, scale, scale_stride, zero, zero_stride, group,
     BITS: tl.constexpr, UNIFORM: tl.constexpr, ROWS: tl.constexpr,
@@ -242,9 +242,9 @@ def masked_linear_kernel(  # type: ignore[no-untyped-def]
         values = ()
         kept = ()
         for row in tl.static_range(ROWS):
-            values += (tl.load(x + row * x_stride + inputs, inside, 0.0).to(tl.float32),)  # type: ignore[assignment]
+            values += (tl.load(x + row * x_stride + inputs, inside, 0.0).to(tl.float32),)
             masked = tl.load(mask + (part * ROWS + row) * inputs_in_all + inputs, inside, 0)
-            kept += (masked != 0,)  # type: ignore[assignment]
+            kept += (masked != 0,)
         weights = weight_tile(
             weight, stride, scale, scale_stride, zero, zero_stride, group, block, kept, first, end,
             BITS, UNIFORM, BLOCK_N, BLOCK_M, VECTOR,

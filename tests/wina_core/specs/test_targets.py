@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
 from wina_core.specs.presets import PRESETS, check_uniform, preset, reading
-from wina_core.specs.targets import resolve_plan
 
 LLAMA = ("q", "k", "v", "o", "gate", "up", "down")
 LAYOUT = PlanLayout(projections=LLAMA, parameters=((1024, 512, 512, 1024, 2560, 2560, 2560),) * 2)

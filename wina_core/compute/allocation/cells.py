@@ -14,8 +14,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
 
 LARGEST = 0.99
 """Largest target of a cell: top-k selection keeps at least one input."""

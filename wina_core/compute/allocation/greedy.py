@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from wina_core.compute.allocation.cells import LARGEST, Block, Cells, Subject, Values
 from wina_core.compute.gating.linear import GatedForward
-from wina_core.compute.gating.tokens import dense_prefix
+from wina_core.compute.gating.rules import dense_prefix
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.passage import layer_call, replaced, stopping_at
 from wina_core.errors import WinaError

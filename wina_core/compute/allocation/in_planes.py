@@ -41,9 +41,8 @@ from wina_core.model_info.cost.terms import SCALE_BITS
 from wina_core.records import JointRecord
 from wina_core.specs import JointSpec, MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
+from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity, resolve_plan
 from wina_core.specs.quantization import PlanPair
-from wina_core.specs.targets import resolve_plan
 
 _SMALLEST = 0.002
 """Smallest target of a cell; without one, a gate reads all planes."""

@@ -16,8 +16,7 @@ from wina_core.compute.scoring import GateActivation, scales_of
 from wina_core.errors import WinaError
 from wina_core.specs.methods import Method
 from wina_core.specs.methods.base import BLOCKS
-from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.targets import shares_of
+from wina_core.specs.plans import SparsityPlan, shares_of
 
 Keys = Callable[[Tensor, Tensor | None], Tensor]
 """(x [tokens, n], c [n] or None) -> scores to compare with a threshold, like x and never negative."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
 from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, place_of
 from wina_core.compute.gating import Gates
-from wina_core.compute.gating.tokens import without_trailing
+from wina_core.compute.gating.rules import without_trailing
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.render_limits import render_chat

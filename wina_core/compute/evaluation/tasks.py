@@ -31,7 +31,7 @@ from wina_core.compute.evaluation.lm_eval_adapter import (
 )
 from wina_core.compute.evaluation.local_data import LocalData, UserTasks
 from wina_core.compute.models.loading import first_line
-from wina_core.compute.sandbox.code_eval import runs_in_sandbox, sandboxed
+from wina_core.compute.sandbox.runner import runs_in_sandbox, sandboxed
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.model_info.resolve import data_folder as local_data_folder

@@ -22,8 +22,7 @@ from wina_core.compute.gating.linear import (
     repeated_orders,
     stored_bits,
 )
-from wina_core.compute.gating.rules import Rule, rules
-from wina_core.compute.gating.tokens import dense_prefix, real_tokens
+from wina_core.compute.gating.rules import Rule, dense_prefix, real_tokens, rules
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import uncompiled, weight_like
@@ -34,8 +33,7 @@ from wina_core.errors import WinaError
 from wina_core.records import LayerRecord
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity, resolve_plan
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration

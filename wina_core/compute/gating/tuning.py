@@ -30,8 +30,7 @@ from wina_core.compute.stages import SAVING_SECONDS, Stages, adam_state, restore
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS, TUNING_STEPS
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, UniformSparsity
-from wina_core.specs.targets import block_means, mask_plan, resolve_plan
+from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, UniformSparsity, block_means, mask_plan, resolve_plan
 
 _CLOSE = 1e-3
 """Largest miss of a target that ends the passes."""

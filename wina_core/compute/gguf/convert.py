@@ -25,14 +25,13 @@ from torch import Tensor
 
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import log_probabilities, probe_logits
-from wina_core.compute.models.rotated_folder import read_rotation_file
+from wina_core.compute.models.shortcuts import read_rotation_file
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import check_new_file
-from wina_core.model_info.model_checks import read_config, read_json
-from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.model_checks import check_folder, read_config, read_json
 from wina_core.records.plans import GgufRecord, GgufType, PerplexityPair
 from wina_core.specs import TextSpec
 

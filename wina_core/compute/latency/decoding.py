@@ -44,8 +44,7 @@ from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
 from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import PlanLayout, UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import PlanLayout, UniformSparsity, resolve_plan
 
 _TEXT = "demo:heldout"
 _REPORT_SECONDS = 2.0

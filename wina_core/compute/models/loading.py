@@ -17,14 +17,14 @@ from wina_core.compute.models.describe import describe, reason, shortened
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights, converted_in_files, give_back_unchanged
 from wina_core.compute.models.norms import compute_norms_in_float64
-from wina_core.compute.models.rotated_folder import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
+from wina_core.compute.models.shortcuts import attach_stored_norms, attach_stored_shortcuts, read_rotation_file
 from wina_core.compute.models.text_tokens import first_token
 from wina_core.compute.models.view import ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.files.hardware import memory_limit
 from wina_core.model_info import fetching
-from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.model_checks import check_folder
 from wina_core.model_info.resolve import gguf_file, local_folder
 from wina_core.model_info.sizes import fits_memory, loaded_bytes, suited, suited_remark
 from wina_core.records import QuantizationReport, RotationReport

@@ -23,8 +23,7 @@ from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of
 from wina_core.compute.models.shortcuts import attach_shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
-from wina_core.compute.quantization.apply import apply_spec, check_spec
-from wina_core.compute.quantization.storage import QuantizedSites
+from wina_core.compute.quantization.apply import QuantizedSites, apply_spec, check_spec
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.terms import INT4_GROUPS, int4_group

@@ -15,7 +15,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.model_info.cost.describe import remarks
 from wina_core.model_info.families import FURTHER_BIASES, ROTATED, rotation_reason
-from wina_core.model_info.model_folder import read_supported
+from wina_core.model_info.model_checks import read_supported
 from wina_core.model_info.sizes import suited
 from wina_core.records import ModelShape, ModelSummary
 from wina_core.specs import ROTATION_MODES, ModelSource

@@ -31,8 +31,16 @@ from wina_core.compute.models.folded_norms import (
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import probe_logits, relative_deviation
 from wina_core.compute.models.mapped import MappedWeights, converted_in_files, give_back_converted
-from wina_core.compute.models.rotated_folder import NORMS_FILE, ROTATION_FILE, SHORTCUTS_FILE, RotationFile
-from wina_core.compute.models.shortcuts import is_shortcut, restore_shortcut, shortcut_parameters, shortcuts
+from wina_core.compute.models.shortcuts import (
+    NORMS_FILE,
+    ROTATION_FILE,
+    SHORTCUTS_FILE,
+    RotationFile,
+    is_shortcut,
+    restore_shortcut,
+    shortcut_parameters,
+    shortcuts,
+)
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter

@@ -20,7 +20,7 @@ from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.quantization.storage import QuantizedSites
+from wina_core.compute.quantization.apply import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.cache import read_cached, rotated, stages_of, write_cached
 from wina_core.compute.session.choosing import choose_rotation, measured_spectra, stored_choice
@@ -51,8 +51,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import SparsityPlan, UniformSparsity, resolve_plan
 
 _CORRECTION = "correction of thresholds"
 _TUNING = "tuned biases"

@@ -17,7 +17,7 @@ from wina_core.compute.stages import alone
 from wina_core.errors import WinaError
 from wina_core.files.hardware import free_on_disk
 from wina_core.model_info import products
-from wina_core.model_info.model_folder import check_folder, read_supported
+from wina_core.model_info.model_checks import check_folder, read_supported
 from wina_core.model_info.sizes import WORKING, loaded_bytes
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 

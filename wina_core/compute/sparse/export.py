@@ -12,9 +12,15 @@ from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, 
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.rotation.transform import SHARD, giving_back, new_folder
 from wina_core.compute.scoring import TopKSelection
-from wina_core.compute.sparse.gate_tensors import SHORTCUT, gate_tensors
+from wina_core.compute.sparse.format import (
+    SHORTCUT,
+    SparseSection,
+    StoredTensors,
+    StoredWeights,
+    TensorForm,
+    gate_tensors,
+)
 from wina_core.compute.sparse.quantizer import DTYPES, PREFIX, UNREGISTERED, WinaConfig, whole_state
-from wina_core.compute.sparse.section import SparseSection, StoredTensors, StoredWeights, TensorForm
 from wina_core.files.version import __version__
 from wina_core.model_info.sharing import PLAN_FILE, last_part, shared_quantization, shared_rotation
 from wina_core.specs import MethodSpec

@@ -21,8 +21,7 @@ from wina_core.compute.models.architectures import view
 from wina_core.compute.models.norms import compute_norms_in_float64
 from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear, weight_of
 from wina_core.compute.models.shortcuts import is_shortcut
-from wina_core.compute.sparse.gate_tensors import GateTensors
-from wina_core.compute.sparse.section import SparseSection, StoredWeights, TensorForm, parse_section
+from wina_core.compute.sparse.format import GateTensors, SparseSection, StoredWeights, TensorForm, parse_section
 from wina_core.errors import WinaError
 from wina_core.model_info.families import family_of
 from wina_core.model_info.model_checks import SPARSE_METHOD, check_sizes

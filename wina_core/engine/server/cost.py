@@ -1,8 +1,8 @@
 """Cost of a generated token from a config alone, without the libraries of the other jobs."""
 
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.rotated_folder import read_rotation_file
 from wina_core.compute.models.shape import empty_model, model_shape
+from wina_core.compute.models.shortcuts import read_rotation_file
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.jobs import CostJob

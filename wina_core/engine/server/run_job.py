@@ -50,8 +50,8 @@ from wina_core.records.gates import GateRecord
 from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, Quantization
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.methods import get_method
+from wina_core.specs.plans import resolve_plan
 from wina_core.specs.quantization import check_made
-from wina_core.specs.targets import resolve_plan
 
 
 def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: str = "local") -> None:

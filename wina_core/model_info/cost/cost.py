@@ -25,9 +25,8 @@ from wina_core.specs import (
 )
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import Method
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import SparsityPlan, UniformSparsity, cell_rho, mask_plan, resolve_plan
 from wina_core.specs.quantization import check_made
-from wina_core.specs.targets import cell_rho, mask_plan, resolve_plan
 
 COUNTED = ("projections", "low rank", "head")
 """The terms that the paper counts (its "Computational Savings" at 65 %)."""

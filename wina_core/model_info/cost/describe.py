@@ -17,8 +17,16 @@ from wina_core.model_info.families import (
     rotation_reason,
 )
 from wina_core.model_info.gguf_header import read_gguf_header
-from wina_core.model_info.model_checks import ACTIVE, FURTHER_TOKENS, held_experts, read_json, separate, stated
-from wina_core.model_info.model_folder import ModelFolder, check_folder
+from wina_core.model_info.model_checks import (
+    ACTIVE,
+    FURTHER_TOKENS,
+    ModelFolder,
+    check_folder,
+    held_experts,
+    read_json,
+    separate,
+    stated,
+)
 from wina_core.model_info.resolve import dequantized_folder, gguf_file, local_folder, resolve, with_location
 from wina_core.model_info.safetensors_header import FLOATS, TensorEntry
 from wina_core.model_info.sizes import stored_dtype, suited, suited_remark

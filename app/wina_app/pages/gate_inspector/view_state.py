@@ -10,8 +10,7 @@ from wina_core.analysis.gate_views import COMPARED, InspectedCell, InspectedGate
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import Cell, SparsityPlan
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import Cell, SparsityPlan, resolve_plan
 
 PROMPT = (
     "The rows of a weight matrix that a sparse input leaves out are never read, so that a model decodes faster where "

@@ -9,8 +9,7 @@ from wina_app.services.workspace import Workspace, name_of
 from wina_app.shared.export_jobs import ExportJobs, ExportView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
-from wina_core.files.llama_cpp import find_converter
-from wina_core.files.paths import check_new_file
+from wina_core.files.paths import check_new_file, find_converter
 from wina_core.jobs import ExportGgufJob, ResultValue
 from wina_core.records import GgufRecord
 from wina_core.specs.machine import LOCAL

@@ -12,8 +12,7 @@ from wina_app.shared.colour_scales import MapKey, bits_text
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
-from wina_core.specs.plans import PlanLayout, SparsityPlan
-from wina_core.specs.targets import mask_plan, resolve_plan
+from wina_core.specs.plans import PlanLayout, SparsityPlan, mask_plan, resolve_plan
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap

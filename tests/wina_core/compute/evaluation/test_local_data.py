@@ -14,8 +14,8 @@ from tests.stock_tasks import STOCK_FILES
 from wina_core.compute.evaluation import local_data, tasks
 from wina_core.compute.evaluation.local_data import LocalData, read_documents
 from wina_core.compute.evaluation.tasks import check_tasks, load_task
-from wina_core.compute.sandbox import code_eval
-from wina_core.compute.sandbox.code_eval import CodeEval, pass_at_k
+from wina_core.compute.sandbox import runner
+from wina_core.compute.sandbox.runner import CodeEval, pass_at_k
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.specs import EvaluationSpec
@@ -175,7 +175,7 @@ def test_longbench_without_its_packages_says_what_to_install(monkeypatch):
 
 
 def test_programs_that_the_model_writes_need_consent(monkeypatch):
-    monkeypatch.setattr(code_eval, "run_confined", lambda *_: pytest.fail("ran a program"))
+    monkeypatch.setattr(runner, "run_confined", lambda *_: pytest.fail("ran a program"))
     with pytest.raises(
         WinaError, match=r'"humaneval" runs programs .*not consented to.* sandbox .*option confirm-run-unsafe-code'
     ):
@@ -202,9 +202,9 @@ def test_code_eval_runs_every_candidate_and_its_tests(monkeypatch):
 
     def run(program, tests, _limits):
         ran.append((program, tests))
-        return code_eval.Outcome("right" in program, "passed" if "right" in program else "failed")
+        return runner.Outcome("right" in program, "passed" if "right" in program else "failed")
 
-    monkeypatch.setattr(code_eval, "run_confined", run)
+    monkeypatch.setattr(runner, "run_confined", run)
     estimates, outcomes = CodeEval().compute(["one()", "two()"], [["right", "wrong"], ["wrong", "wrong"]], k=[1, 2, 3])
     assert ran == [("right", "one()"), ("wrong", "one()"), ("wrong", "two()"), ("wrong", "two()")]
     assert estimates == {"pass@1": 0.25, "pass@2": 0.5}

@@ -17,8 +17,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
-from wina_core.specs.targets import mask_plan, resolve_plan
+from wina_core.specs.plans import SparsityPlan, UniformSparsity, mask_plan, resolve_plan
 
 
 def varied_text(path: Path, seed: int = 1, tokens: int = 4096) -> TextSpec:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.gating.tokens import dense_prefix, real_tokens, without_trailing
+from wina_core.compute.gating.rules import dense_prefix, real_tokens, without_trailing
 
 
 def test_trailing_padding_is_distinguished_from_zeros_inside():

@@ -18,8 +18,7 @@ from wina_core.errors import WinaError
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.families import FAMILIES
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import UniformSparsity, resolve_plan
 
 STREAM = {"q", "k", "v", "gate", "up"}
 HALF = UniformSparsity(sparsity=0.5)

@@ -5,7 +5,7 @@ import pytest
 for _name in ("fastapi", "uvicorn", "openai"):
     pytest.importorskip(_name, reason="needs the extra serve")
 
-from wina_core.compute.serving.generation import _Logged  # noqa: E402
+from wina_core.compute.serving.server import _Logged  # noqa: E402
 
 
 class Failing:

@@ -10,7 +10,7 @@ from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_token
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating.tuning import correct_targets, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
-from wina_core.compute.models.rotated_folder import ROTATION_FILE, RotationFile
+from wina_core.compute.models.shortcuts import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session, calibration_key

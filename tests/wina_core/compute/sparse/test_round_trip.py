@@ -25,7 +25,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.serving.server import load_served
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.sparse import gate_tensors
+from wina_core.compute.sparse import format as sparse_format
 from wina_core.compute.sparse.export import save_sparse
 from wina_core.errors import WinaError
 from wina_core.specs import (
@@ -40,8 +40,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
-from wina_core.specs.targets import resolve_plan
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
 
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)
@@ -185,7 +184,7 @@ def test_a_loaded_model_is_saved_again_and_generates(
     assert model.wina.gates.transposed or bits != "none", "kernels read kept inputs alone"
     model.save_pretrained(tmp_path / "again")
     assert torch.equal(logits_of(tmp_path / "again"), expected)
-    monkeypatch.setitem(gate_tensors.KERNELS, "decoding", False)
+    monkeypatch.setitem(sparse_format.KERNELS, "decoding", False)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "again")
     assert torch.equal(plain.generate(TOKENS, max_new_tokens=20, do_sample=False), ids)
     assert not plain.wina.gates.transposed

@@ -10,7 +10,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info.cost.describe import describe_folder
-from wina_core.model_info.model_folder import check_folder
+from wina_core.model_info.model_checks import check_folder
 from wina_core.model_info.resolve import demo_folder, resolve
 from wina_core.specs import ModelSource
 

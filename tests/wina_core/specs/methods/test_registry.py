@@ -26,8 +26,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.methods import Method, get_method
 from wina_core.specs.methods.published import affordable_rank, masked_fraction
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.targets import mask_plan, resolve_plan
+from wina_core.specs.plans import UniformSparsity, mask_plan, resolve_plan
 
 HALF = UniformSparsity(sparsity=0.5)
 
