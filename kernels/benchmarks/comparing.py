@@ -56,7 +56,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TimingComparison:
     """Contenders on the same work."""
 
     setting: Facts
@@ -73,7 +73,7 @@ def compare(
     repetitions: int,
     setting: Facts,
     facts: Mapping[str, Facts] | None = None,
-) -> Comparison:
+) -> TimingComparison:
     """Time all contenders once a turn, the peer first, for `repetitions` turns after a warm-up.
 
     `facts` are attached to the timings by name.
@@ -94,7 +94,7 @@ def compare(
         )
         for index, contender in enumerate(contenders)
     )
-    return Comparison(setting=setting, repetitions=repetitions, peer=peer.name, timings=timings)
+    return TimingComparison(setting=setting, repetitions=repetitions, peer=peer.name, timings=timings)
 
 
 def _once(contender: Contender) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from comparing import Comparison, Contender, Facts, compare
+from comparing import Contender, Facts, TimingComparison, compare
 from random_models import TOY, Size, forward, generate, random_llama, threads
 from torch import Tensor
 from transformers import AutoModelForCausalLM
@@ -77,7 +77,7 @@ DEMO = ModelSource(location="demo", device="cpu")
 LOADING_METHOD, PLAN = MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """Measure decoding with two threads; both times include the prompt's pass."""
     size, repetitions, count = (TOY, 1, 1) if toy else (SIZE, 7, 2)
     dense = random_llama(size, torch.bfloat16)
@@ -101,7 +101,7 @@ def _decoding(loaded: LoadedModel, sparsity: float, prompt: Tensor) -> Iterator[
         yield partial(generate, loaded, prompt, TOKENS)
 
 
-def measure_prompts(toy: bool) -> list[Comparison]:
+def measure_prompts(toy: bool) -> list[TimingComparison]:
     """Measure each width with two threads."""
     size, inputs, repetitions, count = (TOY, INPUTS[:4], 1, 1) if toy else (PROMPTS_SIZE, INPUTS, 9, 2)
     comparisons = []
@@ -138,7 +138,7 @@ def _last_logits(loaded: LoadedModel, tokens: Tensor) -> None:
     forward(loaded, tokens, logits=1)
 
 
-def measure_loading(toy: bool) -> list[Comparison]:
+def measure_loading(toy: bool) -> list[TimingComparison]:
     """Load the dense folders and sparse ones, in turns."""
     size, repetitions = (TOY, 1) if toy else (LOADING_SIZE, 7)
     common: Facts = {"sparsity": PLAN.sparsity, "threads": torch.get_num_threads()}
@@ -162,7 +162,7 @@ def measure_loading(toy: bool) -> list[Comparison]:
         return [*comparisons, _compare_loading(folders, repetitions, {"model": "demo", **common})]
 
 
-def _compare_loading(folders: dict[str, Path], repetitions: int, setting: Facts) -> Comparison:
+def _compare_loading(folders: dict[str, Path], repetitions: int, setting: Facts) -> TimingComparison:
     dense, *others = (
         Contender(name, partial(nullcontext, partial(AutoModelForCausalLM.from_pretrained, folder)), LOADING_AT_MOST)
         for name, folder in folders.items()

@@ -34,7 +34,7 @@ from functools import partial
 from typing import Any, get_args
 
 import torch
-from comparing import Comparison, Contender, Facts, compare
+from comparing import Contender, Facts, TimingComparison, compare
 from naive_greedy import NaiveErrors
 from random_models import TOY, Size, forward, random_llama, threads
 from torch import Tensor
@@ -74,7 +74,7 @@ LAYER, ALLOCATION_SEQUENCE, BUDGET, STEP = 1, 512, 0.5, 0.1
 ALLOCATION_AT_MOST = 0.25
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """Measure passes through gates in float32 and bfloat16, with one thread and with two."""
     size, repetitions, sequence, counts = (TOY, 1, 16, (1,)) if toy else (SIZE, 5, SEQUENCE, (1, 2))
     comparisons = []
@@ -108,7 +108,7 @@ def _gated(loaded: LoadedModel, tokens: Tensor, gates: "partial[Gates]") -> Iter
         yield partial(forward, loaded, tokens)
 
 
-def measure_harness(toy: bool) -> list[Comparison]:
+def measure_harness(toy: bool) -> list[TimingComparison]:
     """Measure in bfloat16, as the demo model is stored, and in float32, with one thread, which other load disturbs
     least."""
     documents, repetitions = (2, 1) if toy else (DOCUMENTS, 3)
@@ -174,7 +174,7 @@ def _stock(loaded: LoadedModel, spec: EvaluationSpec) -> None:
     evaluate(model, load_task(TASK), limit=spec.limit, log_samples=False)
 
 
-def measure_calibration(toy: bool) -> list[Comparison]:
+def measure_calibration(toy: bool) -> list[TimingComparison]:
     """Measure with one thread and with two."""
     size, repetitions, tokens, counts = (
         (TOY, 1, CALIBRATION_SEQUENCE, (1,)) if toy else (SIZE, 3, CALIBRATION_TOKENS, (1, 2))
@@ -200,7 +200,7 @@ def _read_and_forward(loaded: LoadedModel, text: TextSpec) -> None:
         forward(loaded, batch, logits=1)
 
 
-def measure_allocation(toy: bool) -> list[Comparison]:
+def measure_allocation(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; raise RuntimeError if the two searches end at different plans."""
     size, sequence, count, repetitions = (TOY, 32, 1, 1) if toy else (ALLOCATION_SIZE, ALLOCATION_SEQUENCE, 2, 5)
     loaded = random_llama(size)

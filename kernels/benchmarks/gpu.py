@@ -64,7 +64,7 @@ Content = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Machine:
+class GpuMachine:
     """A device and the numbers that the measurements of all parts need."""
 
     device: torch.device
@@ -130,7 +130,7 @@ def run(out: Path | None, toy: bool) -> None:
     page = file.with_suffix(".md") if out or toy else PAGE
     write_page(page, content)
     print(f"-> {file}, {page}")
-    entries = [configs.Entry.of(line) for line in content["products"].get("table", ())]
+    entries = [configs.TunedConfig.of(line) for line in content["products"].get("table", ())]
     if entries and not toy:
         configs.write_entries(entries)
         print(f"{len(entries)} tuned divisions -> {configs.FILE}")
@@ -202,7 +202,7 @@ def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterato
         from wina_core.compute.latency.device import cache_bytes
 
         cache = cache_bytes(device)
-    yield from measured(toy, Machine(device, cache, copy), Budget(seconds))
+    yield from measured(toy, GpuMachine(device, cache, copy), Budget(seconds))
 
 
 def write_page(page: Path, content: Content) -> None:

@@ -33,7 +33,7 @@ from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 if TYPE_CHECKING:
-    from gpu import Budget, Machine
+    from gpu import Budget, GpuMachine
 
 METHOD = MethodSpec(name="wina", masks="shared", selection="threshold")
 SPARSITY, WANTED = 0.5, 1.8
@@ -46,7 +46,7 @@ _FIDELITY_TURNS, _FIDELITY_BATCH = 5, 8
 
 
 @dataclass(frozen=True)
-class Decoding:
+class MeasuredDecoding:
     """The decoded model and text."""
 
     size: Size = LLAMA_3_8B
@@ -57,8 +57,8 @@ class Decoding:
     calibration: TextSpec = _TEXT
 
 
-DECODING = Decoding()
-TOY_DECODING = Decoding(
+DECODING = MeasuredDecoding()
+TOY_DECODING = MeasuredDecoding(
     size=Size(hidden=32, intermediate=64, layers=1, heads=4, kv_heads=2),
     vocabulary=8192,
     prompt=8,
@@ -68,7 +68,7 @@ TOY_DECODING = Decoding(
 )
 
 
-def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the tokens per second of all ways so far after each turn, ratios by turns, and the bound by bytes."""
     given, device = TOY_DECODING if toy else DECODING, machine.device
     check_room(given, 2.2, device)
@@ -97,7 +97,7 @@ def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, A
 
 
 def _turns(
-    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, given: Decoding, budget: Budget
+    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, given: MeasuredDecoding, budget: Budget
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Yield tokens per second [turn, way] so far after each turn but the first, which warms up."""
     turns: list[list[float]] = []
@@ -115,7 +115,7 @@ def _agreement(one: GraphDecoder, other: GraphDecoder, prompt: torch.Tensor, cou
     return (equal.index(False) if False in equal else count) / count
 
 
-def _summary(given: Decoding, names: list[str], speeds: np.ndarray[Any, Any], dropped: float) -> dict[str, Any]:
+def _summary(given: MeasuredDecoding, names: list[str], speeds: np.ndarray[Any, Any], dropped: float) -> dict[str, Any]:
     """Return medians, and the speed-up of the best gated way over the best dense one; speeds: [turn, way]."""
     medians = dict(zip(names, np.median(speeds, axis=0), strict=True))
     best = [max((name for name in names if name.startswith(kind)), key=medians.__getitem__)
@@ -134,7 +134,7 @@ def _summary(given: Decoding, names: list[str], speeds: np.ndarray[Any, Any], dr
     }  # fmt: skip
 
 
-def measure_evaluation(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure_evaluation(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the speed so far after each turn; raises SystemExit if the model does not fit."""
     given, device = TOY_DECODING if toy else DECODING, machine.device
     check_room(given, 1.3, device)
@@ -155,7 +155,7 @@ def measure_evaluation(toy: bool, machine: Machine, budget: Budget) -> Iterator[
                    "tokens_per_second": asdict(spread(np.array(speeds)))}  # fmt: skip
 
 
-def check_room(given: Decoding, models: float, device: torch.device) -> None:
+def check_room(given: MeasuredDecoding, models: float, device: torch.device) -> None:
     """Raise SystemExit if so many models do not fit into the device's memory."""
     layers, head = _parameters(given)
     needed, free = models * 2 * (layers + 2 * head), free_bytes(device)
@@ -163,7 +163,7 @@ def check_room(given: Decoding, models: float, device: torch.device) -> None:
         raise SystemExit(f"The models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free.")
 
 
-def _parameters(given: Decoding) -> tuple[int, int]:
+def _parameters(given: MeasuredDecoding) -> tuple[int, int]:
     """Return the weights of all layers and of the head."""
     size = given.size
     heads = size.hidden * size.hidden * (2 + 2 * size.kv_heads / size.heads)

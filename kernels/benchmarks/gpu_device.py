@@ -28,14 +28,14 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
 
 if TYPE_CHECKING:
-    from gpu import Budget, Machine
+    from gpu import Budget, GpuMachine
 
 _LAUNCHES = 200
 _TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "int8": 2e-2, "int4": 2e-2}
 _TOP_K = MethodSpec(name="wina", masks="shared")
 
 
-def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, Any]]:
+def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield bandwidth, launch time and checks so far."""
     found: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(machine)}
     yield found
@@ -57,7 +57,7 @@ def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[dict[str, A
         )
 
 
-def copy_bandwidth(machine: Machine) -> float:
+def copy_bandwidth(machine: GpuMachine) -> float:
     """Return GB/s (1e9 bytes), read and written, of copying a buffer much larger than the cache."""
     source = torch.ones(max(1 << 24, 8 * machine.cache_bytes), dtype=torch.uint8, device=machine.device)
     target = torch.empty_like(source)

@@ -27,7 +27,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels import gpu, tuning
-from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Entry, case_of
+from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, TunedConfig, case_of
 from wina_kernels.reference import sparse_linear
 from wina_kernels.weights import WeightT
 
@@ -47,7 +47,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.specs.latency import PRESETS, LatencyPoint, Shape
 
 if TYPE_CHECKING:
-    from gpu import Budget, Machine
+    from gpu import Budget, GpuMachine
 
 TEAL, WINA, SPLIT_K, VENDOR = "teal", "wina", "split-k", ("torch.mv", "F.linear")
 FORMATS = ("bfloat16", "int8", "int4")
@@ -89,7 +89,7 @@ TOY = Products(
 )  # fmt: skip
 
 
-def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[Line]:
+def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[Line]:
     """Yield all lines and entries of the table so far after each case."""
     grid = TOY if toy else Products()
     cases = [(shape, batch) for batch in grid.batches for shape in grid.shapes]
@@ -111,8 +111,8 @@ def measure(toy: bool, machine: Machine, budget: Budget) -> Iterator[Line]:
 
 
 def measure_products(
-    shape: Shape, batch: int, grid: Products, machine: Machine, budget: Budget
-) -> tuple[list[Line], list[Entry]]:
+    shape: Shape, batch: int, grid: Products, machine: GpuMachine, budget: Budget
+) -> tuple[list[Line], list[TunedConfig]]:
     """Return a line for each contender, the vendor's calls first, and the tuned divisions."""
     device = machine.device
     base = LatencyPoint(
@@ -123,7 +123,7 @@ def measure_products(
     stored = {form: _stored(form, weights) for form in FORMATS}
     lines: list[Line] = []
     works: list[Callable[[int], Work]] = []
-    entries: list[Entry] = []
+    entries: list[TunedConfig] = []
 
     def add(name: str, form: str, sparsity: float, read: float, division: str, work: Callable[[int], Work]) -> None:
         lines.append(
@@ -146,7 +146,7 @@ def measure_products(
             if name == WINA:
                 of_device = _name_of(device)
                 entries += [
-                    Entry(case_of(stored[form][0], batch, most), sparsity, each, of_device)
+                    TunedConfig(case_of(stored[form][0], batch, most), sparsity, each, of_device)
                     for most, each in tuned.items()
                 ]
             add(name, form, sparsity, kept * _bytes(stored[form][0]), config.label,

@@ -242,12 +242,12 @@ def _reading(loaded: LoadedModel, bits: float, prompt: Tensor) -> float:
 
 def _decode(loaded: LoadedModel, prompt: Tensor, tokens: int) -> float:
     """Decode by transformers' generate() and return tokens per second from the first new token to the last."""
-    clock = _Clock()
+    clock = _PeerClock()
     generate(loaded, prompt, tokens, [clock])
     return (tokens - 1) / (clock.times[-1] - clock.times[0])
 
 
-class _Clock(StoppingCriteria):
+class _PeerClock(StoppingCriteria):
     """Stopping criterion that records each token's time; it never stops."""
 
     def __init__(self) -> None:

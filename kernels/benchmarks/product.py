@@ -26,7 +26,7 @@ from itertools import cycle
 from typing import TypeVar
 
 import torch
-from comparing import Comparison, Contender, Facts, compare
+from comparing import Contender, Facts, TimingComparison, compare
 from random_models import threads
 from torch import Tensor
 from wina_kernels.backends import gated_product, load, usable
@@ -54,14 +54,14 @@ Weight = Tensor | QuantizedWeight
 Copied = TypeVar("Copied", Tensor, QuantizedWeight, PlaneWeight)
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; the peer is float32 by the first backend, so that ratios are of one turn."""
     shapes, repetitions, count, cold = (TOY, 1, 1, 0) if toy else (SHAPES, 15, 2, COLD)
     with threads(count):
         return [found for m, n in shapes for found in _of_shape(m, n, repetitions, cold, count)]
 
 
-def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[Comparison]:
+def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[TimingComparison]:
     generator = torch.Generator().manual_seed(0)
     weights = {form: _copies(_weight(form, n, m, generator), cold) for form in FORMATS}
     first, scale = usable(torch.device("cpu"))[0], torch.rand(n, generator=generator) + 0.5
@@ -176,7 +176,7 @@ def _bytes_read(weight: Weight, sparsity: float) -> float:
     return weight.bytes - sparsity * weight.codes.nbytes
 
 
-def _with_rates(comparison: Comparison, read: dict[str, float]) -> Comparison:
+def _with_rates(comparison: TimingComparison, read: dict[str, float]) -> TimingComparison:
     """Add the rate of reading weights and its share of float32's, and of planes the time over that of 4 bits."""
     peer, timings = comparison.timings[0], []
     (four,) = (timing for timing in comparison.timings if timing.name == f"int4, {usable(torch.device('cpu'))[0]}")

@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from comparing import Comparison, Contender, Facts, compare
+from comparing import Contender, Facts, TimingComparison, compare
 from random_models import TOY, Size, random_llama, threads
 from torch import Tensor
 
@@ -56,7 +56,7 @@ _RESET_PEAK = "5"
 """See proc(5), /proc/pid/clear_refs."""
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """Measure in float32 and bfloat16 with two threads; peak memory in float32 with one."""
     size, repetitions, count = (TOY, 1, 1) if toy else (SIZE, 3, 2)
     found = []

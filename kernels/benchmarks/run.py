@@ -27,7 +27,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from comparing import Comparison, Timing, write_results
+from comparing import Timing, TimingComparison, write_results
 
 BENCHMARKS = {
     "rotation": "rotation",
@@ -94,7 +94,7 @@ def _results(name: str, out: Path | None) -> Path:
     return out or (WINDOW if (WINDOW / f"{name}.py").exists() else HERE) / "results"
 
 
-def report(comparisons: Sequence[Comparison]) -> str:
+def report(comparisons: Sequence[TimingComparison]) -> str:
     """Return a table for each comparison."""
     lines = []
     for comparison in comparisons:

@@ -210,7 +210,7 @@ def _exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ScalingStage:
     """A finished command."""
 
     name: str
@@ -281,7 +281,7 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
     return found
 
 
-def _line(stage: Stage, size: int) -> str:
+def _line(stage: ScalingStage, size: int) -> str:
     text = f"{stage.name}: {stage.seconds:.0f} s, peak {stage.peak_bytes / size:.2f} of the weights"
     return f"{text}, killed {stage.kills} times" if stage.kills else text
 
@@ -293,12 +293,12 @@ def _divergences(database: str) -> dict[str, float]:
     return {f"{row.target_sparsity:g}": row.value for row in rows if row.metric == "kl"}
 
 
-def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str], kill_every: float) -> Stage:
+def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str], kill_every: float) -> ScalingStage:
     """Run a command until it ends by itself, killing those that take longer: each time a quarter later."""
-    attempts: list[Stage] = []
+    attempts: list[ScalingStage] = []
     while not attempts or attempts[-1].kills:
         attempts.append(_run(name, words, variables, kill_every * 1.25 ** len(attempts)))
-    return Stage(
+    return ScalingStage(
         name,
         sum(each.seconds for each in attempts),
         max(each.peak_bytes for each in attempts),
@@ -307,7 +307,7 @@ def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str
     )
 
 
-def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after: float) -> Stage:
+def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after: float) -> ScalingStage:
     """Run a command in a terminal of its own and follow its memory; raise RuntimeError if it fails.
 
     After so many seconds it is killed, with its children.
@@ -342,7 +342,7 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
     os.close(main_end)
     if process.returncode and not killed:
         raise RuntimeError("".join(shown)[-2000:])
-    return Stage(name, end - start, peak, anonymous, kills=int(killed))
+    return ScalingStage(name, end - start, peak, anonymous, kills=int(killed))
 
 
 def _read(file: int, shown: list[str]) -> None:

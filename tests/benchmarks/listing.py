@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd  # noqa: F401 - not to be timed
-from comparing import Comparison, Contender, compare
+from comparing import Contender, TimingComparison, compare
 from large_store import METRICS, fill
 from sqlalchemy import update
 
@@ -25,7 +25,7 @@ RUNS = 5_000
 SOME = MetricFilter(tasks=("first 1",))
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """On one thread; a database in a temporary folder."""
     runs, repetitions = (20, 1) if toy else (RUNS, 15)
     rows = runs * len(METRICS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
-from comparing import Comparison, Contender, compare
+from comparing import Contender, TimingComparison, compare
 
 BARE = """
 from PySide6.QtWidgets import QApplication
@@ -56,7 +56,7 @@ def tell():
 """The filter sees events before they are handled, so "painted" is printed once the event loop is back."""
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """Compare both windows, with their files in the page cache."""
     ways = [Contender("the workbench", lambda: _window(WORKBENCH), 1.25)]
     setting = {"display": "none", "threads": os.cpu_count() or 1}

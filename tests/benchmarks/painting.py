@@ -32,7 +32,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from comparing import Comparison, Contender, Facts, compare
+from comparing import Contender, Facts, TimingComparison, compare
 from event_loop import wait
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
@@ -83,7 +83,7 @@ STROKES = (
 )
 
 
-def measure(toy: bool) -> list[Comparison]:
+def measure(toy: bool) -> list[TimingComparison]:
     """On the main thread; the database is a temporary file with calibrated curves, so that all figures are live."""
     steps, repetitions = (2, 1) if toy else (STEPS, 10)
     strokes = (STROKES[0], replace(STROKES[1], layers=9)) if toy else STROKES

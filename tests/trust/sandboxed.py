@@ -20,9 +20,9 @@ import psutil
 
 from tests.trust.escapes import ESCAPES, TESTS, escape
 from tests.trust.forgeries import FORGERIES
-from wina_core.compute.sandbox import Limits, run_confined
+from wina_core.compute.sandbox import SandboxLimits, run_confined
 
-LIMITS = Limits(seconds=2, wall_seconds=4.0)
+LIMITS = SandboxLimits(seconds=2, wall_seconds=4.0)
 SECRET = "of the user"
 
 

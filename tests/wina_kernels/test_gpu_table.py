@@ -11,12 +11,12 @@ from wina_kernels.gpu import configs
 from wina_kernels.gpu.configs import TILES, Config, Tile
 from wina_kernels.weights import QuantizedWeight
 
-CASE = configs.Case("sm_90", inputs=4096, outputs=6144, rows=1, bits=16, most_shares=64)
+CASE = configs.ProductCase("sm_90", inputs=4096, outputs=6144, rows=1, bits=16, most_shares=64)
 FIRST, SECOND = (Config(tile, 8) for tile in TILES[16][1][:2])
 
 
-def entry(dropped: float, config: Config = FIRST, case: configs.Case = CASE) -> configs.Entry:
-    return configs.Entry(case, dropped, config, "a card")
+def entry(dropped: float, config: Config = FIRST, case: configs.ProductCase = CASE) -> configs.TunedConfig:
+    return configs.TunedConfig(case, dropped, config, "a card")
 
 
 def test_the_entry_of_the_nearest_sparsity_is_taken(tmp_path: Path) -> None:
@@ -26,12 +26,12 @@ def test_the_entry_of_the_nearest_sparsity_is_taken(tmp_path: Path) -> None:
     assert configs.shipped(CASE, 0.5, file) == FIRST
     assert configs.shipped(CASE, 0.6, file) == SECOND
     assert configs.shipped(CASE, 0.2, file) is None
-    assert configs.shipped(configs.Case("sm_90", 4096, 6144, 2, 16, 64), 0.4, file) is None
+    assert configs.shipped(configs.ProductCase("sm_90", 4096, 6144, 2, 16, 64), 0.4, file) is None
 
 
 def test_new_entries_replace_those_of_the_same_case(tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
-    other = configs.Case("gfx942", 4096, 6144, 1, 16, 64)
+    other = configs.ProductCase("gfx942", 4096, 6144, 1, 16, 64)
     configs.write_entries([entry(0.4), entry(0.4, case=other)], file)
     assert configs.shipped(CASE, 0.4, file) == FIRST
     configs.write_entries([entry(0.4, SECOND)], file)
@@ -68,5 +68,7 @@ def test_the_table_that_ships_is_whole() -> None:
 def test_the_case_of_a_product() -> None:
     codes, scale = torch.zeros(64, 48, dtype=torch.uint8), torch.ones(1, 48)
     weight_t = QuantizedWeight.of(codes, scale, None, 64, 4)
-    assert configs.case_of(weight_t, 3, 64) == configs.Case("", inputs=64, outputs=48, rows=4, bits=4, most_shares=64)
-    assert configs.case_of(torch.zeros(64, 48), 1, 16) == configs.Case("", 64, 48, 1, 32, 16)
+    assert configs.case_of(weight_t, 3, 64) == configs.ProductCase(
+        "", inputs=64, outputs=48, rows=4, bits=4, most_shares=64
+    )
+    assert configs.case_of(torch.zeros(64, 48), 1, 16) == configs.ProductCase("", 64, 48, 1, 32, 16)

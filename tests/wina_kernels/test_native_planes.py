@@ -77,7 +77,7 @@ def check_case(case: Case) -> None:
     everything = case.weight.counts.expand(case.x.shape)
     assert_product(step.above(case.x, -1.0), case, everything)
     mask = torch.rand(case.x.shape, generator=torch.Generator().manual_seed(0)) < 0.5
-    assert_product(multiply(case.x, abi.Stored(case.weight), None, mask=mask), case, everything * mask)
+    assert_product(multiply(case.x, abi.StoredWeight(case.weight), None, mask=mask), case, everything * mask)
 
 
 @pytest.fixture(params=["portable", "avx2", "avxvnni", "avx512", "avx512vnni"])

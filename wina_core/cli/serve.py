@@ -26,7 +26,7 @@ from wina_core.specs import ModelSource
 _NEEDED = ("fastapi", "uvicorn", "openai")
 """Packages of the extra `serve`, all of which transformers' server imports."""
 
-in_limits, in_server = options.panel("Limits"), options.panel("Server")
+in_limits, in_server = options.panel("RequestLimits"), options.panel("Server")
 
 
 def serve(
@@ -64,7 +64,7 @@ def serve(
             f"wina serve needs {', '.join(missing)}; install the extra: pip install 'wina-workbench[serve]'."
         )
     # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
-    from wina_core.compute.serving.gatekeeper import Limits, bind
+    from wina_core.compute.serving.gatekeeper import RequestLimits, bind
     from wina_core.model_info.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)
@@ -72,7 +72,7 @@ def serve(
     place = files_of(ModelSource(location=folder))
     read_config(place, SPARSE_METHOD)
     listening = bind(host, port, has_key=key is not None)
-    limits = Limits(
+    limits = RequestLimits(
         body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds
     )
     if as_json:

@@ -175,7 +175,7 @@ def _root_sum(norms: Sequence[Tensor]) -> Tensor:
 _NAMES = ("act_fn", "activation_fn", "act")
 
 
-class _Call(threading.local):
+class _ActivationCall(threading.local):
     """The call in progress in a thread."""
 
     value: Tensor | None = None
@@ -188,7 +188,7 @@ class GateActivation:
         found = [getattr(module, name) for module in layer.mlp for name in _NAMES if hasattr(module, name)]
         if not found or not isinstance(found[0], nn.Module):
             raise WinaError(f"The MLP of layer {layer.index} has no activation that CATS could mask by; choose teal.")
-        self._call = _Call()
+        self._call = _ActivationCall()
         self._hook = found[0].register_forward_hook(self._catch)
 
     def take(self) -> Tensor:

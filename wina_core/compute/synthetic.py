@@ -44,7 +44,7 @@ from wina_core.specs.plans import UniformSparsity
 
 
 @dataclass(frozen=True)
-class GatedProduct:
+class GatedOutput:
     """The output of one gated matrix, and its cost."""
 
     y: Tensor
@@ -57,7 +57,7 @@ class GatedProduct:
     """Column norms that the scores read."""
 
 
-Rule = Callable[[Tensor, Tensor], GatedProduct]
+Rule = Callable[[Tensor, Tensor], GatedOutput]
 """(W [m, n], x [n]) -> the gated product."""
 
 
@@ -65,10 +65,10 @@ def masked(sparsity: float, weighted: bool) -> Rule:
     """Return the rule y = W (m * x) that keeps the K largest |x_i| (TEAL, CATS) or, `weighted`, |x_i| ||W[:, i]||
     (WINA)."""
 
-    def rule(weight: Tensor, x: Tensor) -> GatedProduct:
+    def rule(weight: Tensor, x: Tensor) -> GatedOutput:
         keep = kept_inputs(len(x), sparsity)
         mask = top_k_mask(scores(x, weight.norm(dim=0) if weighted else None), keep)
-        return GatedProduct(weight @ (mask * x), keep * weight.shape[0], norms=len(x) if weighted else 0)
+        return GatedOutput(weight @ (mask * x), keep * weight.shape[0], norms=len(x) if weighted else 0)
 
     return rule
 
@@ -81,20 +81,20 @@ def masked_with_low_rank(sparsity: float, rho: float) -> Rule:
     approximation of rank r keeps its r longest columns.
     """
 
-    def rule(weight: Tensor, x: Tensor) -> GatedProduct:
+    def rule(weight: Tensor, x: Tensor) -> GatedOutput:
         outputs, inputs = weight.shape
         keep = kept_inputs(inputs, masked_fraction(sparsity, rho))
         mask = top_k_mask(scores(x, None), keep)
         rank = affordable_rank((outputs, inputs), sparsity, rho)
         compensated = torch.zeros(inputs, dtype=torch.bool)
         compensated[weight.norm(dim=0).topk(rank).indices] = True
-        return GatedProduct(weight @ ((mask | compensated) * x), keep * outputs, rank * (outputs + inputs))
+        return GatedOutput(weight @ ((mask | compensated) * x), keep * outputs, rank * (outputs + inputs))
 
     return rule
 
 
 @dataclass(frozen=True)
-class Outcome:
+class NetworkErrors:
     """One network under one rule."""
 
     error: float
@@ -105,7 +105,7 @@ class Outcome:
     weights: int
 
 
-def outcome(network: Network, rule: Rule) -> Outcome:
+def outcome(network: Network, rule: Rule) -> NetworkErrors:
     """Run the network dense and gated; each gated matrix reads the output of the gated ones before it."""
     dense = gated = network.x
     kept = added = norms = 0
@@ -116,7 +116,7 @@ def outcome(network: Network, rule: Rule) -> Outcome:
         gated, kept, added = result.y, kept + result.kept_weights, added + result.added_weights
         norms += result.norms
     weights = sum(weight.numel() for weight in network.matrices)
-    return Outcome(float((dense - gated).norm()), kept, added, norms, weights)
+    return NetworkErrors(float((dense - gated).norm()), kept, added, norms, weights)
 
 
 _METHODS = ("teal", "cats", "rsparse", "wina")
@@ -135,7 +135,7 @@ def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
     start = pausable_clock.now()
     rule = rule_of(run)
     metrics: list[MetricRecord] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[NetworkErrors] = []
     for network in spec.networks:
         errors = []
         for seed in range(spec.seeds):

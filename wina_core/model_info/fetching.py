@@ -69,7 +69,7 @@ def _download_bar(on_progress: Progress) -> type:
     """Return a class of bars for `snapshot_download` that reports received bytes."""
     from huggingface_hub.utils.tqdm import tqdm
 
-    class Bar(tqdm):
+    class DownloadBar(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self._counts = kwargs.get("unit") == "B" and not str(kwargs.get("name", "")).endswith(_TRANSFER)
             self._done = float(kwargs.get("initial", 0))
@@ -81,7 +81,7 @@ def _download_bar(on_progress: Progress) -> type:
                 on_progress(self._done, self.total or None)
             return super().update(n)
 
-    return Bar
+    return DownloadBar
 
 
 def is_reachable(model: str) -> bool:

@@ -190,7 +190,7 @@ def _read(path: Path, _version: tuple[int, ...]) -> GgufHeader:
     with open_file(path, "weight file") as file:
         size = file.seek(0, 2)
         file.seek(0)
-        reader = _Reader(file.read(min(size, _LONGEST)))
+        reader = _HeaderReader(file.read(min(size, _LONGEST)))
     try:
         header = _header(path, reader, size)
     except (struct.error, UnicodeDecodeError, _DamageError) as error:
@@ -246,7 +246,7 @@ class _DamageError(ValueError):
     """A fault of a header, as a clause."""
 
 
-class _Reader:
+class _HeaderReader:
     """A position in the header's bytes; struct.error past their end."""
 
     def __init__(self, content: bytes) -> None:
@@ -299,7 +299,7 @@ class _Reader:
             raise struct.error
 
 
-def _header(path: Path, reader: _Reader, size: int) -> GgufHeader:
+def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
     magic, version = reader.number("<I"), reader.number("<I")
     if magic != int.from_bytes(b"GGUF", "little"):
         raise WinaError(f"{path} is no GGUF file; choose a file that begins with the letters GGUF.")
@@ -343,7 +343,7 @@ def _header(path: Path, reader: _Reader, size: int) -> GgufHeader:
     return GgufHeader(metadata, found, start)
 
 
-def _place(path: Path, name: str, reader: _Reader) -> tuple[str, tuple[int, ...], int, int]:
+def _place(path: Path, name: str, reader: _HeaderReader) -> tuple[str, tuple[int, ...], int, int]:
     """Return the next tensor's type, shape, offset and bytes."""
     count = reader.number("<I")
     if not 1 <= count <= 4:
@@ -362,7 +362,7 @@ def _place(path: Path, name: str, reader: _Reader) -> tuple[str, tuple[int, ...]
     return kind, tuple(reversed(dimensions)), offset, elements // block * bytes_
 
 
-def _name(reader: _Reader) -> str:
+def _name(reader: _HeaderReader) -> str:
     name = reader.text(_MAX_NAME)
     if not name or not name.isprintable():
         raise _DamageError(f"it has the name {name!r}")

@@ -40,7 +40,6 @@ AUTO_TEXT = TextSpec(tokens=8192)
 AUTO_SPARSITY = 0.5
 COMPARED_ROWS, COMPARED_SEQUENCE = 8, 128
 """Rows that rotations are compared on, of the text and of the model's own: enough for an error each."""
-COMPARED_TOKENS = 2 * COMPARED_ROWS * COMPARED_SEQUENCE
 
 _FOLDED: dict[FoldNorms, str] = {"none": "", "exact": ", norms folded", "all": ", all norms folded"}
 

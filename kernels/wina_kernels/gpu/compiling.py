@@ -25,7 +25,7 @@ _WEIGHTS = {32: "*fp32", 16: "*bf16", 8: "*i8", 4: "*u8"}
 
 
 @dataclass(frozen=True)
-class Limits:
+class TargetLimits:
     """Limits of a target, from the vendors' tables of compute capabilities and architectures."""
 
     lanes: int
@@ -41,11 +41,11 @@ class Limits:
 
 
 LIMITS = {
-    "sm_80": Limits(lanes=32, registers=255, register_file=65536, shared_bytes=163 * 1024, warps=64),
-    "sm_90": Limits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
-    "sm_100": Limits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
-    "sm_120": Limits(lanes=32, registers=255, register_file=65536, shared_bytes=99 * 1024, warps=48),
-    "gfx942": Limits(lanes=64, registers=512, register_file=4 * 512 * 64, shared_bytes=64 * 1024, warps=32),
+    "sm_80": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=163 * 1024, warps=64),
+    "sm_90": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
+    "sm_100": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
+    "sm_120": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=99 * 1024, warps=48),
+    "gfx942": TargetLimits(lanes=64, registers=512, register_file=4 * 512 * 64, shared_bytes=64 * 1024, warps=32),
 }
 _GRANULE = 8
 """Registers of a thread are handed out in multiples."""
@@ -95,7 +95,7 @@ def builds() -> list[Build]:
     return found
 
 
-def resident_warps(limits: Limits, registers: int, shared_bytes: int, warps: int) -> int:
+def resident_warps(limits: TargetLimits, registers: int, shared_bytes: int, warps: int) -> int:
     """Return the warps on a multiprocessor when programs of `warps` fill it; 0 if not even one program fits."""
     if registers > limits.registers or shared_bytes > limits.shared_bytes:
         return 0

@@ -127,7 +127,7 @@ _BAND = 0.1
 
 
 @dataclass(frozen=True)
-class Case:
+class ProductCase:
     """A product on a device: everything that its best division of work depends on, but for the sparsity."""
 
     target: str
@@ -140,19 +140,19 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TunedConfig:
     """The fastest division of a case at a sparsity."""
 
-    case: Case
+    case: ProductCase
     dropped: float
     config: Config
     device: str
     """Name of the device that it was measured on."""
 
     @classmethod
-    def of(cls, line: dict[str, Any]) -> Entry:
+    def of(cls, line: dict[str, Any]) -> TunedConfig:
         """Return the entry of a line of the file; raise ValueError, KeyError or TypeError if it is none that ships."""
-        case, tile = Case(**line["case"]), Tile(*line["tile"])
+        case, tile = ProductCase(**line["case"]), Tile(*line["tile"])
         if tile not in tiles(case.rows, case.bits):
             raise ValueError(f"{tile} does not ship")
         return cls(case, float(line["dropped"]), Config(tile, line["shares"]), str(line["device"]))
@@ -166,10 +166,10 @@ class Entry:
         }  # fmt: skip
 
 
-def case_of(weight_t: WeightT, rows: int, most_shares: int) -> Case:
+def case_of(weight_t: WeightT, rows: int, most_shares: int) -> ProductCase:
     """Return the case of a product with W^T [n, m]; rows count as the next power of 2."""
     n, m = weight_t.shape
-    return Case(target_of(weight_t.device), n, m, 1 << (rows - 1).bit_length(), bits_of(weight_t), most_shares)
+    return ProductCase(target_of(weight_t.device), n, m, 1 << (rows - 1).bit_length(), bits_of(weight_t), most_shares)
 
 
 @functools.cache
@@ -183,13 +183,13 @@ def target_of(device: torch.device) -> str:
     return f"sm_{major}{minor}"
 
 
-def shipped(case: Case, dropped: float, file: Path = FILE) -> Config | None:
+def shipped(case: ProductCase, dropped: float, file: Path = FILE) -> Config | None:
     """Return the division measured for a case at the nearest sparsity, at most 0.1 away; None without one."""
     near = [entry for entry in _by_case(file).get(case, ()) if abs(entry.dropped - dropped) < _BAND + 1e-9]
     return min(near, key=lambda entry: abs(entry.dropped - dropped)).config if near else None
 
 
-def read_entries(file: Path = FILE) -> list[Entry]:
+def read_entries(file: Path = FILE) -> list[TunedConfig]:
     """Return the usable entries of a table; none, with a warning, if the file is damaged."""
     if not file.exists():
         return []
@@ -201,7 +201,7 @@ def read_entries(file: Path = FILE) -> list[Entry]:
     found, unusable = [], 0
     for line in lines:
         try:
-            found.append(Entry.of(line))
+            found.append(TunedConfig.of(line))
         except (ValueError, KeyError, TypeError):
             unusable += 1
     if unusable:
@@ -210,7 +210,7 @@ def read_entries(file: Path = FILE) -> list[Entry]:
     return found
 
 
-def write_entries(entries: Iterable[Entry], file: Path = FILE) -> None:
+def write_entries(entries: Iterable[TunedConfig], file: Path = FILE) -> None:
     """Add entries to a table, in place of those of the same case and sparsity; raise OSError on failure."""
     every = {(entry.case, entry.dropped): entry for entry in (*read_entries(file), *entries)}
     ordered = sorted(every.values(), key=lambda entry: (astuple(entry.case), entry.dropped))
@@ -220,8 +220,8 @@ def write_entries(entries: Iterable[Entry], file: Path = FILE) -> None:
 
 
 @functools.cache
-def _by_case(file: Path) -> dict[Case, list[Entry]]:
-    found: dict[Case, list[Entry]] = {}
+def _by_case(file: Path) -> dict[ProductCase, list[TunedConfig]]:
+    found: dict[ProductCase, list[TunedConfig]] = {}
     for entry in read_entries(file):
         found.setdefault(entry.case, []).append(entry)
     return found

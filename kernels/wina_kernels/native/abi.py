@@ -23,7 +23,7 @@ _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
 _OPENMP = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
 
 
-class Run(ctypes.Structure):
+class StoredRun(ctypes.Structure):
     """`wina_run`."""
 
     _fields_ = [
@@ -50,7 +50,7 @@ class Weight(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("inputs", "outputs", "runs")),
         ("order", ctypes.c_void_p),
-        ("run", Run * MOST_RUNS),
+        ("run", StoredRun * MOST_RUNS),
         ("planes", Planes),
     ]
 
@@ -142,7 +142,7 @@ def most_threads(read: int) -> int:
     return 1 + read // _WORTH_A_THREAD
 
 
-class Stored:
+class StoredWeight:
     """A weight as the library sees it; holds the memory that it points to."""
 
     def __init__(self, weight_t: WeightT | PlaneWeight) -> None:
@@ -153,7 +153,9 @@ class Stored:
         self.inputs, self.outputs = weight_t.shape
         read = sum(run.nbytes if isinstance(run, Tensor) else run.codes.nbytes for run in runs)
         self.threads = most_threads(read)
-        self.weight = Weight(self.inputs, self.outputs, len(runs), address(order), (Run * MOST_RUNS)(*map(_run, runs)))
+        self.weight = Weight(
+            self.inputs, self.outputs, len(runs), address(order), (StoredRun * MOST_RUNS)(*map(_run, runs))
+        )
         starts = None
         if isinstance(weight_t, PlaneWeight):
             starts = torch.cat((weight_t.starts, weight_t.starts.new_tensor([len(weight_t.codes)]))).int()
@@ -163,18 +165,18 @@ class Stored:
         self.address = ctypes.byref(self.weight)
 
 
-def _run(run: Tensor | QuantizedWeight | PlaneWeight) -> Run:
+def _run(run: Tensor | QuantizedWeight | PlaneWeight) -> StoredRun:
     if isinstance(run, PlaneWeight):
         rows = len(run.codes)
-        return Run(
+        return StoredRun(
             PLANE_BITS, rows, max(rows, 1), 0, 0, 1.5, run.codes.data_ptr(), None, None, run.codes.stride(0), 0, 0
         )
     if isinstance(run, Tensor):
         n = len(run)
         stride = run.stride(0) * run.element_size()
-        return Run(format_of(run.dtype), n, max(n, 1), 0, 0, 0.0, run.data_ptr(), None, None, stride, 0, 0)
+        return StoredRun(format_of(run.dtype), n, max(n, 1), 0, 0, 0.0, run.data_ptr(), None, None, stride, 0, 0)
     scale, zero, half = run.scale, run.zero, 1 << (run.bits - 1)
-    return Run(
+    return StoredRun(
         run.bits, run.shape[0], run.group,
         format_of(scale.dtype), 0 if zero is None else format_of(zero.dtype), half if run.signed else 0.0,
         run.codes.data_ptr(), scale.data_ptr(), address(zero),

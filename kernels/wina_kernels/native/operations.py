@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.dense import are_few, masked_dense
-from wina_kernels.native.abi import Counts, Gate, Stored, address, format_of, loaded
+from wina_kernels.native.abi import Counts, Gate, StoredWeight, address, format_of, loaded
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
 from wina_kernels.weights import WeightT
@@ -45,7 +45,7 @@ def sparse_linear(
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
     if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
-    return multiply(x, Stored(weight_t), scale, float(per_part(threshold, None)[0])).y
+    return multiply(x, StoredWeight(weight_t), scale, float(per_part(threshold, None)[0])).y
 
 
 def top_k_linear(
@@ -54,7 +54,7 @@ def top_k_linear(
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
     if splits is not None or not are_few(x):
         return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
-    return multiply(x, Stored(weight_t), scale, keep=int(per_part(keep, None)[0])).y
+    return multiply(x, StoredWeight(weight_t), scale, keep=int(per_part(keep, None)[0])).y
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
@@ -62,18 +62,18 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     if not are_few(x):
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
-        return multiply(x, Stored(weight_t), None, mask=mask).y
+        return multiply(x, StoredWeight(weight_t), None, mask=mask).y
     if isinstance(weight_t, Tensor):
         parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
-        return torch.cat([multiply(x, Stored(part), None, mask=own).y for part, own in parts], dim=-1)
-    stored = Stored(weight_t)  # packed outputs cannot be cut
+        return torch.cat([multiply(x, StoredWeight(part), None, mask=own).y for part, own in parts], dim=-1)
+    stored = StoredWeight(weight_t)  # packed outputs cannot be cut
     whole = [torch.split(multiply(x, stored, None, mask=own).y, list(splits), dim=-1) for own in mask]
     return torch.cat([products[part] for part, products in enumerate(whole)], dim=-1)
 
 
 def multiply(
     x: Tensor,
-    stored: Stored,
+    stored: StoredWeight,
     scale: Tensor | None,
     threshold: float = -1.0,
     keep: int = 0,
@@ -168,7 +168,7 @@ class _Gated:
     """The native product of a weight with what is kept of x."""
 
     def __init__(self, weight_t: WeightT | PlaneWeight, scale: Tensor | None) -> None:
-        self._stored = Stored(weight_t)
+        self._stored = StoredWeight(weight_t)
         self._dtype = weight_t.dtype if isinstance(weight_t, Tensor) else None
         self._scale = None if scale is None else scale.detach().contiguous()
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from wina_kernels.native.abi import Gate, Stored, Weight, format_of, loaded
+from wina_kernels.native.abi import Gate, StoredWeight, Weight, format_of, loaded
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
@@ -19,7 +19,7 @@ MOST_PROJECTIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class DecoderProjection:
     """Some outputs of a block: W^T [n, m], gated or not, or W [m, n] that is read in full."""
 
     weight_t: WeightT | PlaneWeight | None
@@ -43,17 +43,17 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class DecoderLayer:
     """A decoder layer; blocks are linear layers that read the same input."""
 
     attention_norm: Tensor
     mlp_norm: Tensor
-    qkv: Sequence[Projection]
+    qkv: Sequence[DecoderProjection]
     """Outputs in the order q, k, v."""
-    o: Sequence[Projection]
-    gate_up: Sequence[Projection]
+    o: Sequence[DecoderProjection]
+    gate_up: Sequence[DecoderProjection]
     """Outputs in the order gate, up."""
-    down: Sequence[Projection]
+    down: Sequence[DecoderProjection]
     query_norm: Tensor | None = None
     key_norm: Tensor | None = None
     window: int = 0
@@ -61,7 +61,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Decoder:
+class NativeDecoder:
     """A decoder with RMSNorms, rotary halves, grouped queries and a gated MLP with SiLU."""
 
     hidden: int
@@ -77,14 +77,14 @@ class Decoder:
     """[positions, rotary_dim / 2]."""
     sines: Tensor
     final_norm: Tensor
-    layers: Sequence[Layer]
-    head: Projection
+    layers: Sequence[DecoderLayer]
+    head: DecoderProjection
 
 
 class TokenCall:
     """A decoder prepared for the library. It holds all weights, which must stay in place."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: NativeDecoder) -> None:
         self._library = _library()
         self._kept: list[object] = [decoder]  # tensors whose addresses the library gets
         self._vocabulary = len(decoder.embedding)
@@ -115,19 +115,19 @@ class TokenCall:
             raise MemoryError("There is no memory for the numbers of one token.")
         return logits
 
-    def _layer(self, layer: Layer) -> Any:
+    def _layer(self, layer: DecoderLayer) -> Any:
         return _Layer(
             self._floats(layer.attention_norm), self._floats(layer.mlp_norm), self._floats(layer.query_norm),
             self._floats(layer.key_norm), self._block(layer.qkv), self._block(layer.o), self._block(layer.gate_up),
             self._block(layer.down), layer.window,
         )  # fmt: skip
 
-    def _block(self, projections: Sequence[Projection]) -> Any:
+    def _block(self, projections: Sequence[DecoderProjection]) -> Any:
         return _Block(len(projections), (_Projection * len(projections))(*map(self._projection, projections)))
 
-    def _projection(self, given: Projection) -> Any:
+    def _projection(self, given: DecoderProjection) -> Any:
         if given.weight_t is not None:
-            stored = Stored(given.weight_t)
+            stored = StoredWeight(given.weight_t)
             self._kept.append(stored)
             self._use_huge_pages(stored.weight)
             weight, dense_format = stored.weight, 0

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Literal, Protocol, get_args
+from typing import Literal, Protocol
 
 from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC
 
 Count = Literal["gated", "net"]
-COUNTS: tuple[Count, ...] = get_args(Count)
 """`gated`: the dropped fraction of the gated weights. `net`: the same with all that is read in their place counted
 as read: shortcuts, column norms, biases."""
 DEFAULT_COUNT: Count = "gated"

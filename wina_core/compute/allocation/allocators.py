@@ -15,9 +15,17 @@ from torch import Tensor
 
 from wina_core.compute.allocation import greedy, optimizers
 from wina_core.compute.allocation.cells import LARGEST, Cells, Subject, Values, cells_of
-from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
+from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.allocation.greedy import LayerErrors
-from wina_core.compute.allocation.optimizers import Individual, Spread, between, children, parabola, spread, survivors
+from wina_core.compute.allocation.optimizers import (
+    BudgetSpread,
+    Individual,
+    between,
+    children,
+    parabola,
+    spread,
+    survivors,
+)
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
@@ -175,17 +183,17 @@ def _by_marginals(problem: Problem) -> Found:
             known = journal.state.get("probed")
             reporter.progress(done + part, _MARGINAL_ROUNDS, "rounds", f"KL {known[0]:.4g}" if known else "")
 
-        now = Candidate(tuple(journal.state["values"]))
+        now = PlanCandidate(tuple(journal.state["values"]))
         probed: list[float] | None = journal.state.get("probed")
         if probed is None:
             every = range(len(now.values))
             places = ((), every, *optimizers.bands(cells))
-            probes = [Candidate(optimizers.raised(now.values, band)) for band in places]
+            probes = [PlanCandidate(optimizers.raised(now.values, band)) for band in places]
             probed = divergence.measure(probes, now, lambda part: progress(0.9 * part))
             journal.save(probed=probed, measured=None)
         cost, whole, *costs = probed
         trials = [
-            Candidate(each) for each in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
+            PlanCandidate(each) for each in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
         ]
         found = divergence.measure(trials, None, lambda part: progress(0.9 + 0.1 * part)) if trials else [math.inf]
         best = int(np.argmin(found))
@@ -265,13 +273,13 @@ def _by_curves(problem: Problem) -> Found:
     return Found(found.values, "curve error", found.cost, found.bound, passes=problem.divergence(problem.curves).passes)
 
 
-def _on_curves(problem: Problem, total: int, unit: str) -> Spread:
+def _on_curves(problem: Problem, total: int, unit: str) -> BudgetSpread:
     """Return the optimum on the measured curves; measuring them is the first of `total` units of progress."""
     blocks = len(problem.cells.blocks)
     costs: list[float] | None = problem.curves.state.get("costs")
     if costs is None:
         alone = [
-            Candidate(tuple(level if block == other else 0.0 for other in range(blocks)))
+            PlanCandidate(tuple(level if block == other else 0.0 for other in range(blocks)))
             for block in range(blocks)
             for level in LEVELS[1:]
         ]
@@ -323,11 +331,11 @@ def _by_refine(problem: Problem) -> Found:
         problem.reporter.progress(1 + journal.state.get("round", 0) + part, rounds + 1, "rounds", text)
 
     if "values" not in journal.state:
-        start = Candidate(_on_curves(problem, rounds + 1, "rounds").values)
+        start = PlanCandidate(_on_curves(problem, rounds + 1, "rounds").values)
         (cost,) = divergence.measure([start], None, lambda _: None)
         journal.save(values=start.values, cost=cost, round=0, measured=None)
     while journal.state["round"] < rounds:
-        now, cost = Candidate(tuple(journal.state["values"])), journal.state["cost"]
+        now, cost = PlanCandidate(tuple(journal.state["values"])), journal.state["cost"]
         reach = _REACH * problem.allocator.step
         probed: list[float] | None = journal.state.get("probed")
         neighbours = [_moved(now, block, by) for block in range(len(now.values)) for by in (-reach, reach)]
@@ -341,7 +349,7 @@ def _by_refine(problem: Problem) -> Found:
             )
         ]
         trials = [
-            Candidate(
+            PlanCandidate(
                 spread([parabola(*three, within) for three in measured], problem.cells.weights, problem.budget).values
             )
             for within in (reach, reach / 2, reach / 4)
@@ -359,9 +367,9 @@ def _by_refine(problem: Problem) -> Found:
     return Found(tuple(journal.state["values"]), "KL", journal.state["cost"], passes=passes)
 
 
-def _moved(candidate: Candidate, block: int, by: float) -> Candidate:
+def _moved(candidate: PlanCandidate, block: int, by: float) -> PlanCandidate:
     value = min(max(candidate.values[block] + by, 0.0), LARGEST)
-    return Candidate((*candidate.values[:block], value, *candidate.values[block + 1 :]))
+    return PlanCandidate((*candidate.values[:block], value, *candidate.values[block + 1 :]))
 
 
 def _by_evolution(problem: Problem) -> Found:
@@ -370,7 +378,7 @@ def _by_evolution(problem: Problem) -> Found:
     divergence = problem.divergence(journal)
 
     def measured(individuals: list[Individual], progress: Callable[[float], None]) -> list[Individual]:
-        costs = divergence.measure([Candidate(each.values, each.rho) for each in individuals], None, progress)
+        costs = divergence.measure([PlanCandidate(each.values, each.rho) for each in individuals], None, progress)
         return [replace(each, cost=cost) for each, cost in zip(individuals, costs, strict=True)]
 
     if "population" not in journal.state:

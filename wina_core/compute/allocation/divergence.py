@@ -34,7 +34,7 @@ BATCH_TOKENS = 512
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PlanCandidate:
     """Targets, one for each block, and R-Sparse's shares if they are searched."""
 
     values: Values
@@ -56,7 +56,7 @@ class Divergence:
         return float(self._journal.state.get("passes", 0.0))
 
     def measure(
-        self, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
+        self, candidates: Sequence[PlanCandidate], base: PlanCandidate | None, progress: Callable[[float], None]
     ) -> list[float]:
         """Return the divergence of each candidate; `progress` receives the finished fraction.
 
@@ -80,7 +80,11 @@ class Divergence:
 
     @torch.no_grad()
     def _batch(
-        self, rows: Tensor, candidates: Sequence[Candidate], base: Candidate | None, progress: Callable[[float], None]
+        self,
+        rows: Tensor,
+        candidates: Sequence[PlanCandidate],
+        base: PlanCandidate | None,
+        progress: Callable[[float], None],
     ) -> list[float]:
         rows = rows.to(self._loaded.device)
         hidden: list[Any] = []
@@ -104,7 +108,7 @@ class Divergence:
             progress(done / len(candidates))
         return sums
 
-    def _start(self, candidate: Candidate, base: Candidate | None) -> int:
+    def _start(self, candidate: PlanCandidate, base: PlanCandidate | None) -> int:
         if base is None:
             pairs = [(value, 0.0) for value in candidate.values]
         else:
@@ -113,7 +117,7 @@ class Divergence:
         return min(differing, default=self._cells.layout.layers - 1)
 
     @contextmanager
-    def _gated(self, candidate: Candidate, first: int) -> Iterator[None]:
+    def _gated(self, candidate: PlanCandidate, first: int) -> Iterator[None]:
         """Gate the layers from `first` to the last that drops anything, within the block."""
         last = max(
             (block.layer for block, value in zip(self._cells.blocks, candidate.values, strict=True) if value > 0),

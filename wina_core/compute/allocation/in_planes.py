@@ -98,7 +98,7 @@ def allocate_in_planes(
     )
 
 
-def _check(quantized: LoadedModel, method: MethodSpec, masks: Sequence[Mask]) -> None:
+def _check(quantized: LoadedModel, method: MethodSpec, masks: Sequence[PlaneMask]) -> None:
     """Raise WinaError for a method that this allocation does not know."""
     names = {(mask.layer, name) for mask in masks for name in mask.names}
     every = {(layer.index, name) for layer in quantized.view.layers for name in layer.projections}
@@ -127,7 +127,7 @@ class _Subject:
     quantized: LoadedModel
     method: MethodSpec
     table: Sequence[dict[str, Rule]]
-    masks: Sequence[Mask]
+    masks: Sequence[PlaneMask]
     tokens: Tensor
     reporter: Reporter
     passes: int = 0
@@ -214,7 +214,7 @@ _WHOLE = 16
 
 
 @dataclass(eq=False)
-class Mask:
+class PlaneMask:
     """Inputs of a layer that are gated together, and what was seen of them."""
 
     layer: int
@@ -281,7 +281,7 @@ class Mask:
         return torch.minimum((worth >= price).sum(1)[None], torch.arange(1, MOST_PLANES + 1)[:, None])
 
 
-def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[Mask]:
+def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[PlaneMask]:
     """Return the masks of all layers, by their rules."""
     found = []
     for layer, row in zip(view.parts, table, strict=True):
@@ -290,17 +290,17 @@ def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[Mask]:
             names.setdefault(id(rule), []).append(name)
         for own in names.values():
             linears = tuple({layer.projections[name].linear: None for name in own})
-            found.append(Mask(layer.index, tuple(own), row[own[0]], linears, layer.module))
+            found.append(PlaneMask(layer.index, tuple(own), row[own[0]], linears, layer.module))
     return found
 
 
 @torch.no_grad()
-def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporter: Reporter) -> None:
+def count_scores(view: ModelView, masks: Sequence[PlaneMask], tokens: Tensor, reporter: Reporter) -> None:
     """Count the scores of all masks, and what their inputs are worth, on the scored `tokens` [rows, sequence]."""
     scored = ScoredPositions.of(view, tokens)
     with torch.enable_grad():
         sensitivities = output_sensitivities(view, tokens, reporter)
-    by_layer: dict[int, list[Mask]] = {}
+    by_layer: dict[int, list[PlaneMask]] = {}
     for mask in masks:
         by_layer.setdefault(mask.layer, []).append(mask)
 
@@ -315,11 +315,11 @@ def count_scores(view: ModelView, masks: Sequence[Mask], tokens: Tensor, reporte
         reporter.progress(before + read * (layer.index + 1) / len(view.layers), before + read, "tokens", "scores")
 
 
-def _count(mask: Mask, scored: ScoredPositions, norms: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
+def _count(mask: PlaneMask, scored: ScoredPositions, norms: Tensor, _: nn.Module, args: tuple[Tensor]) -> None:
     mask.count(scored.rows(args[0], mask.reader), norms)
 
 
-def price_reading(masks: Sequence[Mask], bits: float) -> float:
+def price_reading(masks: Sequence[PlaneMask], bits: float) -> float:
     """Return the lowest price of a bit, in nats, at which all masks together read at most so many bits."""
     low, high = -120.0, 60.0  # base-2 logarithms
     for _ in range(60):

@@ -103,7 +103,7 @@ def allocate_jointly(
 
 
 def _options(
-    measured: Measured, levels: tuple[float, ...], step: float, weights: int
+    measured: MeasuredOptions, levels: tuple[float, ...], step: float, weights: int
 ) -> tuple[np.ndarray, list[Options]]:
     """Return the sparsities to choose from and each block's options, [widths x sparsities], with bits per weight."""
     curves = [[between(levels, row, step) if len(levels) > 1 else None for row in rows] for rows in measured.divergence]
@@ -194,7 +194,7 @@ Variants = Mapping[float, Mapping[tuple[int, str], nn.Linear]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredOptions:
     """Measurements of all blocks, [blocks, widths, levels]; bits are sums over a block's weights."""
 
     divergence: np.ndarray
@@ -217,7 +217,7 @@ class Measurement:
         self._levels, self._reporter = levels, reporter
         self._places = places_of(subject.loaded.model)
 
-    def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> Measured:
+    def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> MeasuredOptions:
         """Measure every width and level of every block alone; an interrupted measurement resumes by `journal`.
 
         Raises WinaError if logits are not numbers, Cancelled between two passes.
@@ -241,7 +241,7 @@ class Measurement:
         ]
         layers = self._cells.layout.layers
         each = sum(1 - block.layer / layers for block in self._cells.blocks)
-        return Measured(np.maximum(divergence, 0.0), read, np.array(held), 1 + each * shape[1] * shape[2])
+        return MeasuredOptions(np.maximum(divergence, 0.0), read, np.array(held), 1 + each * shape[1] * shape[2])
 
     @torch.no_grad()
     def whole(self, tokens: Tensor, widths: Sequence[float], targets: Sequence[float]) -> float:

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Curve:
+class CostCurve:
     """A cell's cost over its sparsity, linear between points of ascending sparsity."""
 
     sparsity: Array
@@ -37,7 +37,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Spread:
+class BudgetSpread:
     """A budget spread over curves."""
 
     values: tuple[float, ...]
@@ -47,7 +47,7 @@ class Spread:
     """Lower bound of the cost for this budget."""
 
 
-def lower_hull(curve: Curve) -> Curve:
+def lower_hull(curve: CostCurve) -> CostCurve:
     """Return the largest convex function below the curve, through some of its points (Andrew's monotone chain)."""
     kept: list[int] = []
     x, y = curve.sparsity, curve.cost
@@ -58,10 +58,10 @@ def lower_hull(curve: Curve) -> Curve:
                 break
             kept.pop()
         kept.append(point)
-    return Curve(x[kept], y[kept])
+    return CostCurve(x[kept], y[kept])
 
 
-def spread(curves: Sequence[Curve], weights: Sequence[float], budget: float) -> Spread:
+def spread(curves: Sequence[CostCurve], weights: Sequence[float], budget: float) -> BudgetSpread:
     """Return values s with sum w_i s_i = budget that minimize sum f_i(s_i), up to a proven gap.
 
     min over s of sum f_i >= min over s of sum hull(f_i) = max over the multiplier of the Lagrangian dual. The minimum
@@ -90,14 +90,14 @@ def spread(curves: Sequence[Curve], weights: Sequence[float], budget: float) -> 
         float(np.clip(value, curve.sparsity[0], curve.sparsity[-1]))
         for value, curve in zip(values, curves, strict=True)
     )
-    return Spread(
+    return BudgetSpread(
         values=found,
         cost=sum(curve.at(value) for curve, value in zip(curves, found, strict=True)),
         bound=sum(hull.at(value) for hull, value in zip(hulls, found, strict=True)),
     )
 
 
-def between(sparsities: Sequence[float], costs: Sequence[float], step: float) -> Curve:
+def between(sparsities: Sequence[float], costs: Sequence[float], step: float) -> CostCurve:
     """Return a measured curve on a grid of about `step`, its square root linear between the measurements.
 
     A divergence grows as the square of its error, which grows almost linearly. Negative costs, from rounding, count as
@@ -106,10 +106,10 @@ def between(sparsities: Sequence[float], costs: Sequence[float], step: float) ->
     count = max(1, round((sparsities[-1] - sparsities[0]) / step))
     grid = np.union1d(np.linspace(sparsities[0], sparsities[-1], count + 1), sparsities)
     roots = np.sqrt(np.maximum(np.asarray(costs, dtype=np.float64), 0.0))
-    return Curve(grid, np.interp(grid, sparsities, roots) ** 2)
+    return CostCurve(grid, np.interp(grid, sparsities, roots) ** 2)
 
 
-def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, points: int = 9) -> Curve:
+def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, points: int = 9) -> CostCurve:
     """Return the parabola through three measurements, within `reach` of the middle one, at `points` sparsities.
 
     If the middle one lies at an end (a cell at 0), two are left, joined by a line. The curve stays within the
@@ -119,7 +119,7 @@ def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, 
     centre = sparsities[1]
     grid = np.union1d(np.linspace(max(x[0], centre - reach), min(x[-1], centre + reach), points), [centre])
     coefficients = np.polyfit(x - centre, np.asarray(costs, dtype=np.float64)[y], len(x) - 1)
-    return Curve(grid, np.asarray(np.polyval(coefficients, grid - centre), dtype=np.float64))
+    return CostCurve(grid, np.asarray(np.polyval(coefficients, grid - centre), dtype=np.float64))
 
 
 PROBED_RISE = 0.1

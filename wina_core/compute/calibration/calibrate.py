@@ -10,9 +10,9 @@ from torch import Tensor
 from wina_kernels.selection import scores, top_k_mask
 
 from wina_core.compute.calibration.inputs import (
+    CalibrationSite,
     Keys,
     ScoreHistogram,
-    Site,
     check_finite,
     readers,
     signed_scores,
@@ -83,7 +83,7 @@ def calibrate(
     sampled = sampled_positions(total, min(total, SAMPLED_FOR_VECTORS if vectors else SAMPLED_TOKENS))
     centres: dict[Cell, Tensor] = {}
 
-    def sites_of(layer: LayerView, scoring: bool) -> tuple[Site, ...]:
+    def sites_of(layer: LayerView, scoring: bool) -> tuple[CalibrationSite, ...]:
         own = sites(layer, rule, sampled, _keys(method), scored, shares)
         for place, site in enumerate(own):
             centre = centres.get((layer.index, place))
@@ -111,7 +111,7 @@ def _take(centres: dict[Cell, Tensor], known: Mapping[str, Tensor]) -> None:
     centres |= from_named(known, "centre")
 
 
-def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
+def _centre(site: CalibrationSite, find: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the centre of a site's inputs, found without the column norms that they may carry."""
     if site.carried is None:
         return find(site.sample)
@@ -121,14 +121,14 @@ def _centre(site: Site, find: Callable[[Tensor], Tensor]) -> Tensor:
 def _passed(
     loaded: LoadedModel,
     tokens: Tensor,
-    sites_of: Callable[[LayerView], tuple[Site, ...]],
+    sites_of: Callable[[LayerView], tuple[CalibrationSite, ...]],
     checkpoint: PassCheckpoint,
     reporter: Reporter,
     doing: str,
     part: tuple[int, int],
-) -> Iterator[tuple[Site, ...]]:
+) -> Iterator[tuple[CalibrationSite, ...]]:
     """Yield the sites of each layer after the text has passed it; this is one of several parts (number, count)."""
-    held: list[Site] = []
+    held: list[CalibrationSite] = []
 
     def hooks(layer: LayerView) -> Iterator[Any]:
         held[:] = sites_of(layer)
@@ -152,7 +152,7 @@ def _passed(
         release()
 
 
-def _measure(found: Calibration, method: MethodSpec, gated: Sequence[Site], reporter: Reporter) -> None:
+def _measure(found: Calibration, method: MethodSpec, gated: Sequence[CalibrationSite], reporter: Reporter) -> None:
     """Write what the sites of a layer have collected."""
     rule, layout = get_method(method), found.layout
     for site in gated:
@@ -181,7 +181,7 @@ def _measure(found: Calibration, method: MethodSpec, gated: Sequence[Site], repo
         _measure_experts(found, method, of_experts)
 
 
-def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[Site]) -> None:
+def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[CalibrationSite]) -> None:
     """Write the quantiles of each expert, and the quantiles and mean curves of all, of one input of a layer."""
     rule = get_method(method)
     fractions = _fractions(method)
@@ -240,7 +240,7 @@ def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration
 
 
 def _dropped(
-    sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: Site, name: str
+    sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: CalibrationSite, name: str
 ) -> Iterator[tuple[Tensor, LowRank | None]]:
     """Yield what gating drops of the sample at each of ERROR_SPARSITIES, [tokens, n], and its low-rank part."""
     projection = site.layer.projections[name]

@@ -43,7 +43,7 @@ class Scored:
         self.histogram.add(self._keys(x, self.scale))
 
 
-class Site:
+class CalibrationSite:
     """One input of a decoder layer: scores of the gated projections that read it, and sampled tokens."""
 
     def __init__(
@@ -115,7 +115,7 @@ def sites(
     keys: Keys,
     scored: ScoredPositions,
     shares: SparsityPlan | None = None,
-) -> tuple[Site, ...]:
+) -> tuple[CalibrationSite, ...]:
     """Return the sites of a layer that the method gates, with those of its experts; `shares` is a plan with its own
     rho."""
     found = []
@@ -125,30 +125,32 @@ def sites(
             if "down" not in layer.projections:
                 continue
             linear = layer.projections["down"].linear
-            found.append(Site(layer, linear, scales, sampled, keys, scored, GateActivation(layer)))
+            found.append(CalibrationSite(layer, linear, scales, sampled, keys, scored, GateActivation(layer)))
             continue
         for names in BLOCKS:
             gated = {name: scales[name] for name in names if name in scales}
             if gated:
-                found.append(Site(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys, scored))
+                found.append(
+                    CalibrationSite(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys, scored)
+                )
     return tuple(found)
 
 
-def readers(sites: Iterable[Site]) -> Iterator[Any]:
+def readers(sites: Iterable[CalibrationSite]) -> Iterator[Any]:
     """Yield hooks that let the sites collect their inputs."""
     return (site.linear.register_forward_pre_hook(site.read) for site in sites)
 
 
-def sites_of_experts(sites: Sequence[Site]) -> list[list[Site]]:
+def sites_of_experts(sites: Sequence[CalibrationSite]) -> list[list[CalibrationSite]]:
     """Return the sites of each layer's experts by their input, in the experts' order."""
-    found: dict[tuple[int, str], list[Site]] = {}
+    found: dict[tuple[int, str], list[CalibrationSite]] = {}
     for site in sites:
         if site.layer.expert is not None:
             found.setdefault((site.layer.index, site.scored[0].names[0]), []).append(site)
     return list(found.values())
 
 
-def check_finite(sites: Sequence[Site]) -> None:
+def check_finite(sites: Sequence[CalibrationSite]) -> None:
     """Raise WinaError, naming the first layer and projection, if a score was infinite or NaN."""
     groups = [(site.layer.index, group) for site in sites for group in site.scored]
     bad = [group.histogram.non_finite.cpu() for _, group in groups]

@@ -84,7 +84,7 @@ def make_reference(
 def measure_original(
     loaded: LoadedModel,
     gates: Gates | None,
-    reference: Reference,
+    reference: ReferenceFile,
     batch_size: BatchSize,
     reporter: Reporter,
     samples: list[SampleRecord] | None = None,
@@ -241,7 +241,7 @@ _KIND = "reference"
 _DTYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "U16": np.uint16}
 
 
-class Reference:
+class ReferenceFile:
     """A file of `write_reference`, whose rows are read one by one.
 
     Raises WinaError if the file is damaged.

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 from wina_kernels.native.abi import loaded as native_library
-from wina_kernels.native.token import CACHE_DTYPES, MOST_PROJECTIONS, Decoder, Layer, Projection, TokenCall
+from wina_kernels.native.token import (
+    CACHE_DTYPES,
+    MOST_PROJECTIONS,
+    DecoderLayer,
+    DecoderProjection,
+    NativeDecoder,
+    TokenCall,
+)
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
@@ -102,11 +109,11 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
 
 def _decoder(
     loaded: LoadedModel, groups: Mapping[nn.Linear, list[MaskGroup]], positions: int, *, tuned: bool = True
-) -> Decoder:
+) -> NativeDecoder:
     view, model = loaded.view, loaded.model
     windows = attention_windows(model.config, len(view.layers))
     cosines, sines = _rotary(model.model.rotary_emb, positions)
-    return Decoder(
+    return NativeDecoder(
         hidden=view.hidden_size,
         units=model.config.intermediate_size,
         heads=view.heads,
@@ -191,10 +198,10 @@ def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:
     return cosines, sines
 
 
-def _layer(layer: LayerView, groups: Mapping[nn.Linear, list[MaskGroup]], window: int, tuned: bool) -> Layer:
+def _layer(layer: LayerView, groups: Mapping[nn.Linear, list[MaskGroup]], window: int, tuned: bool) -> DecoderLayer:
     attention: Any = layer.attention
     qkv, o, gate_up, down = (list(_block(layer, names, groups, tuned)) for names in BLOCKS)
-    return Layer(
+    return DecoderLayer(
         attention_norm=norm_gain(layer.attention_norm),
         mlp_norm=norm_gain(layer.mlp_norm),
         qkv=qkv,
@@ -209,7 +216,7 @@ def _layer(layer: LayerView, groups: Mapping[nn.Linear, list[MaskGroup]], window
 
 def _block(
     layer: LayerView, names: Sequence[str], groups: Mapping[nn.Linear, list[MaskGroup]], tuned: bool
-) -> Iterator[Projection]:
+) -> Iterator[DecoderProjection]:
     """Yield the products of projections that read the same input, in the order of their outputs."""
     first = 0
     for linear in dict.fromkeys(layer.projections[name].linear for name in names):
@@ -218,15 +225,15 @@ def _block(
         first += linear.out_features
 
 
-def _plain(linear: nn.Linear, first: int) -> Projection:
+def _plain(linear: nn.Linear, first: int) -> DecoderProjection:
     """Return a linear layer that is read in full."""
     bias = None if linear.bias is None else linear.bias.detach()
     if isinstance(linear, QuantizedLinear):
-        return Projection(linear.weight_t, first, bias=bias)
-    return Projection(None, first, dense=linear.weight.detach().contiguous(), bias=bias)
+        return DecoderProjection(linear.weight_t, first, bias=bias)
+    return DecoderProjection(None, first, dense=linear.weight.detach().contiguous(), bias=bias)
 
 
-def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Projection:
+def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> DecoderProjection:
     """Return the product of a mask's rows, with its tuned bias or without; its counts become the group's."""
     assert isinstance(group.rows, slice)  # _gate_obstacles
     start, stop, _ = group.rows.indices(linear.out_features)
@@ -236,7 +243,7 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Proj
     weight_t: WeightT | PlaneWeight
     weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
     if group.rule is None:
-        return Projection(weight_t, first + start, bias=bias)
+        return DecoderProjection(weight_t, first + start, bias=bias)
     if group.counts is None:
         group.counts = torch.zeros(1, 2, dtype=torch.int64)
     if group.plane_counts is None and isinstance(weight_t, PlaneWeight):
@@ -247,7 +254,7 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Proj
             keep = select.keep
         else:
             threshold, keep = select.threshold, select.fewest
-    return Projection(
+    return DecoderProjection(
         weight_t,
         first + start,
         bias=bias,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class StepProduct:
     """The product of projections that read the same input."""
 
     sums: Callable[[Tensor], Tensor]
@@ -43,10 +43,10 @@ class Product:
 class FusedLayer:
     """A decoder layer."""
 
-    qkv: Product
-    o: Product
-    gate_up: Product
-    down: Product
+    qkv: StepProduct
+    o: StepProduct
+    gate_up: StepProduct
+    down: StepProduct
     mlp_norm: nn.Module
     next_norm: nn.Module
     """The attention norm of the layer above, or the final norm."""
@@ -117,7 +117,7 @@ class FusedStep:
         torch.argmax(logits, -1, keepdim=True, out=self._token)
         self.position.add_(1)
 
-    def _add_norm(self, product: Product | None, norm: Any, x: Tensor | None = None) -> None:
+    def _add_norm(self, product: StepProduct | None, norm: Any, x: Tensor | None = None) -> None:
         from wina_kernels.gpu.steps import add_norm
 
         sums = None if product is None or x is None else product.sums(x)
@@ -194,13 +194,13 @@ def _layer(layer: LayerView, gates: Gates | None, window: int, next_norm: nn.Mod
     return FusedLayer(qkv, o, gate_up, down, layer.mlp_norm, next_norm, gains, float(attention.scaling), window)
 
 
-def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
+def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> StepProduct:
     groups = {each.linear: each.groups[0] for each in gates.forwards if each.linear in linears} if gates else {}
     bias = _joined_bias(linears, groups)
     gated = next((each for each in gates.transposed if tuple(each.linears) == linears), None) if gates else None
     if gated is None:
         weight = _joined(linears)
-        return Product(lambda x: functional.linear(x[None], weight, bias), None)  # rounded once, as in the module
+        return StepProduct(lambda x: functional.linear(x[None], weight, bias), None)  # rounded once, as in the module
     from wina_kernels.gpu.decoding import PreparedSums
 
     first, *_ = groups.values()
@@ -210,8 +210,8 @@ def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> Product:
     for group in groups.values():
         group.counts = step.counts
     if isinstance(select, TopKSelection):
-        return Product(step.top_k(select.keep), bias)
-    return Product(step.above(select.threshold, select.fewest), bias)
+        return StepProduct(step.top_k(select.keep), bias)
+    return StepProduct(step.above(select.threshold, select.fewest), bias)
 
 
 def _joined_bias(linears: tuple[nn.Linear, ...], groups: Mapping[nn.Linear, MaskGroup]) -> Tensor | None:

@@ -19,7 +19,7 @@ from wina_core.errors import WinaError
 from wina_core.specs.generation import SamplingSpec
 
 
-class Reader:
+class SequenceReader:
     """Reader of one sequence, piece by piece, through its own cache; several may take turns on one model.
 
     Each sets the model's gates as it needs them: `gated` or dense. The first piece passes through torch; later tokens

@@ -24,7 +24,13 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear, places_of, replace_linear
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.quantization.inputs import Site, mean_squares, output_sensitivities, second_moments, sites_of
+from wina_core.compute.quantization.inputs import (
+    QuantizationSite,
+    mean_squares,
+    output_sensitivities,
+    second_moments,
+    sites_of,
+)
 from wina_core.compute.quantization.rounding import (
     LARGEST_ZERO,
     Codes,
@@ -36,7 +42,7 @@ from wina_core.compute.quantization.rounding import (
     reverse_cholesky,
     round_to_nearest,
 )
-from wina_core.compute.quantization.runs import EnergySite, Run, SitePlan, share_bits
+from wina_core.compute.quantization.runs import BitsRun, EnergySite, SitePlan, share_bits
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import save_atomically
 from wina_core.errors import WinaError
@@ -120,20 +126,20 @@ def apply_spec(
     return found
 
 
-def _in_planes(site: Site, planes: dict[nn.Linear, int | Tensor]) -> dict[nn.Linear, Tensor | Stored]:
+def _in_planes(site: QuantizationSite, planes: dict[nn.Linear, int | Tensor]) -> dict[nn.Linear, Tensor | Stored]:
     return {
         linear: in_planes(linear.weight.detach().t(), planes[linear]) for linear in site.linears if linear in planes
     }
 
 
-def _key(site: Site) -> tuple[str, ...]:
+def _key(site: QuantizationSite) -> tuple[str, ...]:
     return next(iter(site.linears.values()))
 
 
-def _whole(site: Site, plan: BitsPlan) -> SitePlan:
+def _whole(site: QuantizationSite, plan: BitsPlan) -> SitePlan:
     """Return one run for each matrix."""
     bits = {linear: int(cell_bits(plan, site.layer, names[0])) for linear, names in site.linears.items()}
-    return SitePlan(None, {linear: (Run(site.inputs, width),) for linear, width in bits.items()})
+    return SitePlan(None, {linear: (BitsRun(site.inputs, width),) for linear, width in bits.items()})
 
 
 def _by_energy(
@@ -163,7 +169,7 @@ def held_bits(bits: float, group: int) -> float:
     return bits + group_scale_bits(bits) / group
 
 
-def _budgets(site: Site, plan: BitsPlan, group: int) -> dict[nn.Linear, float]:
+def _budgets(site: QuantizationSite, plan: BitsPlan, group: int) -> dict[nn.Linear, float]:
     budgets = {}
     for linear, names in site.linears.items():
         bits = cell_bits(plan, site.layer, names[0])
@@ -197,7 +203,7 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
 
 
 def _rounded(
-    weight_t: Tensor, runs: Sequence[Run], spec: QuantizationSpec, importance: Tensor | None
+    weight_t: Tensor, runs: Sequence[BitsRun], spec: QuantizationSpec, importance: Tensor | None
 ) -> list[Codes | Tensor]:
     """Quantize the runs of W^T one by one."""
     quantizers: dict[str, Callable[[Tensor, int, slice], Codes]] = {
@@ -359,7 +365,7 @@ def cell_bits(plan: BitsPlan, layer: int, name: str) -> float:
     return plan.bits[layer][plan.layout.projections.index(name)]
 
 
-def _first(site: Site) -> nn.Linear:
+def _first(site: QuantizationSite) -> nn.Linear:
     return next(iter(site.linears))
 
 

@@ -22,7 +22,7 @@ SAMPLED = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class QuantizationSite:
     """One input x of a decoder layer or of one of its experts, and the linear layers that read it."""
 
     layer: int
@@ -49,7 +49,7 @@ class Site:
         return sum(linear.out_features for linear in self.linears)
 
 
-def sites_of(layer: LayerView) -> list[Site]:
+def sites_of(layer: LayerView) -> list[QuantizationSite]:
     """Return the inputs of a layer's gated matrices, in order, then those of its experts."""
     found = []
     for part, block in product(layer.parts, BLOCKS):
@@ -59,7 +59,7 @@ def sites_of(layer: LayerView) -> list[Site]:
                 linear = part.projections[name].linear
                 linears[linear] = (*linears.get(linear, ()), name)
         if linears:
-            found.append(Site(layer.index, linears, part.expert, part.module))
+            found.append(QuantizationSite(layer.index, linears, part.expert, part.module))
     return found
 
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wina_core.compute.quantization.inputs import Site
+from wina_core.compute.quantization.inputs import QuantizationSite
 from wina_core.compute.quantization.rounding import reverse_cholesky, round_to_nearest
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS, group_scale_bits
@@ -27,7 +27,7 @@ _STEP = 16
 
 
 @dataclass(frozen=True)
-class Run:
+class BitsRun:
     """Consecutive inputs of equal bits."""
 
     inputs: int
@@ -40,12 +40,12 @@ def places(inputs: int) -> NDArray[np.int64]:
     return np.array([*range(0, inputs, step), inputs])
 
 
-def run_bits(run: Run, group: int) -> int:
+def run_bits(run: BitsRun, group: int) -> int:
     """Return the bits that one output's weights of a run take, scales and zeros included."""
     return run.inputs * run.bits + group_scale_bits(run.bits) * -(-run.inputs // group)
 
 
-def total_error(errors: Floats, runs: Sequence[Run]) -> float:
+def total_error(errors: Floats, runs: Sequence[BitsRun]) -> float:
     """Return the summed error of inputs [inputs, len(RUN_BITS)] in these runs."""
     edges = np.cumsum([0, *(run.inputs for run in runs)])
     parts = zip(pairwise(edges), runs, strict=True)
@@ -68,20 +68,20 @@ class RunChoice:
         """Bits of one output's weights between two places, by width."""
         self._backward = np.tril(np.ones_like(lengths, dtype=bool))
 
-    def error(self, runs: Sequence[Run]) -> float:
+    def error(self, runs: Sequence[BitsRun]) -> float:
         """Return the error of these runs."""
         return total_error(self._errors, runs)
 
-    def held(self, runs: Sequence[Run]) -> int:
+    def held(self, runs: Sequence[BitsRun]) -> int:
         """Return the bits that the matrix holds in these runs, without the order."""
         return self._outputs * sum(run_bits(run, self._group) for run in runs)
 
-    def single(self, price: float) -> tuple[Run, ...]:
+    def single(self, price: float) -> tuple[BitsRun, ...]:
         """Return the one run with the least error + price * bits held."""
-        whole = [(Run(len(self._errors), bits),) for bits in RUN_BITS]
+        whole = [(BitsRun(len(self._errors), bits),) for bits in RUN_BITS]
         return min(whole, key=lambda runs: self.error(runs) + price * self.held(runs))
 
-    def at_price(self, price: float) -> tuple[Run, ...]:
+    def at_price(self, price: float) -> tuple[BitsRun, ...]:
         """Return the runs with the least error + price * bits held, by dynamic programming over widths and places."""
         costs = [
             np.where(
@@ -106,21 +106,21 @@ class RunChoice:
         while count > 1:
             start, wider_width = before[count, width]
             begin = int(start[stop])
-            runs.append(Run(int(self._ends[stop] - self._ends[begin]), RUN_BITS[width]))
+            runs.append(BitsRun(int(self._ends[stop] - self._ends[begin]), RUN_BITS[width]))
             count, width, stop = count - 1, int(wider_width[begin]), begin
-        runs.append(Run(int(self._ends[stop]), RUN_BITS[width]))
+        runs.append(BitsRun(int(self._ends[stop]), RUN_BITS[width]))
         return tuple(reversed(runs))
 
-    def within(self, budget: float) -> tuple[Run, ...] | None:
+    def within(self, budget: float) -> tuple[BitsRun, ...] | None:
         """Return the runs with the least error that hold at most `budget` bits, exactly; None if none do."""
-        best: tuple[float, tuple[Run, ...] | None] = (np.inf, None)
+        best: tuple[float, tuple[BitsRun, ...] | None] = (np.inf, None)
         for count in range(1, MOST_RUNS + 1):
             for widths in combinations(range(len(RUN_BITS)), count):
                 error, cuts = self._best_cuts(widths, budget / self._outputs)
                 if error < best[0]:
                     edges = self._ends[[0, *cuts, len(self._ends) - 1]]
                     parts = zip(pairwise(edges), widths, strict=True)
-                    best = error, tuple(Run(int(stop - start), RUN_BITS[width]) for (start, stop), width in parts)
+                    best = error, tuple(BitsRun(int(stop - start), RUN_BITS[width]) for (start, stop), width in parts)
         return best[1]
 
     def _best_cuts(self, widths: Sequence[int], budget: float) -> tuple[float, tuple[int, ...]]:
@@ -158,7 +158,7 @@ class SitePlan:
 
     order: Tensor | None
     """int32 [n]: the input of each stored row, the same for all of them."""
-    runs: dict[nn.Linear, tuple[Run, ...]]
+    runs: dict[nn.Linear, tuple[BitsRun, ...]]
 
 
 class EnergySite:
@@ -170,7 +170,13 @@ class EnergySite:
     """
 
     def __init__(
-        self, site: Site, moments: Tensor, sensitivities: dict[nn.Linear, Tensor], group: int, *, compensated: bool
+        self,
+        site: QuantizationSite,
+        moments: Tensor,
+        sensitivities: dict[nn.Linear, Tensor],
+        group: int,
+        *,
+        compensated: bool,
     ) -> None:
         self.site = site
         energy = moments.diagonal() * sum(
@@ -206,10 +212,10 @@ class EnergySite:
 
         The order is charged to the matrices by their outputs.
         """
-        single: dict[nn.Linear, tuple[Run, ...]] = {}
-        several: dict[nn.Linear, tuple[Run, ...]] = {}
+        single: dict[nn.Linear, tuple[BitsRun, ...]] = {}
+        several: dict[nn.Linear, tuple[BitsRun, ...]] = {}
         for linear, choice in self._choices.items():
-            fitting = [(Run(self.site.inputs, bits),) for bits in RUN_BITS]
+            fitting = [(BitsRun(self.site.inputs, bits),) for bits in RUN_BITS]
             fitting = [runs for runs in fitting if choice.held(runs) <= budgets[linear]]
             single[linear] = min(fitting, key=choice.error)
             order = ORDER_BITS * self.site.inputs * linear.out_features / self.site.outputs
@@ -218,10 +224,10 @@ class EnergySite:
             return SitePlan(self.order.int(), several)
         return SitePlan(None, single)
 
-    def _error(self, runs: dict[nn.Linear, tuple[Run, ...]]) -> float:
+    def _error(self, runs: dict[nn.Linear, tuple[BitsRun, ...]]) -> float:
         return sum(choice.error(runs[linear]) for linear, choice in self._choices.items())
 
-    def _held(self, runs: dict[nn.Linear, tuple[Run, ...]]) -> float:
+    def _held(self, runs: dict[nn.Linear, tuple[BitsRun, ...]]) -> float:
         return sum(choice.held(runs[linear]) for linear, choice in self._choices.items())
 
 

@@ -16,7 +16,7 @@ from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.divergence import Place, turned_for_divergence
 from wina_core.compute.rotation.matrices import canonical_basis, trace_normalized
 from wina_core.compute.rotation.refine import refined_basis
-from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.compute.rotation.sites import RotationSite, measure_sites
 from wina_core.compute.rotation.statistics import Moments, dense_moments, head_grams, weight_gram
 from wina_core.model_info.cost.refinement import MEASURED_TOKENS
 from wina_core.specs import RotationSpec
@@ -301,8 +301,8 @@ def measured_bases(
         yield LayerBases(*(None if part is None else made.get(id(part), part) for part in parts))
 
 
-def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Tensor, list[Site]]]:
-    groups: dict[int, tuple[Tensor, list[Site]]] = {}
+def _groups(bases: Sequence[LayerBases], sites: Sequence[RotationSite]) -> list[tuple[Tensor, list[RotationSite]]]:
+    groups: dict[int, tuple[Tensor, list[RotationSite]]] = {}
     for site in sites:
         layer = bases[site.layer]
         basis = {"attention": layer.attention, "mlp": layer.mlp, "heads": layer.heads}[site.reader]
@@ -311,7 +311,7 @@ def _groups(bases: Sequence[LayerBases], sites: Sequence[Site]) -> list[tuple[Te
     return list(groups.values())
 
 
-def _label(sites: Sequence[Site], spec: RotationSpec) -> str:
+def _label(sites: Sequence[RotationSite], spec: RotationSpec) -> str:
     """Return the label of the basis that these sites share (`RefinementStep.site`)."""
     first = sites[0]
     if first.reader == "heads" or spec.mode == "per_site":
@@ -319,7 +319,7 @@ def _label(sites: Sequence[Site], spec: RotationSpec) -> str:
     return "stream" if spec.mode == "global" else f"layer {first.layer}"
 
 
-def _weighted_basis(sites: Sequence[Site]) -> Tensor:
+def _weighted_basis(sites: Sequence[RotationSite]) -> Tensor:
     """Return eigenvectors of the sum of sensitivities and activation second moments, each weighted like its site's."""
     total = torch.zeros_like(sites[0].sensitivity, dtype=torch.float64)
     for site in sites:

@@ -43,7 +43,7 @@ from wina_core.specs import RotationSpec
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ComparedRotation:
     """A rotation and its bases of each layer, in order."""
 
     rotation: RotationSpec
@@ -53,7 +53,7 @@ class Candidate:
 @torch.no_grad()
 def compare_rotations(
     view: ModelView,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[ComparedRotation],
     tokens: Tensor,
     sparsity: float,
     reporter: Reporter,

@@ -25,7 +25,7 @@ from wina_core.compute.rotation.refine import (
     stream_readers,
     turned_norms,
 )
-from wina_core.compute.rotation.sites import READ_BY, Reader, Site
+from wina_core.compute.rotation.sites import READ_BY, Reader, RotationSite
 from wina_core.compute.rotation.statistics import keeping_mean
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.refinement import DIVERGENCE_ROWS, is_one_graph
@@ -42,7 +42,7 @@ _RATE = LEARNING_RATE / 2
 class Place:
     """A site and the index of the basis that it is gated in."""
 
-    site: Site
+    site: RotationSite
     basis: int
 
 

@@ -21,7 +21,7 @@ from wina_core.compute.models.norms import centres, norm_bias, norm_gain, normal
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.rotation.apply import carrying_constant, norm_readers
 from wina_core.compute.rotation.descent import Search, descend
-from wina_core.compute.rotation.sites import Site
+from wina_core.compute.rotation.sites import RotationSite
 from wina_core.model_info.cost.refinement import DRAWN_TOKENS, sites_per_graph, sites_per_step
 from wina_core.records import RefinementStep
 from wina_core.specs.methods.base import BLOCKS
@@ -85,7 +85,7 @@ def gating_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, sp
 
 def refined_basis(
     start: Tensor,
-    sites: Sequence[Site],
+    sites: Sequence[RotationSite],
     steps: int,
     search: Search,
     label: str,
@@ -105,7 +105,7 @@ def refined_basis(
     read, together = sites_per_step(n, count), sites_per_graph(n, count)
     search.reporter.stage("refinement")
 
-    def error(basis: Tensor, site: Site, sparsity: float) -> Tensor:
+    def error(basis: Tensor, site: RotationSite, sparsity: float) -> Tensor:
         drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)
         x = site.inputs[drawn]
         found = gating_error(x, basis, site.gram, site.sensitivity, sparsity)

@@ -27,7 +27,7 @@ READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": (
 
 
 @dataclass(eq=False)
-class Site:
+class RotationSite:
     """One rotated input x of a decoder layer, float32; n is the hidden size, or the size of all heads for `heads`.
 
     The stream's x is the norm's output without its gain, which the Gram matrix and the sensitivity contain.
@@ -53,7 +53,7 @@ class Site:
 
 def measure_sites(
     view: ModelView, stream: bool, heads: bool, tokens: Tensor, reporter: Reporter, search: Search | None = None
-) -> list[Site]:
+) -> list[RotationSite]:
     """Measure the stream's sites, the heads' or both in the dense model on `tokens` [rows, sequence], in layer order.
 
     Rows pass one by one, forward and back: memory holds one row's graph and, for each site, two [n, n] matrices and the
@@ -66,7 +66,7 @@ def measure_sites(
     total = scored.count(tokens)
     stride = -(-total * view.hidden_size // KEPT_NUMBERS)
     collectors = list(_collectors(view, stream, heads, stride, scored))
-    found: dict[tuple[int, Reader], Site] = {}
+    found: dict[tuple[int, Reader], RotationSite] = {}
     for collector in collectors:
         if (known := collector.kept(search)) is None:
             break
@@ -121,7 +121,7 @@ class _Collector:
         """Return the size of a site over that many tokens."""
         return 4 * self._n * (2 * self._n + -(-tokens // self._stride))
 
-    def kept(self, search: Search) -> Site | None:
+    def kept(self, search: Search) -> RotationSite | None:
         """Return the site that an interrupted search kept, if it fits."""
         if (stage := search.read(self._name)) is None:
             return None
@@ -132,9 +132,9 @@ class _Collector:
             search.reject(self._name)
             return None
         inputs, gram, sensitivity = (stage.tensors[name].to(self._device) for name in ("inputs", "gram", "sensitivity"))
-        return Site(*self.place, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
+        return RotationSite(*self.place, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
 
-    def site(self, tokens: int, search: Search | None) -> Site:
+    def site(self, tokens: int, search: Search | None) -> RotationSite:
         """Return the site measured over that many tokens, from now on in a file of the search if there is one."""
         assert self._sensitivity is not None  # the rows have passed back
         sensitivity = self._sensitivity.div_(tokens)
@@ -145,7 +145,7 @@ class _Collector:
         else:
             weight = self.layer.projections["o"].weight.float()
             gram = weight.T @ weight
-        made = Site(*self.place, torch.cat(self._inputs), gram, sensitivity)
+        made = RotationSite(*self.place, torch.cat(self._inputs), gram, sensitivity)
         self._inputs, self._sensitivity = [], None
         if search is None:
             return made

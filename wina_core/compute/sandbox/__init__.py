@@ -6,8 +6,8 @@ tests measure with helpers of the prompt (`poly` for `find_zero`), a third proce
 function under test, and the helpers are its own.
 
 Allowed: computing with this Python's standard library and packages, in one thread, with an empty working folder and
-environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time (`runner.Limits`).
-The clock and random numbers can be read.
+environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time
+(`runner.SandboxLimits`). The clock and random numbers can be read.
 Refused: the network, all other files, any writing, new processes and threads, seeing other processes, and raising a
 limit. Where the system cannot enforce that (Linux with bubblewrap, on x86-64 or aarch64), nothing is run.
 
@@ -21,6 +21,6 @@ The limits of this: lists of the program and of its tests are not shared after a
 objects of the tests' own classes cannot go to the program.
 """
 
-from wina_core.compute.sandbox.runner import Limits, Outcome, check_sandbox, run_confined
+from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, check_sandbox, run_confined
 
-__all__ = ["Limits", "Outcome", "check_sandbox", "run_confined"]
+__all__ = ["Outcome", "SandboxLimits", "check_sandbox", "run_confined"]

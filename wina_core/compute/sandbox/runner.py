@@ -39,7 +39,7 @@ _TIME_LIMIT_STATUS = 128 + 24  # SIGXCPU, which Windows does not have
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """Resources of one program."""
 
     seconds: int = PROCESSOR_SECONDS
@@ -59,7 +59,7 @@ class Outcome:
     """In code_eval's words; "failed" is any exception, including SystemExit, and any other end before the last test."""
 
 
-def run_confined(program: str, tests: str = "", limits: Limits = Limits()) -> Outcome:
+def run_confined(program: str, tests: str = "", limits: SandboxLimits = SandboxLimits()) -> Outcome:
     """Run a program's text in one confined process and its tests in another, which gives the verdict.
 
     Without tests, a program passes that runs to its end; then the verdict rests on the program's own process.
@@ -310,7 +310,7 @@ class CodeEval:
         `references` holds each task's tests, `predictions` its candidate programs. `timeout` is in seconds of
         processor time; `num_workers` is ignored. Raises WinaError if programs cannot be confined.
         """
-        confines = Limits(seconds=max(1, round(limits["timeout"]))) if "timeout" in limits else Limits()
+        confines = SandboxLimits(seconds=max(1, round(limits["timeout"]))) if "timeout" in limits else SandboxLimits()
         outcomes = [
             [run_confined(candidate, tests, confines) for candidate in candidates]
             for tests, candidates in zip(references, predictions, strict=True)

@@ -65,7 +65,7 @@ def is_loopback(address: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """Limits of a server."""
 
     body: int = 1_000_000
@@ -123,12 +123,12 @@ class Gatekeeper:
         *,
         chat: bool,
         key: str | None = None,
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         report: Callable[[RequestFinished], None] = lambda _: None,
     ) -> None:
         self._app, self._turns, self._model, self._chat = app, turns, model, chat
         self._key = None if key is None else key.encode()
-        self._limits, self._report = limits or Limits(), report
+        self._limits, self._report = limits or RequestLimits(), report
         self._free = asyncio.Semaphore(1)
         self._inside = 0
         self._turn: Turn | None = None

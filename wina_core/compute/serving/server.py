@@ -33,7 +33,7 @@ from transformers.utils import logging as transformers_logging
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
+from wina_core.compute.serving.gatekeeper import Gatekeeper, RequestLimits
 from wina_core.compute.serving.requests import FAILED, Refused
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
 from wina_core.errors import ending_signals
@@ -51,7 +51,7 @@ def serve(
     listening: socket.socket,
     *,
     key: str | None,
-    limits: Limits,
+    limits: RequestLimits,
     device: str,
     dtype: DType,
     announce: Callable[[ServerEvent], None],
@@ -76,7 +76,7 @@ def serve(
     name = re.sub(r"[^\w.-]", "-", name)
     model, tokenizer = load_served(folder, device, dtype)
     chat = bool(getattr(tokenizer, "chat_template", None))
-    turns = Turns(limits.tokens, getattr(model.config.get_text_config(), "max_position_embeddings", None))
+    turns = Generations(limits.tokens, getattr(model.config.get_text_config(), "max_position_embeddings", None))
     keeper = Gatekeeper(
         app_of(name, model, tokenizer, turns), turns, name, chat=chat, key=key, limits=limits, report=announce
     )
@@ -97,7 +97,7 @@ def serve(
     server.run(sockets=[listening])
 
 
-def app_of(name: str, model: Any, tokenizer: Any, turns: Turns) -> FastAPI:
+def app_of(name: str, model: Any, tokenizer: Any, turns: Generations) -> FastAPI:
     """Return transformers' server of one model; raise nothing but refusals."""
     one = OneModel(name, model, tokenizer)
     app = build_server(
@@ -131,7 +131,7 @@ class _Server(uvicorn.Server):
     """uvicorn that says when it listens, and ends answers that are not finished in time."""
 
     def __init__(
-        self, config: uvicorn.Config, keeper: Gatekeeper, limits: Limits, on_listening: Callable[[], None]
+        self, config: uvicorn.Config, keeper: Gatekeeper, limits: RequestLimits, on_listening: Callable[[], None]
     ) -> None:
         super().__init__(config)
         self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
@@ -202,7 +202,7 @@ class OneModel:
         """Keep the model until the process ends."""
 
 
-class Turn:
+class Generation:
     """The generation for one request: a stopping criterion of transformers that counts tokens and can be ended."""
 
     def __init__(self, asked: int | None) -> None:
@@ -233,7 +233,7 @@ class Turn:
         return torch.full(ids.shape[:1], self._ended.is_set(), device=ids.device)
 
 
-class Turns(GenerationState):
+class Generations(GenerationState):
     """transformers' generation state with one turn at a time and limits on tokens.
 
     Args:
@@ -245,16 +245,16 @@ class Turns(GenerationState):
         super().__init__()
         self._most, self._context = most_tokens, context
         self._manager = _Manager(self)
-        self.current = Turn(None)
+        self.current = Generation(None)
 
     def get_manager(self, _model: str, use_cb: bool = False) -> GenerateManager:
         """Return the manager of the one model."""
         assert not use_cb
         return self._manager
 
-    def begin(self, asked: int | None) -> Turn:
+    def begin(self, asked: int | None) -> Generation:
         """Begin the turn of a request, after the last one's has ended."""
-        self.current = Turn(asked)
+        self.current = Generation(asked)
         return self.current
 
     def fit(self, inputs: Any, config: Any) -> dict[str, Any]:
@@ -293,7 +293,7 @@ class _Logged:
 class _Manager(GenerateManager):
     """transformers' generation on one thread, within the limits."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Generations) -> None:
         super().__init__()
         self._turns = turns
 

@@ -24,7 +24,7 @@ from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
-from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations, layer_energies
+from wina_core.compute.rotation.comparison import ComparedRotation, best_candidate, compare_rotations, layer_energies
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import collected, given_bases, save_matrices
 from wina_core.compute.rotation.transform import check_rotation
@@ -108,14 +108,14 @@ class _Choosing:
         tokens = read_tokens(text, self.loaded.tokenizer)
         rows = self._other_rows([text, self.spec.text] if self.spec.objective != "eigen" else [text])
         found = eigenvector_bases(self.loaded.view, rotations, tokens, self.reporter, self.search)
-        candidates = [Candidate(*each) for each in zip(rotations, found, strict=True)]
+        candidates = [ComparedRotation(*each) for each in zip(rotations, found, strict=True)]
         compared = self._compare(candidates, rows)
         chosen = best_candidate(compared)
         refined = refined_candidate(self.spec, rotations[chosen])
         if refined is not None:
             bases = self._refined(refined)
-            more = self._compare([candidates[0], Candidate(refined, bases)], rows)
-            candidates.append(Candidate(refined, bases))
+            more = self._compare([candidates[0], ComparedRotation(refined, bases)], rows)
+            candidates.append(ComparedRotation(refined, bases))
             compared = (*compared, more[-1])
             chosen = best_candidate(compared)
         if rotations[0] != compared[chosen].rotation:
@@ -134,10 +134,10 @@ class _Choosing:
             bases = [LayerBases()] * len(view.layers)
         else:
             bases = self._refined(self.spec)
-        plain = Candidate(NO_ROTATION, [LayerBases()] * len(view.layers))
-        return self._choice(self._compare([plain, Candidate(self.spec, bases)], rows), 1, rows, by_hand=True)
+        plain = ComparedRotation(NO_ROTATION, [LayerBases()] * len(view.layers))
+        return self._choice(self._compare([plain, ComparedRotation(self.spec, bases)], rows), 1, rows, by_hand=True)
 
-    def _compare(self, candidates: Sequence[Candidate], rows: Tensor) -> tuple[RotationCandidate, ...]:
+    def _compare(self, candidates: Sequence[ComparedRotation], rows: Tensor) -> tuple[RotationCandidate, ...]:
         return compare_rotations(self.loaded.view, candidates, rows, self.spec.sparsity, self.reporter, self.own_text)
 
     @cached_property
@@ -191,10 +191,10 @@ class _Choosing:
         search = Search(self.reporter, file.with_suffix(products.STAGES_SUFFIX))
         tokens = read_tokens(rotation.text, self.loaded.tokenizer) if rotation.reads_text else None
         found = list(choose_bases(view, rotation, tokens, self.reporter, search))
-        self._keep(Candidate(rotation, found), search)
+        self._keep(ComparedRotation(rotation, found), search)
         return found
 
-    def _keep(self, candidate: Candidate, search: Search | None = None) -> None:
+    def _keep(self, candidate: ComparedRotation, search: Search | None = None) -> None:
         """Keep the bases of a rotation where rotating the model looks for them."""
         search = search or self.search
         file = bases_file(self.loaded, candidate.rotation)

@@ -14,7 +14,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.evaluation.original import Reference
+from wina_core.compute.evaluation.original import ReferenceFile
 from wina_core.compute.gating.tuning import check_tuning, correct_targets, tuned_biases_of, tuned_calibration
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel, load_model
@@ -68,7 +68,7 @@ class Session:
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
         self._choices: dict[tuple[str, str], RotationChoice] = {}
         """Comparisons of rotations, by the hash of (source, rotation)."""
-        self.references: Mapping[Path, Reference] = {}
+        self.references: Mapping[Path, ReferenceFile] = {}
         """Open files of `session.reference`."""
 
     def choice(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationChoice:

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from wina_core.compute.evaluation.fidelity import check_window
-from wina_core.compute.evaluation.original import BatchSize, Reference, make_reference, reference_bytes
+from wina_core.compute.evaluation.original import BatchSize, ReferenceFile, make_reference, reference_bytes
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import SPREAD, LoadedModel, files_here, torch_device
@@ -27,7 +27,7 @@ MOST_BYTES = 8 * 2**30
 
 def reference_of(
     session: Session, source: ModelSource, text: TextSpec, batch_size: BatchSize, reporter: Reporter
-) -> Reference:
+) -> ReferenceFile:
     """Return the reference of the original of `source` on a text, from the disk or by one dense pass.
 
     The original is the stored weights computed in float32 at least, whatever the dtype of `source`: a reference in 16
@@ -45,13 +45,13 @@ def reference_of(
     if known is not None and file.exists():
         return known
     with alone(file, "the log-probabilities of the original", reporter):
-        found = read_cached(file, "reference", Reference, reporter)
+        found = read_cached(file, "reference", ReferenceFile, reporter)
         if found is None:
             _check_size(text, read_supported(folder)[0]["vocab_size"], file.parent)  # now, not after loading
             with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
                 _make(loaded, text, batch_size, reporter, file)
             release_memory()
-            found = Reference(file)
+            found = ReferenceFile(file)
     session.references = {file: found}
     return found
 

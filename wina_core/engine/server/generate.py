@@ -11,7 +11,7 @@ from functools import partial
 
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
-from wina_core.compute.generation.reader import Pieces, Reader, choose
+from wina_core.compute.generation.reader import Pieces, SequenceReader, choose
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences
@@ -47,7 +47,7 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
         loaded = session.prepare(job.model, NO_ROTATION, reporter)
         prompt = _prompt(job, loaded)
         compiled = _compiled(loaded, None, job, prompt)
-        readers = [Reader(loaded, None, gated=False, compiled=compiled) for _ in dense]
+        readers = [SequenceReader(loaded, None, gated=False, compiled=compiled) for _ in dense]
         sides = [_Side(each, job, loaded, prompt, reader) for each, reader in zip(dense, readers, strict=True)]
         turns.take(sides, [loaded])
     for number in gated:
@@ -69,10 +69,11 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
             switch = gates if plain is loaded else None
             compiled = _compiled(loaded, gates, job, prompt)  # None with shortcuts: then the dense model is not, either
             sides = [
-                _Side(each, job, plain, prompt, Reader(plain, switch, gated=False, compiled=compiled)) for each in dense
+                _Side(each, job, plain, prompt, SequenceReader(plain, switch, gated=False, compiled=compiled))
+                for each in dense
             ]
-            reader = Reader(loaded, gates, gated=True, compiled=compiled)
-            reference = Reader(plain, switch, gated=False, compiled=compiled)
+            reader = SequenceReader(loaded, gates, gated=True, compiled=compiled)
+            reference = SequenceReader(plain, switch, gated=False, compiled=compiled)
             sides.append(_Side(number, job, loaded, prompt, reader, reference, gates))
             turns.take(sides, [loaded] if plain is loaded else [loaded, plain])
         dense = []
@@ -134,8 +135,8 @@ class _Side:
         job: GenerateJob,
         loaded: LoadedModel,
         prompt: Sequence[int],
-        reader: Reader,
-        reference: Reader | None = None,
+        reader: SequenceReader,
+        reference: SequenceReader | None = None,
         gates: Gates | None = None,
     ) -> None:
         self.number = number

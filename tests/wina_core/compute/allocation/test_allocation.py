@@ -8,7 +8,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.allocation import allocate
 from wina_core.compute.allocation.cells import LARGEST, Subject, cells_of
-from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
+from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.allocation.greedy import LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
@@ -92,8 +92,8 @@ def test_layers_are_as_they_were_after_a_search():
 def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
     loaded = tiny_loaded(family, dtype=torch.float64)
     cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
-    base = Candidate((0.4,) * len(cells.blocks))
-    later = Candidate(tuple(0.7 if block.layer == 2 else 0.4 for block in cells.blocks))
+    base = PlanCandidate((0.4,) * len(cells.blocks))
+    later = PlanCandidate(tuple(0.7 if block.layer == 2 else 0.4 for block in cells.blocks))
     divergence = Divergence(Subject(loaded, WINA), cells, tokens, Journal(None, NullReporter()), NullReporter())
     found = divergence.measure([base, later], base, lambda _: None)
     dense = loaded.model(tokens).logits.log_softmax(-1)

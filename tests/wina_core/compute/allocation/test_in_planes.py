@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 
 from tests.wina_core.tiny import tiny_loaded
-from wina_core.compute.allocation.in_planes import Mask, allocate_in_planes, price_reading
+from wina_core.compute.allocation.in_planes import PlaneMask, allocate_in_planes, price_reading
 from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import PlaneLinear
@@ -65,11 +65,11 @@ def test_what_cannot_be_allocated_is_said_in_one_sentence(read, method, reason):
         allocate(read, method)
 
 
-def mask_of(seed: int, inputs: int, planes: int) -> Mask:
+def mask_of(seed: int, inputs: int, planes: int) -> PlaneMask:
     generator = torch.Generator().manual_seed(seed)
     weight = in_planes(torch.randn(inputs, 8, generator=generator), planes)
     layer = PlaneLinear(torch.nn.Linear(inputs, 8, bias=False), weight)
-    mask = Mask(0, ("o",), Rule(ThresholdSelection("threshold", 0.0)), (layer,))
+    mask = PlaneMask(0, ("o",), Rule(ThresholdSelection("threshold", 0.0)), (layer,))
     mask.count(torch.randn(6, inputs, generator=generator).exp(), torch.rand(inputs, generator=generator))
     return mask
 
@@ -106,5 +106,5 @@ def test_no_other_levels_that_read_as_much_cost_less(seed: int, share: float) ->
         assert cost + price * bits + sum(rest) >= chosen * (1 - 1e-6)
 
 
-def _plane_bits(mask: Mask, price: float) -> float:
+def _plane_bits(mask: PlaneMask, price: float) -> float:
     return float((mask.seen * mask._levels(price)).sum()) * PLANE_BITS * mask.outputs

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wina_core.compute.allocation.allocators import Found, Problem, search
 from wina_core.compute.allocation.cells import Cells, Subject, Values
-from wina_core.compute.allocation.divergence import Candidate, Journal
+from wina_core.compute.allocation.divergence import Journal, PlanCandidate
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import AllocatorSpec, MethodSpec
 from wina_core.specs.plans import PlanLayout
@@ -43,7 +43,7 @@ class Quadratic:
         assert best.max() < 0.95
         return self(tuple(best))
 
-    def measure(self, candidates: list[Candidate], _base: object, _progress: object) -> list[float]:
+    def measure(self, candidates: list[PlanCandidate], _base: object, _progress: object) -> list[float]:
         """As `Divergence.measure` does."""
         return [self(candidate.values, candidate.rho) for candidate in candidates]
 

@@ -11,7 +11,7 @@ from wina_core.compute.allocation.cells import LARGEST, Cells
 from wina_core.compute.allocation.greedy import corrected_steps, released_steps, search, teal_key_value_weight
 from wina_core.compute.allocation.optimizers import (
     POPULATION,
-    Curve,
+    CostCurve,
     Individual,
     between,
     children,
@@ -29,8 +29,8 @@ CELLS = Cells.of(LAYOUT, LAYOUT.projections)
 COSTS = st.lists(st.floats(0, 10), min_size=4, max_size=4)
 
 
-def curve(costs: list[float]) -> Curve:
-    return Curve(np.linspace(0.0, 0.9, len(costs)), np.array(costs))
+def curve(costs: list[float]) -> CostCurve:
+    return CostCurve(np.linspace(0.0, 0.9, len(costs)), np.array(costs))
 
 
 @given(st.lists(COSTS, min_size=1, max_size=3), st.lists(st.integers(1, 5), min_size=3, max_size=3), st.floats(0, 1))

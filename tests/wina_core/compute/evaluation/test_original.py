@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.analysis.comparison.compare_tasks import aggregate
 from wina_core.compute.evaluation import measure_original
-from wina_core.compute.evaluation.original import Reference, decode, encode, make_reference
+from wina_core.compute.evaluation.original import ReferenceFile, decode, encode, make_reference
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
@@ -69,7 +69,7 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
     rows = read_tokens(text, original.tokenizer)
     file = tmp_path / "reference.safetensors"
     make_reference(original, rows, 2, NullReporter(), file)
-    reference = Reference(file)
+    reference = ReferenceFile(file)
     assert torch.equal(reference.tokens, rows)
     kept: list[SampleRecord] = []
     with torch.no_grad(), attach(rotated, MethodSpec(name="wina"), HALF) as gates:
@@ -122,7 +122,7 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
 def test_few_rows_have_no_standard_error(tmp_path, rows):
     loaded, file = tiny_loaded(), tmp_path / "reference.safetensors"
     make_reference(loaded, torch.arange(64).repeat(rows, 1), "auto", NullReporter(), file)
-    records = measure_original(loaded, None, Reference(file), "auto", NullReporter())
+    records = measure_original(loaded, None, ReferenceFile(file), "auto", NullReporter())
     values = {record.metric: record.value for record in records}
     assert {record.stderr for record in records} == {None}
     assert values["kl_max"] == pytest.approx(0.0, abs=1e-6)
@@ -137,10 +137,10 @@ def test_no_damaged_byte_is_read_as_a_number(tmp_path, place):
     content[place] ^= 0b100
     file.write_bytes(content)
     with pytest.raises(WinaError, match="damaged"):
-        Reference(file)
+        ReferenceFile(file)
     file.write_bytes(content[: len(content) // 2])
     with pytest.raises(WinaError, match="damaged"):
-        Reference(file)
+        ReferenceFile(file)
 
 
 def test_of_a_pass_that_fails_no_file_is_left(tmp_path):

@@ -18,7 +18,7 @@ from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.compiled import CompiledModel, compile_model
-from wina_core.compute.generation.reader import Reader
+from wina_core.compute.generation.reader import SequenceReader
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear
@@ -252,7 +252,7 @@ def test_two_readers_take_turns_on_one_compiled_model() -> None:
         call = compiled(loaded, gates)
         found = []
         for each in (call, None):
-            sides = [Reader(loaded, gates, gated=own, compiled=each) for own in (True, False)]
+            sides = [SequenceReader(loaded, gates, gated=own, compiled=each) for own in (True, False)]
             pieces: list[list[int]] = [PROMPT[0].tolist(), *([token] for token in TOKENS)]
             found.append(torch.stack([torch.stack([side.read(piece) for side in sides]) for piece in pieces]))
     torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)

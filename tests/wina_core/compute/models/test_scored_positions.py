@@ -10,10 +10,10 @@ from torch import Tensor
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer
 from wina_core.compute.allocation.cells import Cells, Subject, cells_of
-from wina_core.compute.allocation.divergence import Candidate, Divergence, Journal
+from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation import measure_fidelity
-from wina_core.compute.evaluation.original import Reference, make_reference, measure_original
+from wina_core.compute.evaluation.original import ReferenceFile, make_reference, measure_original
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel, load_tokenizer
@@ -118,7 +118,7 @@ def test_second_halves_are_scored_as_llama_perplexity_does(text: TextSpec, tmp_p
             dense = loaded.model(rows).logits.log_softmax(-1)[:, 32:63]
         gated = loaded.model(rows).logits.log_softmax(-1)[:, 32:63]
         fidelity = measure_fidelity(loaded, gates, halves, 2, NullReporter())
-        reference = Reference(tmp_path / "reference")
+        reference = ReferenceFile(tmp_path / "reference")
         original = measure_original(loaded, gates, reference, 2, NullReporter(), scored="second_half")
         whole = measure_original(loaded, gates, reference, 2, NullReporter())
     kl = float((dense.exp() * (dense - gated)).sum(-1).mean())
@@ -205,7 +205,7 @@ def test_an_allocators_divergence_leaves_out_bos(text: TextSpec) -> None:
     method = MethodSpec(name="wina")
     cells: Cells = cells_of(loaded.view.layout, method)
     divergence = Divergence(Subject(loaded, method), cells, rows, Journal(None, NullReporter()), NullReporter())
-    (value,) = divergence.measure([Candidate((0.5,) * len(cells.blocks))], None, lambda _: None)
+    (value,) = divergence.measure([PlanCandidate((0.5,) * len(cells.blocks))], None, lambda _: None)
     with torch.no_grad(), attach(loaded, method, HALF) as gates:
         gated = loaded.model(rows).logits.log_softmax(-1)[:, 1:]
         with gates.removed():

@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.quantization.inputs import Site
+from wina_core.compute.quantization.inputs import QuantizationSite
 from wina_core.compute.quantization.runs import (
     MOST_RUNS,
+    BitsRun,
     EnergySite,
-    Run,
     RunChoice,
     places,
     run_bits,
@@ -32,7 +32,7 @@ def every_choice(inputs: int):
         for cuts in combinations(ends[1:-1], count - 1):
             for widths in combinations(RUN_BITS, count):
                 edges = [0, *cuts, inputs]
-                yield tuple(Run(b - a, bits) for (a, b), bits in zip(pairwise(edges), widths, strict=True))
+                yield tuple(BitsRun(b - a, bits) for (a, b), bits in zip(pairwise(edges), widths, strict=True))
 
 
 @st.composite
@@ -65,9 +65,9 @@ def test_runs_are_the_best_of_all_within_a_budget_and_at_a_price(errors, mean, p
 
 
 def test_a_runs_bits_count_started_groups_and_no_zero_in_8_bits_or_scales_in_16():
-    assert run_bits(Run(48, 4), 32) == 48 * 4 + 2 * 32
-    assert run_bits(Run(48, 8), 32) == 48 * 8 + 2 * 16
-    assert run_bits(Run(48, 16), 32) == 48 * 16
+    assert run_bits(BitsRun(48, 4), 32) == 48 * 4 + 2 * 32
+    assert run_bits(BitsRun(48, 8), 32) == 48 * 8 + 2 * 16
+    assert run_bits(BitsRun(48, 16), 32) == 48 * 16
 
 
 def sites() -> list[EnergySite]:
@@ -78,7 +78,7 @@ def sites() -> list[EnergySite]:
         linears = [torch.nn.Linear(128, outputs, bias=False).requires_grad_(False) for outputs in (16, 200)]
         moments = torch.diag(torch.exp(-torch.linspace(0, fall, 128)))
         sensitivities = {linear: torch.ones(linear.out_features) for linear in linears}
-        site = Site(layer, {linears[0]: ("q",), linears[1]: ("k",)})
+        site = QuantizationSite(layer, {linears[0]: ("q",), linears[1]: ("k",)})
         found.append(EnergySite(site, moments, sensitivities, GROUP, compensated=False))
     return found
 
@@ -110,4 +110,4 @@ def test_a_matrix_of_a_plan_holds_no_more_than_with_equal_bits():
         order = 0 if plan.order is None else ORDER_BITS * 128
         assert held + order <= sum(budgets.values())
         if plan.order is None:
-            assert set(plan.runs.values()) == {(Run(128, 4),)}
+            assert set(plan.runs.values()) == {(BitsRun(128, 4),)}

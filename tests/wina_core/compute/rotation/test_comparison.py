@@ -12,7 +12,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.comparison import Candidate, best_candidate, compare_rotations
+from wina_core.compute.rotation.comparison import ComparedRotation, best_candidate, compare_rotations
 from wina_core.compute.session.choosing import energy_spectra, site_spectrum, write_own_text
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
@@ -55,8 +55,8 @@ def _bases(loaded: LoadedModel, rotation: RotationSpec) -> list[LayerBases]:
 def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(family, settings, rotations):
     loaded = tiny_loaded(family, dtype=torch.float64, **settings)
     bases = [_bases(loaded, rotation) for rotation in rotations]
-    candidates = [Candidate(*each) for each in zip(rotations, bases, strict=True)]
-    plain = Candidate(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
+    candidates = [ComparedRotation(*each) for each in zip(rotations, bases, strict=True)]
+    plain = ComparedRotation(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
     before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
     none, *found = compare_rotations(loaded.view, [plain, *candidates], ROWS, 0.5, NullReporter())
     assert all(tensor.equal(before[name]) for name, tensor in loaded.model.state_dict().items())
@@ -74,7 +74,7 @@ def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(f
 def test_the_divergence_is_that_of_the_scored_positions():
     model = tiny_model(dtype=torch.float64)
     loaded = LoadedModel(ModelSource(location="with-bos"), model, tiny_tokenizer(bos=True), view(model))
-    heads = Candidate(HEADS, _bases(loaded, HEADS))
+    heads = ComparedRotation(HEADS, _bases(loaded, HEADS))
     (found,) = compare_rotations(loaded.view, [heads], ROWS, 0.5, NullReporter())
     rotate(loaded, HEADS, NullReporter(), bases=iter(heads.bases))
     assert loaded.view.first_scored == 1
@@ -86,8 +86,8 @@ def test_the_identity_as_a_basis_gates_as_no_rotation(family):
     loaded = tiny_loaded(family, dtype=torch.float64)
     identity, layers = torch.eye(32, dtype=torch.float64), len(loaded.view.layers)
     candidates = [
-        Candidate(NO_ROTATION, [LayerBases()] * layers),
-        Candidate(WEIGHTS, [LayerBases(identity, identity)] * layers),
+        ComparedRotation(NO_ROTATION, [LayerBases()] * layers),
+        ComparedRotation(WEIGHTS, [LayerBases(identity, identity)] * layers),
     ]
     none, turned = compare_rotations(loaded.view, candidates, ROWS, 0.5, NullReporter())
     assert turned.rows == pytest.approx(none.rows, rel=1e-6)
@@ -180,8 +180,8 @@ def test_the_models_own_text_is_measured_beside_the_given_one():
     assert (own.shape, own.dtype) == ((7, ROWS.shape[1]), torch.int64)
     assert torch.equal(own, write_own_text(loaded, 7, ROWS.shape[1]))
     assert len(own.unique()) > 10
-    plain = Candidate(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
-    heads = Candidate(HEADS, _bases(loaded, HEADS))
+    plain = ComparedRotation(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
+    heads = ComparedRotation(HEADS, _bases(loaded, HEADS))
     both = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter(), own)
     alone = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter())
     others = compare_rotations(loaded.view, [plain, heads], own, 0.5, NullReporter())

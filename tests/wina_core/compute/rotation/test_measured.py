@@ -17,7 +17,7 @@ from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.divergence import GatedDivergence, Place, turned_for_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error
-from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.compute.rotation.sites import RotationSite, measure_sites
 from wina_core.compute.rotation.statistics import mean_kept
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.plans import UniformSparsity
@@ -43,7 +43,7 @@ def _of_all_heads(heads: Tensor, size: int) -> Tensor:
     return torch.block_diag(*heads.repeat_interleave(groups, 0))
 
 
-def _basis(bases: list[LayerBases], site: Site) -> Tensor:
+def _basis(bases: list[LayerBases], site: RotationSite) -> Tensor:
     basis = getattr(bases[site.layer], site.reader)
     return _of_all_heads(basis, len(site.gram)) if site.reader == "heads" else basis
 

@@ -32,7 +32,7 @@ from wina_core.compute.rotation.refine import (
     turned_back,
     turned_diagonal,
 )
-from wina_core.compute.rotation.sites import Site, measure_sites
+from wina_core.compute.rotation.sites import RotationSite, measure_sites
 from wina_core.compute.session import model_session as sessions
 from wina_core.compute.session.cache import bases_file
 from wina_core.errors import Cancelled, WinaError
@@ -120,7 +120,7 @@ def test_a_sensitivity_is_the_fisher_information_of_the_models_own_prediction() 
     for site in measure_sites(loaded.view, True, True, tokens, NullReporter())[1:]:
         n = len(site.gram)
 
-        def logits(error: Tensor, site: Site = site) -> Tensor:
+        def logits(error: Tensor, site: RotationSite = site) -> Tensor:
             if site.reader == "heads":
                 hook = layer.projections["o"].linear.register_forward_pre_hook(lambda _, x: (x[0] + error,))
             else:
@@ -165,7 +165,7 @@ def test_sites_that_memory_does_not_hold_are_in_files_and_measured_once(
         assert len(site.in_files) == 3
         site.give_back()
 
-    def same(sites: list[Site]) -> bool:
+    def same(sites: list[RotationSite]) -> bool:
         names = ("layer", "reader"), ("inputs", "gram", "sensitivity")
         return all(
             all(getattr(a, name) == getattr(b, name) for name in names[0])
@@ -343,18 +343,18 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
     assert all(a.equal(b) for a, b in zip(first.model.parameters(), fourth.model.parameters(), strict=True))
 
 
-def _sites(count: int, n: int = 16) -> list[Site]:
+def _sites(count: int, n: int = 16) -> list[RotationSite]:
     """Sites whose weights and inputs are sparse in one unknown basis."""
     found, basis = [], _orthogonal(n, 9)
     for seed in range(count):
         weight = ((_random(40, n, seed=seed) * torch.linspace(2, 0.2, n).double()) @ basis).float()
         inputs = ((_random(600, n, seed=seed + 100) * torch.linspace(3, 0.1, n).double()) @ basis).float()
         gram = weight.T @ weight
-        found.append(Site(layer=seed, reader="mlp", inputs=inputs, gram=gram, sensitivity=gram / 40))
+        found.append(RotationSite(layer=seed, reader="mlp", inputs=inputs, gram=gram, sensitivity=gram / 40))
     return found
 
 
-def _refined(sites: list[Site], steps: int = 30, noise_bits: int = 16) -> tuple[Tensor, list[RefinementStep]]:
+def _refined(sites: list[RotationSite], steps: int = 30, noise_bits: int = 16) -> tuple[Tensor, list[RefinementStep]]:
     search = Search()
     start = torch.eye(len(sites[0].gram)).double()
     return refined_basis(start, sites, steps, search, "stream", noise_bits=noise_bits), search.steps
@@ -376,7 +376,7 @@ def test_drawn_sites_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     _, all_steps = _refined(sites, 60)
     monkeypatch.setattr("wina_core.model_info.cost.refinement._STEP", 0)
     read: list[int] = []
-    monkeypatch.setattr(Site, "give_back", lambda site: read.append(site.layer))
+    monkeypatch.setattr(RotationSite, "give_back", lambda site: read.append(site.layer))
     basis, steps = _refined(sites, 60)
     each_step = [read[first : first + 4] for first in range(0, len(read), 4)]
     assert len(each_step) == 60
@@ -410,7 +410,7 @@ def test_refining_for_few_bits_lowers_the_error_of_rounding_to_them() -> None:
     weight = (_random(300, 128, seed=4) * torch.linspace(2, 0.2, 128).double()).float()
     inputs = (_random(2000, 128, seed=5) * torch.linspace(2, 0.2, 128).double()).float()
     gram = weight.T @ weight
-    site = Site(layer=0, reader="attention", inputs=inputs, gram=gram, sensitivity=gram / 300)
+    site = RotationSite(layer=0, reader="attention", inputs=inputs, gram=gram, sensitivity=gram / 300)
     found = {}
     for bits in (16, 2):
         basis = refined_basis(torch.eye(128).double(), [site], 40, Search(), "stream", noise_bits=bits).float()

@@ -12,7 +12,7 @@ import pytest
 from tests.trust.sandboxed import escaped, forged
 from tests.wina_core.compute.sandbox.honest import HONEST
 from tests.wina_core.compute.sandbox.test_sandbox import FAILED, PASSED, TIMED_OUT, confining
-from wina_core.compute.sandbox import Limits, run_confined
+from wina_core.compute.sandbox import SandboxLimits, run_confined
 from wina_core.studies.tasks.code_risk import RULES, sandbox_rules
 
 pytestmark = confining
@@ -44,8 +44,8 @@ def test_hostile_programs_neither_escape_nor_pass():
 
 def test_a_program_that_keeps_the_judge_waiting_is_ended():
     program = "import time\ndef wait():\n    time.sleep(60)"
-    assert run_confined(program, "wait()", Limits(wall_seconds=0.7)) == TIMED_OUT
-    assert run_confined("def wait():\n    while True: pass", "wait()", Limits(seconds=1)) == TIMED_OUT
+    assert run_confined(program, "wait()", SandboxLimits(wall_seconds=0.7)) == TIMED_OUT
+    assert run_confined("def wait():\n    while True: pass", "wait()", SandboxLimits(seconds=1)) == TIMED_OUT
 
 
 def test_both_processes_end_with_the_one_that_started_them():
@@ -81,7 +81,7 @@ def _is_confined_python(process: psutil.Process) -> bool:
 
 
 def test_the_rules_name_the_limits():
-    limits = Limits()
+    limits = SandboxLimits()
     text = " ".join(RULES["allowed"])
     assert f"{limits.seconds} s of processor time" in text
     assert f"{limits.memory // 2**30} GiB" in text

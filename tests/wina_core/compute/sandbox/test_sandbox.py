@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wina_core.compute.sandbox.runner import Limits, Outcome, check_sandbox, run_confined
+from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, check_sandbox, run_confined
 from wina_core.errors import WinaError
 
 try:
@@ -17,7 +17,7 @@ except WinaError as error:
 confining = pytest.mark.skipif(bool(unconfined), reason=unconfined)
 
 FAILED, PASSED, TIMED_OUT = Outcome(False, "failed"), Outcome(True, "passed"), Outcome(False, "timed out")
-SHORT = Limits(seconds=1, wall_seconds=1.0)
+SHORT = SandboxLimits(seconds=1, wall_seconds=1.0)
 
 
 @confining
@@ -60,7 +60,7 @@ def test_programs_that_do_not_end_are_ended(program):
     ],
 )
 def test_memory_is_limited(program):
-    assert run_confined(program, limits=Limits(memory=2**28)) == FAILED
+    assert run_confined(program, limits=SandboxLimits(memory=2**28)) == FAILED
 
 
 @confining

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wina_core.compute.serving.gatekeeper import Gatekeeper, Limits
+from wina_core.compute.serving.gatekeeper import Gatekeeper, RequestLimits
 from wina_core.jobs.hosted import RequestFinished
 
 KEY = "a key of many characters"
@@ -150,7 +150,7 @@ def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
     path: str, body: Any, status: int, sentence: str
 ) -> None:
     async def work() -> None:
-        server = Server(limits=Limits(body=1000 if status == 413 else 1_000_000))
+        server = Server(limits=RequestLimits(body=1000 if status == 413 else 1_000_000))
         found = await server.ask(path, body)
         assert (found[0], sentence in found[1]) == (status, True), found
         assert not server.seen
@@ -213,7 +213,7 @@ def test_a_model_without_a_chat_template_says_so() -> None:
 
 def test_requests_wait_their_turn_and_too_many_are_sent_away() -> None:
     async def work() -> None:
-        server = Server(limits=Limits(waiting=1))
+        server = Server(limits=RequestLimits(waiting=1))
         server.free.clear()
         first, second = (asyncio.ensure_future(server.ask()) for _ in range(2))
         await settled()
@@ -274,7 +274,7 @@ def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
 
 def test_a_request_that_never_ends_is_given_up() -> None:
     async def work() -> None:
-        request, sent = half_sent(Server(limits=Limits(body_seconds=0.05)))
+        request, sent = half_sent(Server(limits=RequestLimits(body_seconds=0.05)))
         await request
         assert sent[0]["status"] == 408
 
@@ -283,7 +283,7 @@ def test_a_request_that_never_ends_is_given_up() -> None:
 
 def test_half_sent_requests_keep_nobody_out() -> None:
     async def work() -> None:
-        server = Server(limits=Limits(waiting=1))
+        server = Server(limits=RequestLimits(waiting=1))
         slow = [half_sent(server) for _ in range(5)]
         await settled()
         assert (await server.ask())[0] == 200
@@ -295,7 +295,7 @@ def test_half_sent_requests_keep_nobody_out() -> None:
 
 def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
     async def work() -> None:
-        server = Server(limits=Limits(send_seconds=0.05))
+        server = Server(limits=RequestLimits(send_seconds=0.05))
 
         async def receive() -> Any:
             await asyncio.sleep(0)
