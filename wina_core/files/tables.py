@@ -51,7 +51,7 @@ def write_table(columns: Sequence[str], rows: Rows, path: Path, suffix: str = ""
     package booktabs.
 
     No text is taken for a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
-    an apostrophe before it (`formulas.neutralized`). LaTeX and Markdown escape all that has a meaning in them. The
+    an apostrophe before it (`neutralized`). LaTeX and Markdown escape all that has a meaning in them. The
     permissions are those of the process's umask. Raises WinaError for an unknown suffix, for more rows than a
     spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it was.
     """

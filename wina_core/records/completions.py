@@ -23,7 +23,7 @@ class CompletionToken(Record):
 
     id: int
     text: str
-    """Its text in the completion (`compute.generation.pieces`); empty for a token that ends within a character."""
+    """Its text in the completion (`compute.generation.reader`); empty for a token that ends within a character."""
     log_probability: float | None
     """Natural logarithm of its probability by the model that chose it; None for a token of the prefix."""
     dense_log_probability: float | None = None

@@ -16,7 +16,7 @@ class SamplingSpec(Part):
     """The choice of each next token: the most likely one at a temperature of 0, else a sample of softmax(logits / T).
 
     Only the smallest set of tokens with a mass of at least `top_p` is sampled. The noise depends on the seed and the
-    position alone (`compute.generation.sampling`): two completions differ only where their distributions do, and a
+    position alone (`compute.generation.reader`): two completions differ only where their distributions do, and a
     resumed completion continues unchanged.
     """
 

@@ -29,7 +29,7 @@ class ModelSource(Spec):
     """The source and the storage of a model.
 
     `location` is a local folder or GGUF file, a hub id, "demo", or "synthetic". The dtype "auto" is what suits the
-    processor (`sources.sizes.suited`).
+    processor (`model_info.sizes.suited`).
     """
 
     location: str = Field(min_length=1)

@@ -1,4 +1,4 @@
-"""The kernels' operands. `checks` checks before a backend is called that arguments fit together."""
+"""The kernels' operands. `dispatch` checks before a backend is called that arguments fit together."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def share_sums(
 
 
 def _tiles(ends: tuple[int, ...], outputs: int, bits: int) -> int:
-    """Return the number of tiles of the outputs, as `tiles.output_tile` counts them."""
+    """Return the number of tiles of the outputs, as `products.output_tile` counts them."""
     starts = (0, *ends[:-1])
     return sum(
         triton.cdiv(end - (start // 2 * 2 if bits == 4 else start), outputs)

@@ -54,7 +54,7 @@ def apply_bases(
     were then.
 
     Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
-    keep the mean (see `centring`).
+    keep the mean (see `statistics`).
     """
     stream: Tensor | None = None  # the basis in which the residual leaves the part that is done
     previous: LayerView | None = None
