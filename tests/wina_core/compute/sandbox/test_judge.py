@@ -50,8 +50,8 @@ def test_a_program_that_keeps_the_judge_waiting_is_ended():
 
 def test_both_processes_end_with_the_one_that_started_them():
     script = (
-        "from wina_core.compute.sandbox import Limits, run_confined\n"
-        "run_confined('import time\\ntime.sleep(600)', '', Limits(wall_seconds=600))"
+        "from wina_core.compute.sandbox import SandboxLimits, run_confined\n"
+        "run_confined('import time\\ntime.sleep(600)', '', SandboxLimits(wall_seconds=600))"
     )
     with subprocess.Popen([sys.executable, "-c", script]) as runner:
         try:
