@@ -52,6 +52,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     threads = set(threading.enumerate())
     known = weakref.WeakSet(app.topLevelWidgets())
     gc.freeze()  # with torch loaded by other tests, looking through all objects takes most of a second
+    gc.disable()  # on the store's thread it would destroy widgets that the main thread uses, as `GarbageCollector` says
     yield
     for name in _WINDOWS:
         request.node.funcargs.pop(name, None)
@@ -65,6 +66,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.collect()
     timers = [_whose(one) for one in gc.get_objects() if _is_a_running_timer(one)]
     gc.unfreeze()
+    gc.enable()
     app.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     widgets = [widget for widget in app.topLevelWidgets() if widget not in known and _is_a_window(widget)]
     assert not [(type(widget).__name__, widget.windowTitle()) for widget in widgets], "widgets were left"

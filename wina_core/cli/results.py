@@ -76,7 +76,6 @@ def results(
     print_table(columns, table, as_json)
 
 
-
 @app.command()
 def frontier(
     axis: Annotated[CostAxis, typer.Option("--against", help="The cost.")] = "bytes_read",

@@ -33,6 +33,7 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
+from wina_core.store import schema
 from wina_core.store.connection import place_of, sqlite_file
 from wina_core.store.merge import merge_database
 from wina_core.store.recorder import Recorders
@@ -235,6 +236,7 @@ def _merge_waiting(store: Store) -> list[str]:
 def _merge(file: Path, store: Store) -> str:
     """Merge a database and remove it, or set it aside where it cannot be read; return what became of it."""
     try:
+        schema.upgrade_file(file)
         merge_database(file, store, newer=True)
     except UnwritableError:
         raise
@@ -262,6 +264,8 @@ def _is_own(file: Path) -> bool:
 
 
 def _remove(database: Path) -> None:
-    """Delete a database, if it is there, and the folder of its sessions."""
+    """Delete a database, if it is there, its copies of before an upgrade, and the folder of its sessions."""
     database.unlink(missing_ok=True)
+    for copy in database.parent.glob(f"{glob.escape(database.name)}.backup-*"):
+        copy.unlink()
     shutil.rmtree(database.with_name(f"{database.name}.sessions"), ignore_errors=True)

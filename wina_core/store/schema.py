@@ -14,7 +14,7 @@ from sqlalchemy import URL, Engine, inspect, text
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import check_file
-from wina_core.store.connection import explained, for_writing, open_engine, place_of, sqlite_file
+from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import damaged
 from wina_core.store.tables import Table
@@ -105,6 +105,18 @@ def prepare(engine: Engine) -> None:
     else:
         _check_known(engine, version)
         _upgrade(engine, version)
+
+
+def upgrade_file(file: Path) -> None:
+    """Upgrade a file that an earlier version wrote and nobody has open; raise WinaError for one that cannot be read."""
+    url = parse_url(file)
+    check(url)
+    engine = open_engine(url)
+    try:
+        with explained(url):
+            prepare(engine)
+    finally:
+        engine.dispose()
 
 
 def stored_version(engine: Engine) -> str | None:
