@@ -172,4 +172,5 @@ def _compare_loading(folders: dict[str, Path], repetitions: int, setting: Facts)
 
 def _export(loaded: LoadedModel, folder: Path) -> None:
     with attach(loaded, LOADING_METHOD, PLAN) as gates:
-        save_sparse(loaded, gates, LOADING_METHOD, resolve_plan(PLAN, loaded.view.layout, LOADING_METHOD), folder)
+        targets = resolve_plan(PLAN, loaded.view.layout, LOADING_METHOD).targets
+        save_sparse(loaded, gates, LOADING_METHOD, targets, folder)

@@ -33,7 +33,7 @@ def sparse_folder(source: str, folder: Path, *, chat: bool = False) -> Path:
     if chat:
         loaded.tokenizer.chat_template = CHAT_TEMPLATE
     with attach(loaded, method, half, None) as gates:
-        save_sparse(loaded, gates, method, resolve_plan(half, loaded.view.layout, method), folder)
+        save_sparse(loaded, gates, method, resolve_plan(half, loaded.view.layout, method).targets, folder)
     return folder
 
 

@@ -93,8 +93,8 @@ def gate(
                 loaded = model.loaded
             hold_gated(model.source, model.rotation, loaded)
             block.callback(release_gated, model.source, model.rotation)
-            measured, corrected = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
-            gates = block.enter_context(attach(loaded, spec, plan, measured, dense_prefix, kernels, corrected))
+            calibrated, resolved = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
+            gates = block.enter_context(attach(loaded, spec, resolved, calibrated, dense_prefix, kernels))
         yield gates
 
 

@@ -6,6 +6,7 @@ are read from their own file format.
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -195,11 +196,34 @@ def _rows(values: list[float], layout: PlanLayout) -> tuple[tuple[float, ...], .
     return tuple(tuple(values[start : start + width]) for start in range(0, len(values), width))
 
 
-Table = tuple[tuple[float, ...], ...]
+@dataclass(frozen=True)
+class ResolvedPlan:
+    """A plan as one method applies it to one model."""
+
+    targets: SparsityPlan
+    """The dropped fraction of each cell's inputs, as the method can reach it."""
+    masks: Rows
+    """The fraction of inputs that each cell's mask drops: the target, or more beside a low-rank part."""
+    fractions: Rows
+    """The fraction of the dense model's scores at which each cell's calibrated threshold is read: the mask's, or the
+    one whose threshold drops that in the gated model (`gating.tuning.correct_fractions`)."""
+
+    @classmethod
+    def of(cls, targets: SparsityPlan, spec: MethodSpec) -> "ResolvedPlan":
+        """Return the plan with these reachable targets."""
+        method, masks = get_method(spec), targets.sparsity
+        if method.default_rho is not None:
+            masks = tuple(
+                tuple(
+                    method.mask_sparsity(target, cell_rho(targets, layer, column)) for column, target in enumerate(row)
+                )
+                for layer, row in enumerate(targets.sparsity)
+            )
+        return cls(targets, masks, masks)
 
 
-def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec: MethodSpec) -> SparsityPlan:
-    """Return the plan with the target of every cell that the method can reach.
+def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec: MethodSpec) -> ResolvedPlan:
+    """Return the plan with the target of every cell as the method can reach it.
 
     A uniform target is the sparsity of all the plan's weights: a method that leaves some matrices dense gets
     s_cell = s * all / gated in the others, one with levels of its own (LaRoSA) gets those. Cells that share a mask get
@@ -208,6 +232,10 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
     Raises WinaError for a target out of reach, a target in a dense matrix, different targets of up and down where one
     mask serves both, shares rho without a low-rank part, and another model's table.
     """
+    return ResolvedPlan.of(_reachable(plan, layout, spec), spec)
+
+
+def _reachable(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec: MethodSpec) -> SparsityPlan:
     method = get_method(spec)
     names = tuple(name for name in layout.projections if method.gates(name))
     method.check_projections(layout.projections)
@@ -235,18 +263,6 @@ def resolve_plan(plan: UniformSparsity | SparsityPlan, layout: PlanLayout, spec:
                 f"{100 * cells['up']:.4g} and {100 * cells['down']:.4g} % there; make them equal."
             )
     return _averaged(table) if spec.masks == "shared" else table
-
-
-def mask_plan(plan: SparsityPlan, spec: MethodSpec) -> SparsityPlan:
-    """Return the fraction of inputs that each cell's mask drops, for a resolved plan: more beside a low-rank part."""
-    method = get_method(spec)
-    if method.default_rho is None:
-        return plan
-    table = tuple(
-        tuple(method.mask_sparsity(target, cell_rho(plan, layer, column)) for column, target in enumerate(row))
-        for layer, row in enumerate(plan.sparsity)
-    )
-    return SparsityPlan(layout=plan.layout, sparsity=table, provenance=plan.provenance)
 
 
 def cell_rho(plan: SparsityPlan, layer: int, column: int) -> float | None:
@@ -283,7 +299,7 @@ def _averaged(plan: SparsityPlan) -> SparsityPlan:
     )
 
 
-def block_means(table: Table, layout: PlanLayout) -> Table:
+def block_means(table: Rows, layout: PlanLayout) -> Rows:
     """Return the table with each block's cells at their mean, weighted by numbers of weights."""
     rows = []
     for row, counts in zip(table, layout.parameters, strict=True):

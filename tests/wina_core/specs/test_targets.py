@@ -10,6 +10,11 @@ from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
 from wina_core.specs.presets import PRESETS, check_uniform, preset, reading
 
+
+def targets_of(plan, layout, method):
+    return resolve_plan(plan, layout, method).targets
+
+
 LLAMA = ("q", "k", "v", "o", "gate", "up", "down")
 LAYOUT = PlanLayout(projections=LLAMA, parameters=((1024, 512, 512, 1024, 2560, 2560, 2560),) * 2)
 UNGATED = PlanLayout(projections=("q", "k", "v", "o", "up", "down"), parameters=((64, 64, 64, 64, 256, 256),))
@@ -36,35 +41,35 @@ SHARES = SparsityPlan.uniform(LAYOUT, 0.5).model_copy(update={"rho": ((0.9,) * 7
     ids=lambda method: method.label,
 )
 def test_a_method_that_gates_everything_takes_a_uniform_target_as_it_is(method):
-    plan = resolve_plan(UniformSparsity(sparsity=0.4), LAYOUT, method)
+    plan = targets_of(UniformSparsity(sparsity=0.4), LAYOUT, method)
     assert plan == SparsityPlan.uniform(LAYOUT, 0.4)
 
 
 @pytest.mark.parametrize("variant", ["paper", RELEASED])
 def test_scap_concentrates_a_uniform_target_on_the_mlp(variant):
-    plan = resolve_plan(UniformSparsity(sparsity=0.4), LAYOUT, MethodSpec(name="scap", variant=variant))
+    plan = targets_of(UniformSparsity(sparsity=0.4), LAYOUT, MethodSpec(name="scap", variant=variant))
     assert plan.budget == pytest.approx(0.4)
     assert plan.sparsity == ((0.0,) * 4 + (pytest.approx(0.4 * 10752 / 7680),) * 3,) * 2
 
 
 @pytest.mark.parametrize("layout", [LAYOUT, UNGATED])
 def test_larosa_has_levels_of_its_own_for_what_reads_and_what_writes_the_stream(layout):
-    plan = resolve_plan(UniformSparsity(sparsity=0.5), layout, LAROSA)
+    plan = targets_of(UniformSparsity(sparsity=0.5), layout, LAROSA)
     levels = dict(zip(layout.projections, plan.sparsity[-1], strict=True))
     assert [levels.pop("o"), levels.pop("down")] == pytest.approx([0.6] * 2)
     assert list(levels.values()) == pytest.approx([0.4] * len(levels))
     table = SparsityPlan.uniform(layout, 0.5)
-    assert resolve_plan(table, layout, LAROSA) is table, "a table says each matrix's own"
+    assert targets_of(table, layout, LAROSA) is table, "a table says each matrix's own"
 
 
 def test_larosa_reaches_five_sixths():
-    assert resolve_plan(UniformSparsity(sparsity=0.833), LAYOUT, LAROSA).sparsity[0][3] == pytest.approx(0.9996)
+    assert targets_of(UniformSparsity(sparsity=0.833), LAYOUT, LAROSA).sparsity[0][3] == pytest.approx(0.9996)
 
 
 @given(share=st.floats(0.0, 0.999))
 def test_cats_concentrates_a_uniform_target_on_what_it_gates(share):
     sparsity = share * REACH
-    plan = resolve_plan(UniformSparsity(sparsity=sparsity), LAYOUT, CATS)
+    plan = targets_of(UniformSparsity(sparsity=sparsity), LAYOUT, CATS)
     assert plan.budget == pytest.approx(sparsity)
     for row in plan.sparsity:
         assert row[:5] == (0.0,) * 5
@@ -73,8 +78,8 @@ def test_cats_concentrates_a_uniform_target_on_what_it_gates(share):
 
 def test_a_table_is_taken_as_it_is_where_the_method_gates():
     plan = table(0, 0, 0, 0, 0, 0.5, 0.5)
-    assert resolve_plan(plan, LAYOUT, CATS) is plan
-    assert resolve_plan(SHARES, LAYOUT, MethodSpec(name="rsparse")) == SHARES
+    assert targets_of(plan, LAYOUT, CATS) is plan
+    assert targets_of(SHARES, LAYOUT, MethodSpec(name="rsparse")) == SHARES
 
 
 @pytest.mark.parametrize(
@@ -96,31 +101,31 @@ def test_a_table_is_taken_as_it_is_where_the_method_gates():
 )  # fmt: skip
 def test_what_a_method_cannot_reach_is_refused(method, plan, layout, message):
     with pytest.raises(WinaError) as caught:
-        resolve_plan(UniformSparsity(sparsity=plan) if isinstance(plan, float) else plan, layout, method)
+        targets_of(UniformSparsity(sparsity=plan) if isinstance(plan, float) else plan, layout, method)
     assert message in str(caught.value)
 
 
 def test_dense_drops_nothing_whatever_the_plan():
     for plan in (UniformSparsity(sparsity=0.5), SparsityPlan.uniform(LAYOUT, 0.5)):
-        assert resolve_plan(plan, LAYOUT, MethodSpec(name="dense")).budget == 0
+        assert targets_of(plan, LAYOUT, MethodSpec(name="dense")).budget == 0
 
 
 @settings(max_examples=40)
 @given(row=st.lists(st.floats(0, 0.95), min_size=7, max_size=7))
 def test_shared_masks_take_their_block_s_mean_and_keep_the_budget(row):
     shared = MethodSpec(name="wina", masks="shared")
-    plan = resolve_plan(table(*row), LAYOUT, shared)
+    plan = targets_of(table(*row), LAYOUT, shared)
     q, k, v, o, gate, up, down = plan.sparsity[0]
     assert q == k == v
     assert gate == up
     assert (o, down) == (row[3], row[6])
     assert plan.budget == pytest.approx(table(*row).budget)
-    assert resolve_plan(plan, LAYOUT, shared) == plan
+    assert targets_of(plan, LAYOUT, shared) == plan
 
 
 def test_shared_masks_of_a_model_without_gate():
     plan = SparsityPlan(layout=UNGATED, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6),))
-    resolved = resolve_plan(plan, UNGATED, MethodSpec(name="wina", masks="shared"))
+    resolved = targets_of(plan, UNGATED, MethodSpec(name="wina", masks="shared"))
     assert resolved.sparsity[0] == pytest.approx((0.2, 0.2, 0.2, 0.4, 0.5, 0.6))
 
 

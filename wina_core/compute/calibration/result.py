@@ -19,7 +19,7 @@ from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, ExpertRecord, LayerRecord
 from wina_core.specs import Selection
 from wina_core.specs.gates import FRACTIONS, threshold_at
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan
+from wina_core.specs.plans import Cell, PlanLayout, Rows
 
 ERROR_SPARSITIES = tuple(round(0.05 * index, 2) for index in range(20))
 """Sparsities at which error and energy curves are measured: 0, 5, ... 95 %."""
@@ -105,12 +105,11 @@ class Calibration:
             expert_tokens=chosen(self.expert_tokens),
         )
 
-    def thresholds(self, plan: SparsityPlan) -> Thresholds:
-        """Return the thresholds for a plan's targets; raise WinaError for a plan of another model."""
-        plan.for_layout(self.layout)
+    def thresholds(self, fractions: Rows) -> Thresholds:
+        """Return the thresholds at fractions of the scores, both [layer][projection]."""
         return tuple(
-            tuple(self.threshold(layer, column, target) for column, target in enumerate(row))
-            for layer, row in enumerate(plan.sparsity)
+            tuple(self.threshold(layer, column, fraction) for column, fraction in enumerate(row))
+            for layer, row in enumerate(fractions)
         )
 
     def record(self, key: str, seconds: float, selection: Selection = "topk") -> CalibrationRecord:

@@ -33,7 +33,7 @@ from wina_core.errors import WinaError
 from wina_core.records import LayerRecord
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity, resolve_plan
+from wina_core.specs.plans import Cell, ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
@@ -45,23 +45,21 @@ _NUMBERS = "numbers"
 def attach(
     loaded: LoadedModel,
     method: MethodSpec,
-    plan: UniformSparsity | SparsityPlan,
+    plan: UniformSparsity | SparsityPlan | ResolvedPlan,
     calibration: Calibration | None = None,
     dense_prefix: float = 0.0,
     kernels: bool = False,
-    corrected: SparsityPlan | None = None,
 ) -> Gates:
     """Gate a loaded model in place, until the returned Gates are detached or their `with` block ends.
 
     Args:
         loaded: The model.
         method: The method of its gates.
-        plan: Target sparsities.
+        plan: Target sparsities, which are resolved here if they are not.
         calibration: The method's calibration on this model, for methods that need one.
         dense_prefix: Fraction of each prefilled sequence's first tokens left dense; decoded tokens are always gated.
         kernels: Whether to multiply few tokens without reading dropped inputs' weights, which are transposed
             meanwhile; results differ by rounding alone.
-        corrected: Fractions at which thresholds are read (`gating.correction`), by default the plan's targets.
 
     Raises:
         WinaError: for an unknown method, a plan of another model, unreachable targets (`resolve_plan`), or a dense
@@ -69,8 +67,8 @@ def attach(
     """
     if not 0 <= dense_prefix <= 1:
         raise WinaError(f"The dense prefix is a fraction of the prompt from 0 to 1, not {dense_prefix:g}.")
-    table = resolve_plan(plan, loaded.view.layout, method)
-    by_name = rules(loaded.view, method, table, calibration, corrected), low_ranks(loaded.view, method, table)
+    resolved = plan if isinstance(plan, ResolvedPlan) else resolve_plan(plan, loaded.view.layout, method)
+    by_name = rules(loaded.view, method, resolved, calibration), low_ranks(loaded.view, method, resolved.targets)
     biases = _tuned_biases(loaded.view, calibration.tuned) if calibration and calibration.tuned else ()
     return Gates(loaded.view, method, *by_name, dense_prefix, kernels, biases)
 

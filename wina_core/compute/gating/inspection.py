@@ -28,7 +28,7 @@ from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, EXPERT_THRESHOLD, E
 from wina_core.records.gates import GateDecision, GateRecord, GateTarget, PackedArray, Scored
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.plans import ResolvedPlan, SparsityPlan
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
@@ -181,7 +181,8 @@ def _rule(
     rho = None if asked.rho is None else ((asked.rho,) * len(layout.projections),) * layout.layers
     uniform = SparsityPlan.uniform(layout, 0.0)
     plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: asked.target}, provenance="inspected")
-    rule = rules(replace(view, layers=(layer,)), asked.method, plan, calibration)[0][projection.name]
+    resolved = ResolvedPlan.of(plan, asked.method)
+    rule = rules(replace(view, layers=(layer,)), asked.method, resolved, calibration)[0][projection.name]
     return rule, low_ranks(view, asked.method, plan)[layer.index].get(projection.name)
 
 

@@ -20,7 +20,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS
-from wina_core.specs.plans import SparsityPlan, mask_plan, shares_of
+from wina_core.specs.plans import ResolvedPlan, shares_of
 
 if TYPE_CHECKING:
     from wina_core.compute.calibration.result import Calibration
@@ -98,30 +98,28 @@ def _distinct(vector: Tensor) -> int:
 def rules(
     view: ModelView,
     method: MethodSpec,
-    plan: SparsityPlan,
+    plan: ResolvedPlan,
     calibration: Calibration | None = None,
-    corrected: SparsityPlan | None = None,
 ) -> list[dict[str, Rule]]:
-    """Return the rules of each of the view's parts by canonical name of its gated projections, for a resolved plan.
+    """Return the rules of each of the view's parts by canonical name of its gated projections.
 
     Projections of a layer with the same input and equal rules share one object, so that masks are computed once.
-    Experts have their layer's targets, and calibrated thresholds of their own. `corrected` are the fractions at which
-    calibrated thresholds are read (`gating.correction`), by default the targets of the masks. Raises WinaError without
-    a calibration that the method needs, and for a method that experts cannot have.
+    Experts have their layer's targets, and calibrated thresholds of their own. Raises WinaError without a calibration
+    that the method needs, and for a method that experts cannot have.
     """
     if method.needs_calibration and calibration is None:
         raise WinaError(f"{method.label} with {method.selection} selection needs a calibration; calibrate it first.")
     check_experts(view, method)
     gate_rule = get_method(method)
-    dropped = mask_plan(plan, method)
-    fractions = dropped if corrected is None else corrected
+    layout = plan.targets.layout
     thresholds = None
     if calibration is not None and method.selection != "topk":
-        thresholds = calibration.thresholds(fractions)
-    columns = {name: index for index, name in enumerate(plan.layout.projections)}
+        plan.targets.for_layout(calibration.layout)
+        thresholds = calibration.thresholds(plan.fractions)
+    columns = {name: index for index, name in enumerate(layout.projections)}
     table: list[dict[str, Rule]] = []
     for layer in view.parts:
-        scales = scales_of(gate_rule, layer, shares_of(plan, layer.index))
+        scales = scales_of(gate_rule, layer, shares_of(plan.targets, layer.index))
         row: dict[str, Rule] = {}
         for block in BLOCKS:
             distinct: dict[tuple[int, InputSelection], Rule] = {}
@@ -129,7 +127,7 @@ def rules(
                 if name not in scales:
                     continue
                 cell = layer.index, columns[name]
-                target = dropped.sparsity[cell[0]][cell[1]]
+                target = plan.masks[cell[0]][cell[1]]
                 kept = int(gate_rule.kept(layer.projections[name].shape[1], target))
                 select: InputSelection
                 selection = method.selection_of(name)
@@ -138,7 +136,7 @@ def rules(
                 elif calibration is None or layer.expert is None:
                     select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]], method.fewest(kept))
                 else:
-                    threshold = calibration.threshold(*cell, fractions.sparsity[cell[0]][cell[1]], layer.expert)
+                    threshold = calibration.threshold(*cell, plan.fractions[cell[0]][cell[1]], layer.expert)
                     select = ThresholdSelection(selection, threshold, method.fewest(kept))
                 same = id(scales[name]), select
                 if same not in distinct:

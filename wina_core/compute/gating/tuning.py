@@ -30,7 +30,7 @@ from wina_core.compute.stages import SAVING_SECONDS, Stages, adam_state, restore
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.gates import CORRECTION_PASSES, CORRECTION_TOKENS, TUNING_STEPS
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, UniformSparsity, block_means, mask_plan, resolve_plan
+from wina_core.specs.plans import Cell, ResolvedPlan, block_means
 
 _CLOSE = 1e-3
 """Largest miss of a target that ends the passes."""
@@ -42,16 +42,16 @@ _TRUSTED = 5e-3
 """Secants over a shorter run have slope 1: there, changes of earlier matrices outweigh the matrix's own."""
 
 
-def correct_targets(
+def correct_fractions(
     loaded: LoadedModel,
     method: MethodSpec,
-    plan: UniformSparsity | SparsityPlan,
+    plan: ResolvedPlan,
     calibration: Calibration,
     tokens: Tensor,
     reporter: Reporter,
     stages: Stages | None = None,
-) -> SparsityPlan:
-    """Return the fractions of the dense model's scores whose thresholds drop the targets in the gated model.
+) -> ResolvedPlan:
+    """Return the plan with the fractions whose thresholds in the dense model drop the targets in the gated one.
 
     Calibrated thresholds drop their fraction of the dense model's inputs. A gated model's inputs differ, because its
     earlier matrices changed. Secant steps, for all matrices at once, move each fraction until the measured sparsity,
@@ -61,10 +61,10 @@ def correct_targets(
     Raises WinaError as `attach` does, and Cancelled between batches.
     """
     layout = loaded.view.layout
-    table, stages = resolve_plan(plan, layout, method), stages or Stages()
-    targets = _tensor(table)
+    stages = stages or Stages()
+    targets = torch.tensor(plan.targets.sparsity, dtype=torch.float64)
     tokens = tokens[:: -(-tokens.numel() // CORRECTION_TOKENS)]
-    now = closest = _tensor(mask_plan(table, method))
+    now = closest = torch.tensor(plan.masks, dtype=torch.float64)
     calibrated = torch.tensor([method.selection_of(name) != "topk" for name in layout.projections])
     gated, least = (now > 0) & calibrated, float("inf")
     before: tuple[Tensor, Tensor] | None = None
@@ -76,7 +76,7 @@ def correct_targets(
             found = known.tensors["found"]
         else:
             checkpoint = PassCheckpoint(stages, f"pass {number}")
-            found = _measured(loaded, method, plan, calibration, _plan(layout, now), tokens, reporter, checkpoint)
+            found = _measured(loaded, method, _with_fractions(plan, now), calibration, tokens, reporter, checkpoint)
             stages.write(f"sparsity {number}", {"found": found})
         misses = ((targets - found) * calibrated).abs()
         if float(misses.mean()) < least:
@@ -90,16 +90,15 @@ def correct_targets(
             slope = torch.where(run.abs() < _TRUSTED, slope, secant)
         before = now, found
         now = torch.where(gated, (now + (targets - found) / slope).clamp(0, _HIGHEST), now)
-    return _plan(layout, closest)
+    return _with_fractions(plan, closest)
 
 
 @torch.no_grad()
 def _measured(
     loaded: LoadedModel,
     method: MethodSpec,
-    plan: UniformSparsity | SparsityPlan,
+    plan: ResolvedPlan,
     calibration: Calibration,
-    corrected: SparsityPlan,
     tokens: Tensor,
     reporter: Reporter,
     checkpoint: PassCheckpoint,
@@ -109,7 +108,7 @@ def _measured(
     batches = in_batches(tokens)
     names = loaded.view.projections
     found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
-    with attach(loaded, method, plan, calibration, corrected=corrected) as gates:
+    with attach(loaded, method, plan, calibration) as gates:
         Passage(loaded.view, batches, [gates]).run(reporter, checkpoint)
         for each in gates.measured():
             found[each.layer, names.index(each.projection)] = each.value
@@ -118,12 +117,8 @@ def _measured(
     return found
 
 
-def _tensor(plan: SparsityPlan) -> Tensor:
-    return torch.tensor(plan.sparsity, dtype=torch.float64)
-
-
-def _plan(layout: PlanLayout, table: Tensor) -> SparsityPlan:
-    return SparsityPlan(layout=layout, sparsity=tuple(map(tuple, table.tolist())))
+def _with_fractions(plan: ResolvedPlan, fractions: Tensor) -> ResolvedPlan:
+    return replace(plan, fractions=tuple(map(tuple, fractions.tolist())))
 
 
 RATE = 0.06
@@ -141,9 +136,8 @@ Biases = Mapping[Cell, Tensor]
 def tuned_calibration(
     loaded: LoadedModel,
     method: MethodSpec,
-    plan: UniformSparsity | SparsityPlan,
+    plan: ResolvedPlan,
     calibration: Calibration | None,
-    corrected: SparsityPlan | None,
     tokens: Tensor,
     reporter: Reporter,
     stages: Stages | None = None,
@@ -159,9 +153,8 @@ def tuned_calibration(
     """
     check_tuning(loaded.view, len(tokens))
     calibration = calibration or Calibration.empty(loaded.view.layout, 0)
-    table = resolve_plan(plan, loaded.view.layout, method)
     with torch.inference_mode(False):
-        return _tuned(_GatedModel(loaded, method, table, calibration, corrected, reporter), tokens, stages)
+        return _tuned(_GatedModel(loaded, method, plan, calibration, reporter), tokens, stages)
 
 
 def check_tuning(view: ModelView, rows: int) -> None:
@@ -215,15 +208,14 @@ def _tuned(model: _GatedModel, tokens: Tensor, stages: Stages | None) -> Calibra
 class _GatedModel:
     loaded: LoadedModel
     method: MethodSpec
-    plan: SparsityPlan
+    plan: ResolvedPlan
     calibration: Calibration
-    corrected: SparsityPlan | None
     reporter: Reporter
 
     def gates(self, biases: Biases) -> Gates:
         """Gate the model with these biases."""
         calibration = replace(self.calibration, tuned=dict(biases))
-        return attach(self.loaded, self.method, self.plan, calibration, corrected=self.corrected)
+        return attach(self.loaded, self.method, self.plan, calibration)
 
     def zeros(self) -> dict[Cell, Tensor]:
         """Return a bias of 0 for each cell that drops inputs."""
@@ -243,7 +235,7 @@ class _GatedModel:
             for name in group.names:
                 projection = layers[group.layer].projections.get(name)
                 if projection and projection.linear is forward.linear:
-                    yield (group.layer, self.plan.layout.projections.index(name)), group, projection
+                    yield (group.layer, self.plan.targets.layout.projections.index(name)), group, projection
 
     @torch.no_grad()
     def output_changes(self, row: Tensor) -> dict[Cell, float]:
@@ -289,7 +281,7 @@ def _descend(
     `changes` of the outputs by gating."""
     biases = {cell: bias.clone().requires_grad_() for cell, bias in start.items()}
     parameters = list(biases.values())
-    rate = RATE * model.plan.budget**2
+    rate = RATE * model.plan.targets.budget**2
     rates = [{"params": [bias], "lr": rate * changes[cell]} for cell, bias in biases.items()]
     optimizer = torch.optim.Adam(rates, betas=_BETAS)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)

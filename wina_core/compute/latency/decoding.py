@@ -76,12 +76,12 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     if wanted:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
-        plans = [UniformSparsity(sparsity=point.sparsity) for point in wanted]
+        plans = (UniformSparsity(sparsity=point.sparsity) for point in wanted)
         found = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
         progress = SweepProgress(reporter, emit, job_id, wanted)
-        for index, (point, plan, (calibration, corrected)) in enumerate(zip(wanted, plans, found, strict=True)):
+        for index, (point, (calibration, resolved)) in enumerate(zip(wanted, found, strict=True)):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
             progress.begin("dense")
@@ -90,7 +90,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
             beside, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
             progress.begin("gated")
-            with attach(gated, point.method, plan, calibration, kernels=True, corrected=corrected) as gates:
+            with attach(gated, point.method, resolved, calibration, kernels=True) as gates:
                 compiled = _compiled(gated, gates, point)
                 gated.view.give_back(gated.view.embedding)  # of which decoding reads a few rows
                 stage = _Stage(progress, point, _allowance(point, started, 1.0, beside.tokens))

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.evaluation.original import ReferenceFile
-from wina_core.compute.gating.tuning import check_tuning, correct_targets, tuned_biases_of, tuned_calibration
+from wina_core.compute.gating.tuning import check_tuning, correct_fractions, tuned_biases_of, tuned_calibration
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.quantize import quantize
@@ -51,7 +51,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import SparsityPlan, UniformSparsity, resolve_plan
+from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
 
 _CORRECTION = "correction of thresholds"
 _TUNING = "tuned biases"
@@ -155,27 +155,26 @@ class Session:
         plan: UniformSparsity | SparsityPlan,
         spec: CalibrationSpec | None,
         reporter: Reporter,
-    ) -> tuple[Calibration | None, SparsityPlan | None]:
-        """Return the calibration and corrected targets that `attach` needs for a method and plan, None each if not
-        needed.
+    ) -> tuple[Calibration | None, ResolvedPlan]:
+        """Return the calibration and the resolved plan that `attach` needs for a method and plan; no calibration where
+        the method needs none.
 
         `spec` is required if the method needs a calibration.
         """
-        calibration, corrected = self._thresholds(loaded, rotation, method.untuned, plan, spec, reporter)
+        calibration, resolved = self._thresholds(loaded, rotation, method.untuned, plan, spec, reporter)
         if method.is_tuned:
             assert spec is not None  # the specs of runs see to it
-            table = resolve_plan(plan, loaded.view.layout, method)
             rotation = self.chosen(loaded.source, rotation, reporter)
-            file = products.tuned_file(_identity(loaded), rotation, method, table, spec)
+            file = products.tuned_file(_identity(loaded), rotation, method, resolved.targets, spec)
             tuned = read_cached(file, _TUNING, partial(tuned_biases_of, loaded.view), reporter)
             if tuned is None:
                 tokens, stages = read_tokens(spec.text, loaded.tokenizer), stages_of(file, reporter)
                 with cancellable(loaded.model, reporter):
-                    tuned = tuned_calibration(loaded, method, table, calibration, corrected, tokens, reporter, stages)
+                    tuned = tuned_calibration(loaded, method, resolved, calibration, tokens, reporter, stages)
                 if write_cached(file, _TUNING, tuned.save, reporter):
                     stages.discard()
             calibration = tuned
-        return calibration, corrected
+        return calibration, resolved
 
     def _thresholds(
         self,
@@ -185,27 +184,29 @@ class Session:
         plan: UniformSparsity | SparsityPlan,
         spec: CalibrationSpec | None,
         reporter: Reporter,
-    ) -> tuple[Calibration | None, SparsityPlan | None]:
-        """Return the calibration and the corrected targets of a method without tuned biases."""
+    ) -> tuple[Calibration | None, ResolvedPlan]:
+        """Return the calibration and the resolved plan of a method without tuned biases."""
+        resolved = resolve_plan(plan, loaded.view.layout, method)
         if not method.needs_calibration:
-            return None, None
+            return None, resolved
         assert spec is not None  # the specs of runs see to it
         calibration, record = self.calibration(loaded, rotation, method, spec, reporter, plan)
         if method.selection == "topk" or spec.thresholds == "dense":
-            return calibration, None
-        table = resolve_plan(plan, loaded.view.layout, method)
-        file = products.corrected_file(record.key, method, table)
+            return calibration, resolved
+        layout = resolved.targets.layout
+        file = products.corrected_file(record.key, method, resolved.targets)
 
-        def read(path: Path) -> SparsityPlan:
-            return SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(table.layout)
+        def read(path: Path) -> ResolvedPlan:
+            stored = SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(layout)
+            return replace(resolved, fractions=stored.sparsity)
 
         corrected = read_cached(file, _CORRECTION, read, reporter)
         if corrected is None:
             tokens = read_tokens(spec.text, loaded.tokenizer)
             stages = stages_of(file, reporter)
             with cancellable(loaded.model, reporter):
-                corrected = correct_targets(loaded, method, table, calibration, tokens, reporter, stages)
-            content = corrected.model_dump_json().encode()
+                corrected = correct_fractions(loaded, method, resolved, calibration, tokens, reporter, stages)
+            content = SparsityPlan(layout=layout, sparsity=corrected.fractions).model_dump_json().encode()
             if write_cached(file, _CORRECTION, lambda path: write_atomically(path, content), reporter):
                 stages.discard()
         return calibration, corrected

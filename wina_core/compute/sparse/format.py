@@ -29,7 +29,7 @@ from wina_core.compute.scoring import InputSelection, LowRank, ThresholdSelectio
 from wina_core.errors import WinaError, explain
 from wina_core.specs import MethodSpec, Quantization, RotationSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import SparsityPlan, mask_plan
+from wina_core.specs.plans import ResolvedPlan, SparsityPlan
 
 TensorForm = tuple[str, tuple[int, ...]]
 """Data type as in safetensors, and shape."""
@@ -303,7 +303,7 @@ def gates_of(
         raise WinaError(
             f"The sparse model has a wina.{min(strange)}, which its method has not; export the model again."
         )
-    gate_rule, targets = get_method(method), mask_plan(plan, method).sparsity
+    gate_rule, targets = get_method(method), ResolvedPlan.of(plan, method).masks
     kept = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
     rules: dict[int, Rule] = {}
     rows: Rules = []

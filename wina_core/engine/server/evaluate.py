@@ -1,5 +1,6 @@
 """Evaluation of runs, one measurement after the other."""
 
+import json
 import random
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -282,12 +283,12 @@ class _Passes:
     def _attach(
         self, spec: RunSpec, loaded: LoadedModel, plan: UniformSparsity | SparsityPlan, stage: RunReporter
     ) -> Gates:
-        calibration, corrected = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
-        gates = attach(loaded, spec.method, plan, calibration, spec.evaluation.dense_prefix, corrected=corrected)
+        calibration, resolved = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
+        gates = attach(loaded, spec.method, resolved, calibration, spec.evaluation.dense_prefix)
         parts = {
             "run": spec.content_hash(),
             "calibration": "" if calibration is None else calibration.digest,
-            "corrected": "" if corrected is None else corrected.model_dump_json(),
+            "fractions": json.dumps(resolved.fractions),
         }
         self.shared.name(gates, products.digest(parts))
         return gates

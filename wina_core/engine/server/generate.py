@@ -54,7 +54,7 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
         configuration = job.configurations[number]
         loaded = session.prepare(job.model, configuration.rotation, reporter)
         prompt = _prompt(job, loaded)
-        calibration, corrected = session.gating(
+        calibration, resolved = session.gating(
             loaded,
             configuration.rotation,
             configuration.method,
@@ -63,9 +63,7 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
             reporter,
         )
         plain = session.prepare(job.model, NO_ROTATION, reporter) if shortcut_parameters(loaded.model) else loaded
-        with attach(
-            loaded, configuration.method, configuration.plan, calibration, kernels=True, corrected=corrected
-        ) as gates:
+        with attach(loaded, configuration.method, resolved, calibration, kernels=True) as gates:
             switch = gates if plain is loaded else None
             compiled = _compiled(loaded, gates, job, prompt)  # None with shortcuts: then the dense model is not, either
             sides = [

@@ -50,7 +50,6 @@ from wina_core.records.gates import GateRecord
 from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, Quantization
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import resolve_plan
 from wina_core.specs.quantization import check_made
 
 
@@ -222,17 +221,17 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
     plan = spec.plan
     if isinstance(plan, AllocatedSparsity):
         plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
-    calibration, corrected = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
+    calibration, resolved = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
     prefix = spec.evaluation.dense_prefix
     card = job.card
     if spec.rotation.is_auto:
         card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
-    with attach(loaded, spec.method, plan, calibration, prefix, corrected=corrected) as gates:
+    with attach(loaded, spec.method, resolved, calibration, prefix) as gates:
         save_sparse(
             loaded,
             gates,
             spec.method,
-            resolve_plan(plan, loaded.view.layout, spec.method),
+            resolved.targets,
             folder,
             dense_prefix=prefix,
             run=job.run,

@@ -25,7 +25,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import Method
-from wina_core.specs.plans import SparsityPlan, UniformSparsity, cell_rho, mask_plan, resolve_plan
+from wina_core.specs.plans import SparsityPlan, UniformSparsity, cell_rho, resolve_plan
 from wina_core.specs.quantization import check_made
 
 COUNTED = ("projections", "low rank", "head")
@@ -101,8 +101,8 @@ class _GatedMatrices:
     @classmethod
     def of(cls, shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan) -> "_GatedMatrices":
         rule, sizes, names = get_method(method), matrices(shape), shape.layout.projections
-        targets = resolve_plan(plan, shape.layout, method)
-        dropped = np.array(mask_plan(targets, method).sparsity)
+        resolved = resolve_plan(plan, shape.layout, method)
+        targets, dropped = resolved.targets, np.array(resolved.masks)
         outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
         if rule.by_gate_activation:
             up = names.index("up")

@@ -59,7 +59,7 @@ def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
     sparsity = plan.sparsity[layer][column]
     if method.masks == "shared":
         own = plan if low_rank else plan.model_copy(update={"rho": None})
-        sparsity = resolve_plan(own, plan.layout, method).sparsity[layer][column]
+        sparsity = resolve_plan(own, plan.layout, method).targets.sparsity[layer][column]
     return GateTarget(method=method, target=sparsity, rho=rho)
 
 

@@ -12,7 +12,7 @@ from wina_app.shared.colour_scales import MapKey, bits_text
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
-from wina_core.specs.plans import PlanLayout, SparsityPlan, mask_plan, resolve_plan
+from wina_core.specs.plans import PlanLayout, ResolvedPlan, SparsityPlan, resolve_plan
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import LayerMap
@@ -42,8 +42,8 @@ class PlanMaps:
         try:
             self._resolved = resolve_plan(plan, plan.layout, method)
         except WinaError as error:
-            self._resolved, self.obstacle = plan, str(error)
-        self._targets = target_table(self._resolved)
+            self._resolved, self.obstacle = ResolvedPlan.of(plan, method), str(error)
+        self._targets = target_table(self._resolved.targets)
 
     def table(self, key: MapKey) -> np.ndarray:
         """Return the numbers of one table; do not write to it."""
@@ -66,7 +66,7 @@ class PlanMaps:
             case "threshold":
                 if cells.thresholds is None:
                     return _unknown(layout)
-                return cells.thresholds.at(target_table(mask_plan(self._resolved, self._method)))
+                return cells.thresholds.at(np.asarray(self._resolved.masks))
             case "predicted":
                 return self._lost(None if cells.errors is None else cells.errors.at(self._targets))
             case "kl":

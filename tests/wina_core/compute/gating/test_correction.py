@@ -1,5 +1,6 @@
 """Thresholds corrected in the gated model, so that its matrices reach their targets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
-from wina_core.compute.gating.tuning import correct_targets
+from wina_core.compute.gating.tuning import correct_fractions
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity, mask_plan, resolve_plan
+from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
 
 
 def varied_text(path: Path, seed: int = 1, tokens: int = 4096) -> TextSpec:
@@ -35,16 +36,27 @@ def calibrated(loaded: LoadedModel, method: MethodSpec, text: TextSpec) -> tuple
 def measured(
     loaded: LoadedModel,
     method: MethodSpec,
-    plan: UniformSparsity | SparsityPlan,
+    plan: ResolvedPlan,
     calibration: Calibration,
-    corrected: SparsityPlan | None,
     tokens: Tensor,
 ) -> tuple[dict[tuple[int, str], float], float]:
     """Return the sparsity of each gated matrix on a text, minus its low-rank part, and that of the whole model."""
-    with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
+    with attach(loaded, method, plan, calibration) as gates, torch.no_grad():
         for row in tokens.split(32):
             loaded.model(row, use_cache=False)
         return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.gated_sparsity
+
+
+def correct(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    plan: UniformSparsity | SparsityPlan,
+    calibration: Calibration,
+    tokens: Tensor,
+    reporter: NullReporter | RecordingReporter | None = None,
+) -> ResolvedPlan:
+    resolved = resolve_plan(plan, loaded.view.layout, method)
+    return correct_fractions(loaded, method, resolved, calibration, tokens, reporter or NullReporter())
 
 
 def misses(found: dict[tuple[int, str], float], table: SparsityPlan) -> list[float]:
@@ -81,23 +93,23 @@ METHODS = [
 def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tmp_path, method, sparsity, uncorrected):
     loaded, plan = tiny_loaded(layers=2), UniformSparsity(sparsity=sparsity)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    table = resolve_plan(plan, loaded.view.layout, method)
-    before, _ = measured(loaded, method, plan, calibration, None, tokens)
-    assert max(misses(before, table)) > uncorrected
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    after, _ = measured(loaded, method, plan, calibration, corrected, tokens)
-    assert max(misses(after, table)) <= 1e-3
+    resolved = resolve_plan(plan, loaded.view.layout, method)
+    before, _ = measured(loaded, method, resolved, calibration, tokens)
+    assert max(misses(before, resolved.targets)) > uncorrected
+    corrected = correct(loaded, method, plan, calibration, tokens)
+    after, _ = measured(loaded, method, corrected, calibration, tokens)
+    assert max(misses(after, resolved.targets)) <= 1e-3
     other = read_tokens(varied_text(tmp_path / "other.txt", seed=2), loaded.tokenizer)
-    _, whole = measured(loaded, method, plan, calibration, corrected, other)
-    assert whole == pytest.approx(table.budget, abs=4e-3)
+    _, whole = measured(loaded, method, corrected, calibration, other)
+    assert whole == pytest.approx(resolved.targets.budget, abs=4e-3)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
 def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina", "mixed"), UniformSparsity(sparsity=0.5)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    with attach(loaded, method, plan, calibration, corrected=corrected) as gates, torch.no_grad():
+    corrected = correct(loaded, method, plan, calibration, tokens)
+    with attach(loaded, method, corrected, calibration) as gates, torch.no_grad():
         loaded.model(tokens[:4], use_cache=False)
         numbers = {each.layer: {} for each in gates.measured()}
         for layer, row in enumerate(gates.rules):
@@ -105,7 +117,7 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
     selections = {"gate": "ThresholdSelection", "up": "ThresholdSelection"}
     expected = {name: selections.get(name, "TopKSelection") for name in loaded.view.layout.projections}
     assert numbers == {0: expected, 1: expected}
-    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
+    found, _ = measured(loaded, method, corrected, calibration, tokens)
     inputs = {name: projection.shape[1] for name, projection in loaded.view.layers[0].projections.items()}
     for (_, name), value in found.items():
         rounded = round(0.5 * inputs[name]) / inputs[name]
@@ -125,8 +137,8 @@ def test_mixed_selection_of_one_mask_for_up_and_down_is_by_threshold():
 def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
+    corrected = correct(loaded, method, plan, calibration, tokens)
+    found, _ = measured(loaded, method, corrected, calibration, tokens)
     assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
 
 
@@ -138,9 +150,10 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     if name == "rsparse":
         plan = plan.model_copy(update={"rho": ((0.9,) * 7, (0.7,) * 7)})
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    assert [[at == 0 for at in row] for row in corrected.sparsity] == [[at == 0 for at in row] for row in plan.sparsity]
-    found, _ = measured(loaded, method, plan, calibration, corrected, tokens)
+    corrected = correct(loaded, method, plan, calibration, tokens)
+    zeros = [[value == 0 for value in row] for row in plan.sparsity]
+    assert [[value == 0 for value in row] for row in corrected.fractions] == zeros
+    found, _ = measured(loaded, method, corrected, calibration, tokens)
     assert found[0, "q"] == found[1, "o"] == 0
     assert max(misses(found, plan)) <= 1e-3
 
@@ -153,21 +166,21 @@ def test_matrices_that_share_a_mask_still_do(tmp_path):
         UniformSparsity(sparsity=0.5),
     )
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    table = resolve_plan(plan, loaded.view.layout, method)
-    corrected = correct_targets(loaded, method, plan, calibration, tokens, NullReporter())
-    (row,) = rules(loaded.view, method, table, calibration, corrected)
+    corrected = correct(loaded, method, plan, calibration, tokens)
+    (row,) = rules(loaded.view, method, corrected, calibration)
     assert row["q"] is row["k"] is row["v"]
     assert row["gate"] is row["up"]
-    assert corrected.sparsity != mask_plan(table, method).sparsity
+    assert corrected.fractions != corrected.masks
 
 
 def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
     loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, _ = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    corrected = SparsityPlan(layout=loaded.view.layout, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),))
-    (row,) = rules(loaded.view, method, resolve_plan(plan, loaded.view.layout, method), calibration, corrected)
+    fractions = ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),)
+    resolved = replace(resolve_plan(plan, loaded.view.layout, method), fractions=fractions)
+    (row,) = rules(loaded.view, method, resolved, calibration)
     for column, name in enumerate(loaded.view.layout.projections):
-        assert row[name].select.threshold == calibration.threshold(0, column, corrected.sparsity[0][column])
+        assert row[name].select.threshold == calibration.threshold(0, column, fractions[0][column])
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -176,7 +189,7 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=8192))
     modules = {name: set(module.__dict__) for name, module in loaded.model.named_modules()}
     with pytest.raises(Cancelled):
-        correct_targets(loaded, method, plan, calibration, tokens, RecordingReporter(after))
+        correct(loaded, method, plan, calibration, tokens, RecordingReporter(after))
     assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
 
@@ -185,9 +198,9 @@ def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path
     loaded, method = tiny_loaded(layers=2), spec("teal")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
     nothing, half = RecordingReporter(), RecordingReporter()
-    correct_targets(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
+    correct(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
     assert nothing.calls == [(0, 5, "passes", "")]
-    correct_targets(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
+    correct(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
     assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
     assert 2 <= len(half.calls) <= 5
 
@@ -196,4 +209,4 @@ def test_what_a_method_cannot_reach_is_refused(tmp_path):
     loaded, method = tiny_loaded(layers=1), spec("larosa")
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
     with pytest.raises(WinaError, match="choose a target below"):
-        correct_targets(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())
+        correct(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())

@@ -22,7 +22,7 @@ from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.stages import Stages
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import SparsityPlan, UniformSparsity, resolve_plan
 
 PLAN = UniformSparsity(sparsity=0.4)
 SHARED = MethodSpec(name="wina", masks="shared", correction="tuned")
@@ -59,7 +59,8 @@ def tuned(
     stages: Stages | None = None,
     plan: UniformSparsity | SparsityPlan = PLAN,
 ) -> Calibration:
-    return tuned_calibration(loaded, method, plan, calibration, None, tokens, reporter or NullReporter(), stages)
+    resolved = resolve_plan(plan, loaded.view.layout, method)
+    return tuned_calibration(loaded, method, resolved, calibration, tokens, reporter or NullReporter(), stages)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +199,10 @@ def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
     spec = MethodSpec(name="wina", selection="threshold", correction="tuned")
     loaded, text = tiny_loaded(layers=1), varied_text(tmp_path / "other.txt", tokens=1024)
     known = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    resolved = resolve_plan(PLAN, loaded.view.layout, spec)
     plain, moved = (
-        tuned_calibration(loaded, spec, PLAN, known, corrected, tokens, NullReporter())
-        for corrected in (None, SparsityPlan.uniform(loaded.view.layout, 0.7))
+        tuned_calibration(loaded, spec, replace(resolved, fractions=fractions), known, tokens, NullReporter())
+        for fractions in (resolved.masks, loaded.view.layout.uniform(0.7))
     )
     assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
 

@@ -8,7 +8,7 @@ import pytest
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.gating.tuning import correct_targets, tuned_calibration
+from wina_core.compute.gating.tuning import correct_fractions, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.shortcuts import ROTATION_FILE, RotationFile
 from wina_core.compute.reporter import NullReporter, Reporter
@@ -21,7 +21,7 @@ from wina_core.model_info import products
 from wina_core.model_info.resolve import resolve
 from wina_core.records import CalibrationRecord
 from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity
 
 WEIGHTS_ONLY = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
 WINA = MethodSpec(name="wina")
@@ -174,29 +174,30 @@ def text(tmp_path: Path) -> TextSpec:
 
 
 @pytest.fixture
-def corrected(monkeypatch: pytest.MonkeyPatch) -> list[SparsityPlan]:
+def corrected(monkeypatch: pytest.MonkeyPatch) -> list[ResolvedPlan]:
     """The tables whose cuts were really corrected."""
-    found: list[SparsityPlan] = []
+    found: list[ResolvedPlan] = []
 
     def counted(loaded, method, plan, *rest):
         found.append(plan)
-        return correct_targets(loaded, method, plan, *rest)
+        return correct_fractions(loaded, method, plan, *rest)
 
-    monkeypatch.setattr(session_module, "correct_targets", counted)
+    monkeypatch.setattr(session_module, "correct_fractions", counted)
     return found
 
 
 def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text, corrected):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
     first = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
-    assert first is not None
     assert len(corrected) == 1
-    assert first.sparsity != corrected[0].sparsity
+    assert first.fractions != corrected[0].fractions
+    assert first.targets == corrected[0].targets
     again = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())[1]
     assert (again, len(corrected)) == (first, 1)
     (file,) = (home / "cache" / "thresholds").iterdir()
     table = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"provenance": "edited"})
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, NullReporter())[1] == first
+    same = Session().gating(loaded, NO_ROTATION, THRESHOLD, table, spec, NullReporter())[1]
+    assert same.fractions == first.fractions
     assert len(corrected) == 1, "wherever its numbers came from, it is the same table"
 
     other_model = tiny_loaded(layers=1, seed=1)
@@ -275,7 +276,8 @@ def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home
     (home / "cache").mkdir(parents=True)
     (home / "cache" / "thresholds").touch()
     loaded, spec, reporter = tiny_loaded(layers=1), CalibrationSpec(text=text), RecordingReporter()
-    assert Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1] is not None
+    resolved = Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, reporter)[1]
+    assert resolved.fractions != resolved.masks
     while_computing, afterwards = reporter.lines
     assert while_computing.startswith("warning: This could not continue from here if it ended now: ")
     assert afterwards.startswith("warning: The correction of thresholds is not kept for later. ")
@@ -296,8 +298,8 @@ def test_a_folder_that_cannot_be_made_keeps_no_thresholds_and_prevents_none(home
 def test_top_k_and_dense_thresholds_are_never_corrected(home, text, corrected, method, thresholds, calibrated):
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
     plan = UniformSparsity(sparsity=0.3)
-    calibration, corrected = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
-    assert (calibration is not None, corrected) == (calibrated, None)
+    calibration, resolved = Session().gating(loaded, NO_ROTATION, method, plan, spec, NullReporter())
+    assert (calibration is not None, resolved.fractions) == (calibrated, resolved.masks)
     assert not corrected
     assert not (home / "cache" / "thresholds").exists()
 

@@ -40,7 +40,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
+from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)
@@ -65,13 +65,12 @@ def exported(
     rotation = RotationSpec(mode=mode, text=text) if mode != "none" else NO_ROTATION
     session, reporter = Session(), NullReporter()
     loaded = session.prepare(source, rotation, reporter)
-    calibration, corrected = session.gating(
+    calibration, plan = session.gating(
         loaded, rotation, method, half, CalibrationSpec(text=text) if method.needs_calibration else None, reporter
     )
-    with attach(loaded, method, half, calibration, dense_prefix, corrected=corrected) as gates, torch.no_grad():
+    with attach(loaded, method, plan, calibration, dense_prefix) as gates, torch.no_grad():
         logits = loaded.model(TOKENS, use_cache=False).logits
-        plan = resolve_plan(half, loaded.view.layout, method)
-        save_sparse(loaded, gates, method, plan, tmp_path / "sparse", dense_prefix=dense_prefix)
+        save_sparse(loaded, gates, method, plan.targets, tmp_path / "sparse", dense_prefix=dense_prefix)
         assert torch.equal(loaded.model(TOKENS, use_cache=False).logits, logits), "exporting changes nothing"
     return tmp_path / "sparse", logits
 

@@ -26,7 +26,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.methods import Method, get_method
 from wina_core.specs.methods.published import affordable_rank, masked_fraction
-from wina_core.specs.plans import UniformSparsity, mask_plan, resolve_plan
+from wina_core.specs.plans import UniformSparsity, resolve_plan
 
 HALF = UniformSparsity(sparsity=0.5)
 
@@ -76,7 +76,7 @@ def test_the_masks_that_are_charged_are_those_that_gates_make(family, name, vari
     for layer, row in zip(loaded.view.layers, rules(loaded.view, method, plan), strict=True):
         masked = {id(rule): (layer.projections[name].shape[1], rule.scale is not None) for name, rule in row.items()}
         made.update(masked.values())
-    charged = masks(model_shape(loaded.view), np.array(mask_plan(plan, method).sparsity), method)
+    charged = masks(model_shape(loaded.view), np.array(plan.masks), method)
     assert Counter((mask.inputs, mask.scaled) for mask in charged.elements()) == made
 
 
