@@ -40,7 +40,7 @@ from wina_core.specs.methods import get_method
 from wina_core.specs.methods.published import affordable_rank, masked_fraction
 from wina_core.specs.plans import UniformSparsity
 
-# Output errors of gate rules on random networks.
+# ---- output errors of gate rules on random networks ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

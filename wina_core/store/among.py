@@ -1,12 +1,18 @@
 """A condition on membership in a list of any length: databases bound the number of values in a statement."""
 
+import getpass
 import json
+import socket
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Text, bindparam, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
+
+from wina_core.records import ACTIVE
+from wina_core.store.tables import Run
 
 
 def among(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
@@ -36,3 +42,21 @@ def _on_postgres(element: _Texts, compiler: Any, **options: Any) -> str:
 def _rows(array: str) -> Select[tuple[str]]:
     listed = _Texts(bindparam(None, array, Text(), unique=True)).table_valued("value")
     return select(listed.c.value)
+
+
+# ---- runs that wait or are being computed ----------------------------------------------------------------------------
+
+
+@cache
+def whoami() -> dict[str, str]:
+    """Return the columns of `tables.Run` on who computes, and on which computer."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        user = ""
+    return {"user": user, "host": socket.gethostname()}
+
+
+def active(runs: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition on the queued and running ones of the runs with these hashes."""
+    return among(Run.hash, runs) & Run.status.in_(ACTIVE)

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from wina_core.errors import WinaError
-from wina_core.store.active_runs import active
-from wina_core.store.among import among
+from wina_core.store.among import active, among
 from wina_core.store.annotation_texts import Annotations, RunAnnotations, join_tags, split_tags
 from wina_core.store.tables import Run, Unit
 

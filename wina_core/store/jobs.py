@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
-from wina_core.store.active_runs import active, whoami
-from wina_core.store.among import among
+from wina_core.store.among import active, among, whoami
 from wina_core.store.tables import Run, UnfinishedJob, Unit
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})

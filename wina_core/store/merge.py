@@ -17,13 +17,20 @@ from wina_core.records import ACTIVE
 from wina_core.store import schema, tables
 from wina_core.store.annotation_texts import join_tags, split_tags
 from wina_core.store.column_types import CellError, kinds_of
-from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
-from wina_core.store.imported.tables import ImportedFile, ImportedPoint
+from wina_core.store.connection import (
+    explained,
+    for_writing,
+    open_engine,
+    open_to_read,
+    parse_url,
+    place_of,
+    sqlite_file,
+)
 from wina_core.store.postgres import is_postgres
-from wina_core.store.read_only import open_to_read
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.store import Store
+from wina_core.store.tables import ImportedFile, ImportedPoint
 
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""

@@ -30,13 +30,13 @@ from wina_core.specs.plans import PlanLayout
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
 from wina_core.store import cells, completions
+from wina_core.store.cells import report_layers
 from wina_core.store.column_types import CellError
 from wina_core.store.columns import environment_of
 from wina_core.store.imported import points as imported
 from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
-from wina_core.store.rotation_layers import report_layers
 from wina_core.store.rows import (
     CellStat,
     LayerMap,

@@ -119,7 +119,7 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
     return UnwritableError(_UNREACHABLE.format(place=place, reason=reason)) if broken else None
 
 
-# The search for a damaged value in an SQLite database that could not be read.
+# ---- search for a damaged value --------------------------------------------------------------------------------------
 
 _JSON = frozenset({"spec", "summary", "versions", "scores", "plan", "point", "record"})
 """Columns that hold a JSON object."""

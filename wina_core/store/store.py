@@ -18,16 +18,17 @@ from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
 from wina_core.store import schema, tables
 from wina_core.store.connection import (
+    connect_to_read,
     explained,
     for_writing,
     open_engine,
+    open_to_read,
     parse_url,
     sqlite_file,
     use_wal,
 )
 from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
 from wina_core.store.postgres import changes, is_postgres
-from wina_core.store.read_only import connect_to_read, open_to_read
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.writer import Writer, leave

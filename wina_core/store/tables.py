@@ -350,3 +350,31 @@ class UnfinishedJob(Table):
     owner: Mapped[str]
     """Session of the program that holds it in its queue."""
     submitted: Mapped[float]
+
+
+# ---- imported files and their points ---------------------------------------------------------------------------------
+
+
+class ImportedFile(Table):
+    """A file of another tool; columns as `records.imports.ImportedFile` says."""
+
+    __tablename__ = "imported_files"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))
+    """The workbench's model that the user named."""
+    file: Mapped[str]
+    digest: Mapped[str] = mapped_column(unique=True)
+    tool: Mapped[str]
+    version: Mapped[str]
+    measured: Mapped[float | None]
+    imported: Mapped[float]
+
+
+class ImportedPoint(Table):
+    """A configuration in an imported file."""
+
+    __tablename__ = "imported_points"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    file_id: Mapped[int] = mapped_column(ForeignKey("imported_files.id", ondelete="CASCADE"), index=True)
+    point: Mapped[str]
+    """JSON of `records.imports.ImportedPoint`."""

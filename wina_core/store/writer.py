@@ -17,7 +17,9 @@ from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
     Environment,
+    ExpertRecord,
     LatencyRecord,
+    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -41,16 +43,26 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions, tables
 from wina_core.store import jobs as unfinished_jobs
-from wina_core.store.active_runs import active, whoami
-from wina_core.store.among import among
+from wina_core.store.among import active, among, whoami
 from wina_core.store.annotation_texts import Annotations, RunAnnotations
+from wina_core.store.cells import rotation_layers
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
-from wina_core.store.layer_rows import layer_rows
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
-from wina_core.store.rotation_layers import rotation_layers
 from wina_core.studies.run_labels import LabelledRun, RunLabel
+
+# ---- rows of layer_stats ---------------------------------------------------------------------------------------------
+
+
+def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
+    """Return a row for each record, and one for each expert of which something is known, x being its number."""
+    return [record.model_dump() for record in layers] + [
+        {"layer": each.layer, "projection": each.projection, "metric": each.metric, "value": value, "x": float(number)}
+        for each in experts
+        for number, value in enumerate(each.values)
+        if value is not None
+    ]
 
 
 class Writer(Reader):

@@ -13,7 +13,7 @@ from torch import Tensor
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate
 from wina_core.compute.calibration import calibrate
-from wina_core.compute.gating.tuning import correct_targets, tuned_calibration
+from wina_core.compute.gating.tuning import correct_fractions, tuned_calibration
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
@@ -35,7 +35,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.specs.plans import UniformSparsity
+from wina_core.specs.plans import UniformSparsity, resolve_plan
 from wina_core.specs.presets import LAROSA_ROTATION
 
 WINA = MethodSpec(name="wina", masks="shared")
@@ -106,16 +106,18 @@ def test_other_calibrations_need_another_version(method, expected, text):
 @pytest.mark.parametrize(("name", "expected"), [("wina", 0.814201), ("rsparse", 0.768656)])
 def test_other_corrected_thresholds_need_another_version(name, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
-    method, plan = MethodSpec(name=name, selection="threshold"), UniformSparsity(sparsity=0.5)
+    method = MethodSpec(name=name, selection="threshold")
+    plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
-    found = correct_targets(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
-    check(CORRECTION_VERSION, "2", digest(torch.tensor(found.sparsity)), expected)
+    found = correct_fractions(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
+    check(CORRECTION_VERSION, "2", digest(torch.tensor(found.fractions)), expected)
 
 
 def test_other_tuned_biases_need_another_version(text):
     loaded, method = tiny_loaded(dtype=torch.float64), MethodSpec(name="wina", masks="shared", correction="tuned")
     tokens = read_tokens(text, loaded.tokenizer)[:1].repeat(2, 1)
-    found = tuned_calibration(loaded, method, UniformSparsity(sparsity=0.5), None, None, tokens, NullReporter())
+    plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
+    found = tuned_calibration(loaded, method, plan, None, tokens, NullReporter())
     check(TUNING_VERSION, "2", digest(*found.tuned.values()), 1.330647)
 
 

@@ -14,7 +14,7 @@ from wina_core.report.findings import gguf_remarks
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import DecodePoint
 from wina_core.store import Store
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import read_import
 
 DATA = Path(__file__).parents[1] / "store" / "imported" / "data"
 

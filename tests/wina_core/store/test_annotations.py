@@ -7,7 +7,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import FIDELITY, FREE_ROTATION, NO_ROTATION, RotationSpec
 from wina_core.store import Store
 from wina_core.store.annotation_texts import RunAnnotations
-from wina_core.store.details import rotation_details
+from wina_core.store.run_reader import rotation_details
 
 DONE, OTHER = run(0.5), run(0.25)
 HASH = DONE.content_hash()

@@ -7,8 +7,7 @@ import pytest
 from tests.wina_core.samples import MODEL, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.store import Store
-from wina_core.store.imported.candidate import read_candidate
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import read_candidate, read_import
 
 DATA = Path(__file__).parent / "imported" / "data"
 BENCH, LOG = (read_import(DATA / name)[0] for name in ("bench.json", "kl.log"))

@@ -19,8 +19,7 @@ from tests.wina_core.samples import LAYOUT, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, schema
-from wina_core.store.connection import open_engine, parse_url
-from wina_core.store.read_only import open_to_read
+from wina_core.store.connection import open_engine, open_to_read, parse_url
 
 VERSION = schema.VERSION_TABLE
 

@@ -13,7 +13,7 @@ from wina_core.files.paths import resources_folder
 from wina_core.jobs import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import Backlog, Store, backlog, passwords, schema
+from wina_core.store import Backlog, Store, backlog, postgres, schema
 from wina_core.store.connection import parse_url, place_of
 
 
@@ -90,7 +90,7 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
         server.execute("CREATE DATABASE with_password OWNER carol")
     url = f"postgres://carol@/{database}"
     asked = []
-    passwords._from_keyring.cache_clear()
+    postgres._from_keyring.cache_clear()
 
     def from_keyring(service: str, name: str) -> str:
         asked.append((service, name))

@@ -118,7 +118,7 @@ def _options(
     return grid, options
 
 
-# The choice of one option for each block with the least total cost within budgets, with its bound.
+# ---- the choice of one option for each block with the least total cost within budgets, with its bound ----------------
 
 Array = NDArray[np.float64]
 GAP = 1e-3

@@ -288,7 +288,7 @@ def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRa
     return torch.stack(errors).float().cpu(), torch.stack(energies).float().cpu()
 
 
-# Replacements of dropped inputs: the mode of each or of all, and the mean of each over the tokens that drop it.
+# ---- replacements of dropped inputs: the mode of each or of all, and the mean of each over the tokens that drop it ---
 
 _BANDWIDTH = 0.5
 """Bandwidth of the density estimate, in robust standard deviations: a thousand tokens find a bell's peak to a twentieth

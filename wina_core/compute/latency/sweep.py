@@ -173,7 +173,7 @@ def _whole_batch(product: Product, batch: int, turn: int) -> Work:
     return product(turn, batch)
 
 
-# The roofline: this device's memory bandwidth, measured when a sweep begins.
+# ---- the roofline: this device's memory bandwidth, measured when a sweep begins --------------------------------------
 
 _LEAST = 2**28
 _CACHES = 4

@@ -263,7 +263,7 @@ def first_line(error: BaseException) -> str:
     return shortened((str(error).strip() or type(error).__name__).splitlines()[0])
 
 
-# Progress and cancellation while transformers reads a model's weights.
+# ---- progress and cancellation while transformers reads a model's weights --------------------------------------------
 
 _LOADING = "Loading weights"
 """transformers' name of its bar over the weights."""

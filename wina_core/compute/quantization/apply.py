@@ -236,7 +236,7 @@ def _layer(linear: nn.Linear, weight_t: Stored) -> QuantizedLinear:
     return made if weight_t.device == device else made.to(device)
 
 
-# The quantizers of installed packages.
+# ---- the quantizers of installed packages ----------------------------------------------------------------------------
 
 
 def by_package(name: str, weight_t: Tensor, bits: int, group: int) -> Codes:

@@ -255,7 +255,7 @@ def _head_bases(view: ModelView, layer: LayerView) -> Tensor:
     return torch.stack([canonical_basis(gram) for gram in head_grams(view, layer)])
 
 
-# Bases from measurements on a text: weighted by sensitivity, or refined on the error of gating.
+# ---- bases from measurements on a text: weighted by sensitivity, or refined on the error of gating -------------------
 
 
 def plain_spec(spec: RotationSpec) -> RotationSpec:

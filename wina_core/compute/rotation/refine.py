@@ -159,7 +159,7 @@ def is_reported(step: int, steps: int) -> bool:
     return step % _REPORTED < len(SPARSITIES) or step >= steps - len(SPARSITIES)
 
 
-# Expected effect of rounding the weights that read an input, as a differentiable function of its basis.
+# ---- expected effect of rounding the weights that read an input, as a differentiable function of its basis -----------
 
 _GROUP = 64
 """Inputs with a common scale and zero, as quantizers take them by default."""

@@ -175,7 +175,7 @@ def check_rotation(view: ModelView, spec: RotationSpec) -> None:
         )
 
 
-# Rotated layers in a folder, so that memory holds one at a time and an interrupted rotation continues.
+# ---- rotated layers in a folder, so that memory holds one at a time and an interrupted rotation continues ------------
 
 _RECORDS = "records"
 

@@ -213,7 +213,7 @@ class _Choosing:
             search.discard()
 
 
-# Text sampled from a model: a second domain to check a choice on.
+# ---- text sampled from a model: a second domain to check a choice on -------------------------------------------------
 
 _SEED = 0
 
@@ -246,7 +246,7 @@ def write_own_text(loaded: LoadedModel, rows: int, length: int) -> Tensor:
     return found[:, extra:].cpu()
 
 
-# Energy spectra of the inputs of gated matrices: how many directions hold most of their energy.
+# ---- energy spectra of the inputs of gated matrices: how many directions hold most of their energy -------------------
 
 _POINTS = 24
 """Points of a cumulative spectrum, spaced evenly on a logarithmic axis."""

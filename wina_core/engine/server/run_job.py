@@ -182,7 +182,7 @@ def _export_folder(job: RotateJob, export_to: str) -> Path:
     return folder
 
 
-# Inspection of the gates of one matrix.
+# ---- inspection of the gates of one matrix ---------------------------------------------------------------------------
 
 
 def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
@@ -202,7 +202,7 @@ def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> G
         return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)
 
 
-# Export of a run's gated model as a folder.
+# ---- export of a run's gated model as a folder -----------------------------------------------------------------------
 
 
 def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:

@@ -116,7 +116,7 @@ def kept_inputs(inputs: Table | int, sparsity: Table | float, method: MethodSpec
 
 
 def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table | None = None) -> Counter[Mask]:
-    """Count each mask over all decoder layers; `dropped` is `mask_plan`'s table, float64 [layers, projections].
+    """Count each mask over all decoder layers; `dropped` is `ResolvedPlan.masks`, float64 [layers, projections].
 
     Where all inputs are kept there is no mask, and each active expert has masks of its own. Projections with the same
     input share a mask where their scores and kept numbers agree: always under `shared`, and under `separate` where the

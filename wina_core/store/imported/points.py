@@ -9,8 +9,8 @@ from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
 from wina_core.records.texts import moment
 from wina_core.specs import ModelSource
 from wina_core.store import tables
-from wina_core.store.imported.tables import ImportedFile as FileRow
-from wina_core.store.imported.tables import ImportedPoint as PointRow
+from wina_core.store.tables import ImportedFile as FileRow
+from wina_core.store.tables import ImportedPoint as PointRow
 
 
 def read_imports(connection: Connection) -> list[StoredImport]:

@@ -17,7 +17,7 @@ from wina_core.records import MetricRecord, UnitRecord
 from wina_core.specs import DENSE, NO_ROTATION, AllocatorSpec, Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import PRESETS
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import read_import
 from wina_core.studies.expand import expand, load_study
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 

@@ -10,7 +10,7 @@ from wina_core.records import DecodeRecord, Environment
 from wina_core.specs import MethodSpec
 from wina_core.specs.latency import DecodePoint, DecodeSpec
 from wina_core.store import Store
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import read_import
 
 HERE = Environment(device="cpu", hardware="Intel(R) Xeon(R) Processor, 2 of 2 threads", versions={"torch": "2"})
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={})

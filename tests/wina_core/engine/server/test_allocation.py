@@ -1,5 +1,6 @@
 """Budgets spread where the model is: by a job, for the runs of a study, and kept under all that they depend on."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -315,9 +316,11 @@ def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
 
 def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
     """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
-    monkeypatch.setattr(
-        session_module, "correct_targets", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
-    )
+
+    def corrected(loaded, _method, plan, *_):
+        return replace(plan, fractions=loaded.view.layout.uniform(0.9))
+
+    monkeypatch.setattr(session_module, "correct_fractions", corrected)
     found = {}
     for thresholds in ("gated", "dense"):
         study = StudySpec(

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, first_difference
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.specs.plans import ResolvedPlan, UniformSparsity
 
 PROMPT = "A sparse input"
 WINA = MethodSpec(name="wina")
@@ -283,9 +284,11 @@ def test_an_answer_is_gated_by_the_corrected_thresholds(
 ) -> None:
     """Whatever fraction the correction says is where the thresholds are read."""
     monkeypatch.setenv("WINA_HOME", str(tmp_path))
-    monkeypatch.setattr(
-        session_module, "correct_targets", lambda loaded, *_: SparsityPlan.uniform(loaded.view.layout, 0.9)
-    )
+
+    def corrected(loaded: LoadedModel, _method: object, plan: ResolvedPlan, *_: object) -> ResolvedPlan:
+        return replace(plan, fractions=loaded.view.layout.uniform(0.9))
+
+    monkeypatch.setattr(session_module, "correct_fractions", corrected)
     (tmp_path / "text.txt").write_text(TEXT)
     text = TextSpec(source=str(tmp_path / "text.txt"), tokens=512, sequence=64)
     method = MethodSpec(name="teal", selection="threshold")

@@ -7,8 +7,7 @@ import pytest
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.describe import check_source
 from wina_core.specs import ModelSource
-from wina_core.store.imported.candidate import check_model
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import check_model, read_import
 
 DATA = Path(__file__).parent / "data"
 

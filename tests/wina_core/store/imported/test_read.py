@@ -7,7 +7,7 @@ import pytest
 
 from wina_core.errors import WinaError
 from wina_core.files import user_file
-from wina_core.store.imported.read import read_import
+from wina_core.store.imported.candidate import read_import
 
 DATA = Path(__file__).parent / "data"
 
