@@ -11,8 +11,7 @@ import pytest
 
 from tests.stock_tasks import STOCK_FILES
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.api.studies import compute_study
-from wina_core.api.timing import sweep_products
+from wina_core.api.studies import compute_study, sweep_products
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.latency import products, sweep
 from wina_core.compute.sandbox import check_sandbox

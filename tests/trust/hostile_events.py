@@ -27,7 +27,7 @@ from wina_core.jobs import (
     Token,
     encode,
 )
-from wina_core.jobs.message import Message
+from wina_core.jobs.job_specs import Message
 from wina_core.records import Environment, ExportRecord, LayerRecord, MetricRecord, UnitRecord
 from wina_core.specs import ModelSource
 

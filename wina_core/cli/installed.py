@@ -14,8 +14,8 @@ from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.methods import METHOD_PLUGINS
 from wina_core.specs.plugins import TASK_PLUGINS, Offer
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
-from wina_core.studies.tasks.code_risk import RISK, sandbox_rules
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
+from wina_core.studies.tasks.task_folder import RISK, sandbox_rules
 
 app = typer.Typer(help="Put the workbench into the menu of a Linux desktop, or remove it.", no_args_is_help=True)
 

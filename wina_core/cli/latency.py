@@ -8,7 +8,7 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from wina_core.api.timing import sweep_products, time_points
+from wina_core.api.studies import sweep_products, time_points
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.options import in_gate, in_model, in_output, in_timing, taking

@@ -9,8 +9,7 @@ import typer
 
 from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
-from wina_core.api.studies import compute_study, launch_study, open_study
-from wina_core.api.timing import sweep_products
+from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import makers, options
 from wina_core.cli.arrays import compute_element, looks
 from wina_core.cli.computing import confirm_products, machines_of
@@ -28,9 +27,17 @@ from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
-from wina_core.studies.gallery import GalleryEntry, count_measurements, gallery, needs
+from wina_core.studies.gallery import (
+    GalleryEntry,
+    absolute,
+    count_measurements,
+    gallery,
+    load_roles,
+    needs,
+    parse_roles,
+    save_role,
+)
 from wina_core.studies.launch import LaunchOptions
-from wina_core.studies.model_roles import absolute, load_roles, parse_roles, save_role
 from wina_core.studies.tasks.check_runs import check_runs, unknown_metric
 from wina_core.studies.tasks.task_code import task_code
 

@@ -55,10 +55,11 @@ from wina_core.jobs.job_specs import (
     InspectJob,
     Job,
     LatencyJob,
+    Message,
     PendingRun,
     RotateJob,
+    encode,
 )
-from wina_core.jobs.message import Message, encode
 
 __all__ = [
     "EVENTS",

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from wina_core.jobs.job_specs import Job
-from wina_core.jobs.message import Message
+from wina_core.jobs.job_specs import Job, Message
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,

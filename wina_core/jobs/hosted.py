@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
-from wina_core.jobs.message import Message
+from wina_core.jobs.job_specs import Message
 
 
 class ServeJob(Message):

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from wina_core.jobs.message import Message
+from wina_core.records.base import Record
 from wina_core.records.gates import GateTarget
 from wina_core.records.plans import GgufType
 from wina_core.specs import (
@@ -23,6 +23,15 @@ from wina_core.specs import (
 from wina_core.specs.generation import MOST_TOKENS, CompletionPoint, CompletionSpec, SamplingSpec
 from wina_core.specs.latency import DecodeSpec, LatencySpec
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
+
+
+class Message(Record):
+    """Base of all messages."""
+
+
+def encode(message: Message) -> str:
+    """Return one line of JSON with its newline."""
+    return message.model_dump_json() + "\n"
 
 
 class JobSpec(Message):

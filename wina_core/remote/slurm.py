@@ -27,8 +27,7 @@ from wina_core.files.paths import data_folder
 from wina_core.files.tables import write_atomically
 from wina_core.jobs import EvaluateJob
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
-from wina_core.jobs.job_specs import by_model
-from wina_core.jobs.message import Message
+from wina_core.jobs.job_specs import Message, by_model
 from wina_core.records import ACTIVE
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store, tables

@@ -28,7 +28,7 @@ from wina_core.specs.allocations import with_texts
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import program_tasks
 from wina_core.studies.gallery import gallery
-from wina_core.studies.tasks.code_risk import RISK
+from wina_core.studies.tasks.task_folder import RISK
 
 _Flags = Mapping[str, tuple[object, object]]
 """Value and default by flag."""

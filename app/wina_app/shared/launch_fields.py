@@ -7,7 +7,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import explain_disabled, text_label
 from wina_core.studies.launch import LaunchOptions
-from wina_core.studies.tasks.code_risk import RISK, sandbox_rules
+from wina_core.studies.tasks.task_folder import RISK, sandbox_rules
 
 _SAMPLES = tr(
     "Stores each document's scores and answers for paired comparisons; results stored without them are measured again"

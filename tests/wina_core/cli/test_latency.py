@@ -153,7 +153,7 @@ def test_impossible_settings_are_refused_in_one_sentence(
 def test_where_to_export_is_checked_before_anything_is_timed(
     wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
 ) -> None:
-    monkeypatch.setattr("wina_core.api.timing.time_points", lambda *_, **__: pytest.fail("timed"))
+    monkeypatch.setattr("wina_core.api.studies.time_points", lambda *_, **__: pytest.fail("timed"))
     assert message in wina.fails(1, *SWEEP, "--output-path", tmp_path / file)
 
 

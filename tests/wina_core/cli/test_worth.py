@@ -27,7 +27,7 @@ def here(monkeypatch):
         report = SweepReport(environment=HERE, measured=len(missing), stored=0)
         return JobState(result=report)
 
-    monkeypatch.setattr("wina_core.api.timing.run_recorded", run_recorded)
+    monkeypatch.setattr("wina_core.api.studies.run_recorded", run_recorded)
     return jobs
 
 

@@ -29,7 +29,7 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.jobs.message import Message
+from wina_core.jobs.job_specs import Message
 from wina_core.records import Environment, ExportRecord, MetricRecord, UnitRecord
 
 HOME = Path(os.environ["WINA_HOME"])

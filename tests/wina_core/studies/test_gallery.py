@@ -13,8 +13,16 @@ from wina_core.errors import WinaError
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
 from wina_core.store.metric_rows import MetricRow
 from wina_core.studies.expand import bind, expand
-from wina_core.studies.gallery import count_measurements, find_study, gallery, needs, own_folder
-from wina_core.studies.model_roles import load_roles, roles_file, save_role
+from wina_core.studies.gallery import (
+    count_measurements,
+    find_study,
+    gallery,
+    load_roles,
+    needs,
+    own_folder,
+    roles_file,
+    save_role,
+)
 from wina_core.studies.published import published
 
 PAPER = [entry for entry in gallery() if entry.kind == "paper"]

@@ -37,9 +37,8 @@ from wina_core.files.paths import resources_folder
 from wina_core.model_info.resolve import data_folder as local_data_folder
 from wina_core.specs import EvaluationSpec
 from wina_core.studies.tasks.check_runs import unknown_metric, unknown_task
-from wina_core.studies.tasks.code_risk import RISK
 from wina_core.studies.tasks.task_code import FORMATS
-from wina_core.studies.tasks.task_folder import is_shipped, member_names, runs_programs
+from wina_core.studies.tasks.task_folder import RISK, is_shipped, member_names, runs_programs
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")

@@ -27,7 +27,7 @@ from wina_core.compute.hooks import attributes
 from wina_core.compute.sandbox.confined.names import helpers
 from wina_core.errors import WinaError
 from wina_core.files.own_command import is_bundle
-from wina_core.studies.tasks.code_risk import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
+from wina_core.studies.tasks.task_folder import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
 
 _CONFINED = Path(__file__).with_name("confined")
 _START = f"import sys; sys.path.insert(0, {str(_CONFINED.parent)!r})\n"

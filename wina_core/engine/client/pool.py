@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.devices import behind, engine_count, engine_environments, light_environment
 from wina_core.engine.client.inbox import Inbox
 from wina_core.engine.client.job_queue import JobQueue
 from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine, has_room
@@ -34,11 +33,15 @@ from wina_core.engine.client.workers import (
     OpenMachine,
     Worker,
     Workers,
+    behind,
     busy_reason,
+    engine_count,
+    engine_environments,
     free_batch_worker,
     give_up,
     held_worker,
     is_promised,
+    light_environment,
     no_machines,
     promised_job,
     soon_free,

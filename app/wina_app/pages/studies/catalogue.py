@@ -14,8 +14,7 @@ from wina_app.services.workbench import Workbench
 from wina_core.errors import WinaError
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, with_data_folder
-from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, needs, needs_data_folder
-from wina_core.studies.model_roles import load_roles, save_role
+from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, load_roles, needs, needs_data_folder, save_role
 
 _SHARED = ""
 """Key of the data folder of all studies whose files name none."""

@@ -28,7 +28,7 @@ from wina_core.specs import (
     RotationSpec,
     TextSpec,
 )
-from wina_core.studies.tasks.code_risk import RISK
+from wina_core.studies.tasks.task_folder import RISK
 
 LAYERWISE = RotationSpec(mode="per_layer")
 

@@ -19,8 +19,8 @@ from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, P
 from wina_core.jobs.planning import MemoryNeed
 from wina_core.records import EstimateRecord, PreparationEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
+from wina_core.studies.gallery import load_roles
 from wina_core.studies.launch import LaunchOptions
-from wina_core.studies.model_roles import load_roles
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
 
 

@@ -19,7 +19,7 @@ from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.studies.expand import bind, expand, load_study
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.tasks.code_risk import RISK
+from wina_core.studies.tasks.task_folder import RISK
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.trust.sandboxed import escaped, forged
 from tests.wina_core.compute.sandbox.honest import HONEST
 from tests.wina_core.compute.sandbox.test_sandbox import FAILED, PASSED, TIMED_OUT, confining
 from wina_core.compute.sandbox import SandboxLimits, run_confined
-from wina_core.studies.tasks.code_risk import RULES, sandbox_rules
+from wina_core.studies.tasks.task_folder import RULES, sandbox_rules
 
 pytestmark = confining
 
