@@ -61,7 +61,7 @@ def calibrate(
 
     The model runs dense, as in the published methods, so a threshold drops its target of the dense model's inputs. In a
     gated model, the inputs of o and down shrink and more of them fall below; so sparsity is always measured (and
-    `gating.correction` corrects the thresholds). Memory grows neither with the text nor with the layers. A centred
+    `gating.tuning` corrects the thresholds). Memory grows neither with the text nor with the layers. A centred
     method reads the text twice, first for the centres. `shares` is a plan with its own rho, for methods whose scores
     depend on it. An interrupted calibration continues from its `stages`.
 
