@@ -26,7 +26,7 @@ from wina_core.specs import ModelSource
 _NEEDED = ("fastapi", "uvicorn", "openai")
 """Packages of the extra `serve`, all of which transformers' server imports."""
 
-in_limits, in_server = options.panel("RequestLimits"), options.panel("Server")
+in_limits, in_server = options.panel("Limits"), options.panel("Server")
 
 
 def serve(

@@ -58,7 +58,7 @@ from wina_core.store.tables import (
     Sample,
     Unit,
 )
-from wina_core.store.timings import DecodeRow, LatencyRow, TimedRow, judge
+from wina_core.store.timings import DecodeRow, LatencyRow, judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,17 +222,27 @@ class Reader(RunReader):
 
         Decoding that an older version timed without the prompt's part is left out: it is measured again on demand.
         """
-        rows: list[TimedRow[Any]] = [*self.latency_rows(points=points)]
-        rows += [row for row in self.decode_rows(points=points) if row.record.prefill_tokens_per_second is not None]
+        products = self._timed(select(Latency), Latency, LatencyRecord, points=points)
+        models = self._timed(select(Decoding), Decoding, DecodeRecord, points=points)
+        found = [(record.environment.key, row.hash) for row, record in products]
+        found += [
+            (record.environment.key, row.hash) for row, record in models if record.prefill_tokens_per_second is not None
+        ]
         measured: dict[str, list[str]] = {}
-        for row in rows:
-            measured.setdefault(row.record.environment.key, []).append(row.point)
+        for environment, point in found:
+            measured.setdefault(environment, []).append(point)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 
     def _timed(
-        self, query: Query, table: type[Latency | Decoding], kind: type[_Timing], environment: str = ""
+        self,
+        query: Query,
+        table: type[Latency | Decoding],
+        kind: type[_Timing],
+        environment: str = "",
+        points: Collection[str] | None = None,
     ) -> list[tuple[Any, _Timing]]:
-        """Return the rows of a query on a table of timings, with their records of this kind."""
+        """Return the rows of a query on a table of timings, with their records of this kind; `points` are the hashes of
+        those that are wanted, None for all."""
         query = query.join(Environment, Environment.id == table.environment_id).order_by(table.id)
         query = query.add_columns(Environment.device, Environment.hardware, Environment.versions)
         if environment:
@@ -241,6 +251,8 @@ class Reader(RunReader):
         environments = {}
         with self._reading() as connection:
             for row in connection.execute(query):
+                if points is not None and row.hash not in points:
+                    continue
                 if row.environment_id not in environments:
                     environments[row.environment_id] = environment_of(row)
                 content = json.loads(row.record) | {"environment": environments[row.environment_id]}

@@ -16,7 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.files.user_file import check_file
 from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.postgres import is_postgres
-from wina_core.store.refusals import damaged
+from wina_core.store.refusals import UnwritableError, damaged, explain_sqlite
 from wina_core.store.tables import Table
 
 OLDEST = "0017"
@@ -197,9 +197,10 @@ def _upgrade(engine: Engine, version: str) -> None:
             command.upgrade(config, HEAD)
     except Exception as error:
         kept = f" and a copy is in {saved}" if saved else ""
-        reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0][
-            :_LONGEST_REASON
-        ]
+        cause = str(getattr(error, "orig", None) or error)
+        if isinstance(explain_sqlite(cause, _place(engine)), UnwritableError):  # for now, such as on a full disk
+            raise
+        reason = (cause.splitlines() or [type(error).__name__])[0][:_LONGEST_REASON]
         raise WinaError(
             f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({reason}); "
             f"it is as it was{kept}."

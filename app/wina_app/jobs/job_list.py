@@ -22,7 +22,7 @@ class JobList(QObject):
     """A job that had ended is queued again, under its id."""
     changed = Signal(str)
     ended = Signal(str)
-    """A job has ended; sent after its last `changed`."""
+    """A job has ended; sent after the `changed` of its end."""
     removed = Signal(str)
     arranged = Signal()
     """Jobs were added, removed or put in another order."""
@@ -123,6 +123,10 @@ class JobList(QObject):
     def complete(self, job_id: str) -> None:
         """Mark a job that had ended early as done: nothing of it is missing by now."""
         self._change(self._entries[job_id].completed())
+
+    def report_error(self, job_id: str, error: str) -> None:
+        """Show an error of a part of a job, which goes on."""
+        self._change(replace(self._entries[job_id], error=error))
 
     def forget_result(self, job_id: str) -> None:
         """Drop the result of a job, which its page has."""

@@ -11,7 +11,7 @@ from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
-from wina_core.jobs import Done, Progress, RunFailed, Started
+from wina_core.jobs import Done, Failed, Progress, Started
 from wina_core.jobs.hosted import ArrayReport
 
 _LEAVING_MS = 2_000
@@ -127,9 +127,11 @@ class SubmittedArrays(QObject):
         jobs.apply(
             Progress(job_id=name, done=report.done, total=report.total, unit="measurements", metric=report.states)
         )
-        for error in report.failures:  # of an element, which has several runs, or of a run
-            jobs.apply(RunFailed(job_id=name, run=error, error=error))
-        if report.ended:
+        if report.failures:
+            jobs.report_error(name, report.failures[-1])
+        if report.ended and jobs[name].error and not report.cancelled:
+            jobs.apply(Failed(job_id=name, error=jobs[name].error))
+        elif report.ended:
             jobs.apply(Done(job_id=name, cancelled=report.cancelled))
 
     def _cancel(self, array: str) -> None:

@@ -1,18 +1,16 @@
 """Results that a full disk refuses: they wait, are stored in order and once, and outlive their process in a file."""
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, run, study, unit
 from tests.wina_core.store.full_disk import limit
-from tests.wina_core.store.test_migrations import TIMINGS_0017
+from tests.wina_core.store.test_migrations import to_schema_0017
 from wina_core.errors import WinaError
 from wina_core.jobs import Done, EvaluateJob, Failed, Partial, PendingRun, Ready, RunStarted, Submit
-from wina_core.store import Backlog, Store, backlog, schema
+from wina_core.store import Backlog, Store, backlog
 from wina_core.store.connection import for_writing
 from wina_core.store.refusals import UnwritableError
 
@@ -153,9 +151,7 @@ def test_what_waited_in_an_earlier_schema_is_stored(full: Store, tmp_path: Path)
     waiting.record(DONE)
     waiting.close()
     (file,) = waiting_files(tmp_path)
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.executescript(TIMINGS_0017.format(id="INTEGER", integer="INTEGER", real="DOUBLE"))
-        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0017'")
+    to_schema_0017(file)
     full.close()
     with Store(full.url.database) as again:
         assert Backlog(again).remarks == [f"Stored the results that waited in {file}."]

@@ -1,5 +1,7 @@
 """Databases of earlier schemas, upgraded with all their values."""
 
+import math
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,13 @@ LATER = OLDER.model_copy(
 )
 
 
+def to_schema_0017(file: Path) -> None:
+    """Give a file without timings the tables of schema 0017."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executescript(TIMINGS_0017.format(id="INTEGER", integer="INTEGER", real="DOUBLE"))
+        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0017'")
+
+
 def _insert(connection: Connection, table: str, row: dict[str, object]) -> None:
     places = ", ".join(f":{name}" for name in row)
     connection.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"), row)
@@ -142,3 +151,13 @@ def test_an_upgraded_database_has_the_tables_of_a_fresh_one(with_timings: str, t
         with closing(Store(place)):
             pass
     assert table_definitions(Path(with_timings)) == table_definitions(fresh)
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+def test_an_unreadable_timing_goes_and_an_infinite_number_stays(with_timings: str) -> None:
+    with closing(sqlite3.connect(with_timings)) as connection, connection:
+        connection.execute("UPDATE latency SET spec = '{' ")
+        connection.execute("UPDATE decoding SET p90 = 9e999")
+    with Store(with_timings) as store:
+        assert store.latency_rows() == []
+        assert {row.record.p90 for row in store.decode_rows()} == {math.inf}

@@ -61,7 +61,7 @@ def serve(
     Args:
         folder: A sparse model or a plain one.
         name: The model's name; requests give it as `announce` gets it.
-        listening: The socket, from `listening.bind`.
+        listening: The socket, from `gatekeeper.bind`.
         key: The API key; None for none.
         limits: Limits on requests.
         device: "auto", "cpu", "cuda" or "cuda:1".

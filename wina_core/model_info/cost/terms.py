@@ -78,7 +78,7 @@ class Storage:
         A spec: b bits a code, and s = 32 bits (16 where b is 8) of scale and zero for each group of g inputs, a last
         one of fewer included: (m k b + s m ceil(n / g)) / 8; e m k at 16 bits. Shared out by energy, b is the mean over
         the model, of kept inputs too, and s n / g counts scales and orders. In planes, an input has one scale, and
-        gates read some planes of it: (m r + 16 k) / 8 with r bits of codes (`planes.bits_read`); by energy, b includes
+        gates read some planes of it: (m r + 16 k) / 8 with r bits of codes (`bits_read`); by energy, b includes
         the scale and a byte for each of the n inputs, which is always read.
         """
         if isinstance(self.quantization, QuantizationSpec):

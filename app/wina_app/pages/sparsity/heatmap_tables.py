@@ -42,7 +42,7 @@ class PlanMaps:
         try:
             self._resolved = resolve_plan(plan, plan.layout, method)
         except WinaError as error:
-            self._resolved, self.obstacle = ResolvedPlan.of(plan, method), str(error)
+            self._resolved, self.obstacle = ResolvedPlan(plan, plan.sparsity, plan.sparsity), str(error)
         self._targets = target_table(self._resolved.targets)
 
     def table(self, key: MapKey) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Timings as the JSON of their records, in place of a column for each number."""
 
 import json
+import math
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -32,10 +33,21 @@ def _convert(name: str, fields: Sequence[str], others: Sequence[str]) -> None:
     connection = op.get_bind()
     rows = connection.execute(sa.text(f"SELECT id, spec, {', '.join(fields)} FROM {name}")).mappings().all()
     for row in rows:
-        record = {"point": json.loads(row["spec"]), **{field: row[field] for field in fields}}
+        try:
+            record = {"point": json.loads(row["spec"]), **{field: _plain(row[field]) for field in fields}}
+        except ValueError:  # it was never readable
+            connection.execute(sa.text(f"DELETE FROM {name} WHERE id = :id"), {"id": row["id"]})
+            continue
         values = {"id": row["id"], "record": json.dumps(record, ensure_ascii=False)}
         connection.execute(sa.text(f"UPDATE {name} SET record = :record WHERE id = :id"), values)
     with op.batch_alter_table(name) as table:
         table.alter_column("record", nullable=False)
         for column in (*fields, *others):
             table.drop_column(column)
+
+
+def _plain(value: object) -> object:
+    """Return a number as the records' JSON has it, where infinities and NaN are strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
