@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
@@ -108,3 +108,15 @@ def scored_beside(imports: Iterable[StoredImport], model: ModelSource) -> Scored
     """Return the positions to score so that a model's numbers can stand beside those imported for it."""
     halves = any(each.content.tool == "llama-perplexity" and each.is_of(model) for each in imports)
     return "second_half" if halves else "all"
+
+
+class Parsed(NamedTuple):
+    """Points with the tool that measured them."""
+
+    tool: Tool
+    points: tuple[ImportedPoint, ...]
+    version: str = ""
+    measured: float | None = None
+    """Seconds since the epoch."""
+    remarks: tuple[str, ...] = ()
+    """Sentences on content that was left out."""

@@ -22,8 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.inbox import Inbox
-from wina_core.engine.client.job_queue import JobQueue
+from wina_core.engine.client.job_queue import Inbox, JobQueue
 from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine, has_room
 from wina_core.engine.client.rest import without_points
 from wina_core.engine.client.shared_job import Part, SharedJob, Shares, last_events, reap

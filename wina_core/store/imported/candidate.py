@@ -16,10 +16,9 @@ from wina_core.files.user_file import read_file
 from wina_core.model_info.cost.describe import check_source
 from wina_core.model_info.resolve import resolve
 from wina_core.records import ModelSummary
-from wina_core.records.imports import EARLIEST, LATEST, ImportedFile, ImportedPoint, StoredImport
+from wina_core.records.imports import EARLIEST, LATEST, ImportedFile, ImportedPoint, Parsed, StoredImport
 from wina_core.specs import ModelSource
 from wina_core.store.imported import llama_bench, llama_perplexity, lm_eval, named_columns
-from wina_core.store.imported.parsed import Parsed
 from wina_core.store.reader import Reader
 from wina_core.studies.run_labels import model_label
 

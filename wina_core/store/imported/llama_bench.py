@@ -10,9 +10,8 @@ from pathlib import PureWindowsPath
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.records.imports import ImportedPoint, ImportedValue
+from wina_core.records.imports import ImportedPoint, ImportedValue, Parsed
 from wina_core.store.imported.metrics import checked
-from wina_core.store.imported.parsed import Parsed
 
 COLUMNS = frozenset({"model_filename", "n_prompt", "n_gen", "avg_ts"})
 """Columns by which its CSV is recognized."""

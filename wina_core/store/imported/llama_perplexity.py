@@ -6,9 +6,8 @@ The lines before it, on stderr, name the model and its size; they are read where
 import re
 
 from wina_core.errors import WinaError
-from wina_core.records.imports import ImportedPoint, ImportedValue
+from wina_core.records.imports import ImportedPoint, ImportedValue, Parsed
 from wina_core.store.imported.metrics import checked
-from wina_core.store.imported.parsed import Parsed
 
 HEADING = "KL divergence statistics"
 """Text by which such a file is recognized."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 from wina_core.errors import WinaError
-from wina_core.records.imports import ImportedPoint, ImportedValue
-from wina_core.store.imported.parsed import Parsed
+from wina_core.records.imports import ImportedPoint, ImportedValue, Parsed
 
 _PRETRAINED = re.compile(r"(?:^|,)(?:pretrained|path|model)=([^,]+)")
 

@@ -5,9 +5,8 @@ import io
 from datetime import UTC, datetime
 
 from wina_core.errors import WinaError, near_matches
-from wina_core.records.imports import ImportedPoint
+from wina_core.records.imports import ImportedPoint, Parsed
 from wina_core.store.imported.metrics import METRICS, checked
-from wina_core.store.imported.parsed import Parsed
 
 TEXTS = {
     "name": "label of the configuration; required",

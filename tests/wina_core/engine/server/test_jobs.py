@@ -14,8 +14,8 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server import evaluate as evaluating
+from wina_core.engine.server.evaluate import RunReporter
 from wina_core.engine.server.run_job import run_job
-from wina_core.engine.server.run_progress import RunReporter
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import EvaluateJob, Event, Partial, PendingRun, RotateJob, RunFailed, RunFinished
 from wina_core.records import MetricRecord, SampleRecord

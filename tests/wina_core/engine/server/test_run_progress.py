@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from wina_core.engine.server.run_progress import RunProgress, RunReporter
+from wina_core.engine.server.evaluate import RunProgress, RunReporter
 from wina_core.jobs import PendingRun
 from wina_core.specs import COST, FIDELITY, ORIGINAL, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
