@@ -115,7 +115,8 @@ class FirstUse:
         yield from self.act()
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
-        yield Seen("it has ended", lambda: not job.active)
+        yield Seen("it has ended", lambda: not self.jobs[job.id].active)
+        job = self.jobs[job.id]
         assert (job.phase, job.error) == ("done", "")
         yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
         self.take_picture("evaluated")

@@ -119,7 +119,8 @@ class FirstResult(Guide):
         yield from self.step(section, "Evaluate … runs")
         yield Seen("the Jobs dock shows it", lambda: any(job.title.startswith("Evaluate") for job in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
-        yield Seen("all runs are done", lambda: not job.active, patience=LONGEST_S)
+        yield Seen("all runs are done", lambda: not self.jobs[job.id].active, patience=LONGEST_S)
+        job = self.jobs[job.id]
         assert (job.phase, job.error) == ("done", "")
         self.end_step()
         yield from self.step(section, "Results")
