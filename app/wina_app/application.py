@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -54,10 +53,6 @@ if TYPE_CHECKING:  # imported on the engine's thread
 _SESSION_END_MS = 4_000
 """Time for a window to stop at the session's end; Windows ends a program that takes 5 seconds."""
 
-_SWITCH_SECONDS = 0.00005
-"""Time slice of a computing thread while another waits for the interpreter; Python's default is 0.005. Many Qt calls of
-the main thread release the interpreter: with the default, showing a page took up to 490 ms while the store's thread
-computed, with 0.0002 it took 76 ms. Regaining it takes 0.38 ms with 0.0002 and 0.23 ms with this."""
 
 _FRAME_SECONDS = 0.02
 """Interval of paint events while packages are imported."""
@@ -78,7 +73,6 @@ class Application(ApplicationPages):
         super().__init__()
         self._app = app
         self._garbage = GarbageCollector(self)
-        sys.setswitchinterval(_SWITCH_SECONDS)
         settings = settings or Settings()
         given = limit_memory(settings.preferences.memory)
         apply_theme(app, *appearance_of(settings.preferences))

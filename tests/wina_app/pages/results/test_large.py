@@ -1,12 +1,10 @@
 """A hundred thousand stored metrics: the table lists, filters, sorts, groups and scrolls them without a stall."""
 
 import random
-import sys
 
 import pytest
 from PySide6.QtCore import Qt
 from sqlalchemy import make_url
-from wina_app.application import _SWITCH_SECONDS
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.wiring import make_page
 from wina_app.services.store_thread import StoreThread
@@ -88,8 +86,6 @@ def page(qtbot, qapp, large, monkeypatch):
         thread._store, thread._backlog = large, Backlog(large)
 
     monkeypatch.setattr(StoreThread, "_open", opened)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     store = StoreThread()
     page = make_page(store, ResultsPlots())
     page.store = store
@@ -100,7 +96,6 @@ def page(qtbot, qapp, large, monkeypatch):
         page.show()
     yield page
     store.finish()
-    sys.setswitchinterval(interval)
 
 
 def test_nothing_keeps_the_window_waiting(qtbot, page, stall_watchdog):
