@@ -22,7 +22,7 @@ from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable, Numb
 from wina_core.errors import WinaError
 from wina_core.records import noise_of
 from wina_core.records.texts import UNKNOWN, error_text, number
-from wina_core.specs import COST, SYNTHETIC
+from wina_core.specs import COST, FIDELITY, ORIGINAL, SYNTHETIC
 
 if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
@@ -242,13 +242,15 @@ class RunTable(MetricTable):
 def _by_run(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return what was measured by unit of each run, from one row of each of its units.
 
-    A run's sparsities are the mean over its units; those of cost and of random networks count only where nothing else
-    was measured.
+    A run's sparsities are the mean over its units, as `mean_over_units` takes it.
     """
-    on_text = ~rows["unit"].isin([COST, SYNTHETIC])
+    units = rows["unit"].astype(str)
     rows = rows[["at", *_BY_UNIT]].astype(np.float64)
     runs = rows.groupby("at")
-    sparsities = rows[on_text].groupby("at")[_SPARSITIES].mean().reindex(runs.size().index)
+    with_original = rows["at"][(units == ORIGINAL) & rows["gated_sparsity"].notna()]
+    on_text = ~units.isin([COST, SYNTHETIC])
+    counted = on_text & ~((units == FIDELITY) & rows["at"].isin(with_original))
+    sparsities = rows[counted].groupby("at")[_SPARSITIES].mean().reindex(runs.size().index)
     sparsities = sparsities.fillna(rows[~on_text].groupby("at")[_SPARSITIES].mean())
     return sparsities.assign(finished=runs["finished"].max(), seconds=runs["seconds"].sum())
 

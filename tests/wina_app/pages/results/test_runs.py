@@ -14,7 +14,9 @@ from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, 
 from tests.wina_app.tour import settle
 from wina_core.analysis.results.columns import COLUMNS
 from wina_core.analysis.results.filter import parse_filter, passing
+from wina_core.analysis.results.measured import mean_over_units
 from wina_core.analysis.results.runs import MEAN, RunTable, is_measure
+from wina_core.specs import COST, FIDELITY, ORIGINAL
 
 RUNS = 1 + len(CONFIGURATIONS) * len(SPARSITIES)
 ACC = "metric\tdemo_choice\tacc"
@@ -82,13 +84,20 @@ def test_the_mean_is_over_the_preferred_metric_of_each_task_for_runs_that_have_a
     assert titles == ["mean of tasks", "a acc_norm", "b acc", "a acc"]
 
 
-def test_a_run_is_as_sparse_as_its_units_are_on_average(rows):
+@pytest.mark.parametrize(
+    ("units", "mean"),
+    [
+        ({"a": 0.4, "b": 0.5, COST: 0.9}, 0.45),
+        ({"a": 0.4, FIDELITY: 0.1, ORIGINAL: 0.5}, 0.45),
+        ({"a": 0.4, FIDELITY: 0.5, ORIGINAL: None}, 0.45),
+        ({COST: 0.9}, 0.9),
+    ],
+)
+def test_a_run_is_as_sparse_as_its_units_are_on_average_in_the_table_and_in_comparisons(rows, units, mean):
     first = next(row for row in rows if row.method == "wina" and row.metric == "acc")
-    units = [
-        first._replace(task=name, unit=name, gated_sparsity=gated)
-        for name, gated in (("a", 0.4), ("b", 0.5), ("cost", 0.9))
-    ]
-    assert show(ResultsTable(), units)["gated"].value(0) == pytest.approx(45.0)
+    of_units = [first._replace(task=name, unit=name, gated_sparsity=gated) for name, gated in units.items()]
+    assert show(ResultsTable(), of_units)["gated"].value(0) == pytest.approx(100 * mean)
+    assert mean_over_units(units) == pytest.approx(mean)
 
 
 def test_metrics_that_land_keep_selection_sort_and_columns(rows):
