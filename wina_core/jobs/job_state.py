@@ -95,6 +95,11 @@ class JobState:
         return self.phase in ("pausing", "paused")
 
     @property
+    def is_cancelled(self) -> bool:
+        """True once its cancellation was requested, until its end."""
+        return self.phase == "cancelling"
+
+    @property
     def reached_runs(self) -> bool:
         """True once an engine has begun one of its runs."""
         return bool(self.running or self.runs_finished or self.failures)

@@ -1,5 +1,7 @@
-"""What is said or asked before a long computation begins silently: the products that a job needs and that are not on
-disk, and the memory that it takes where that is not a model's in memory."""
+"""Needs of a job before it begins: products that are not on disk, and memory beyond that of a model held in it.
+
+They are said or asked about, since long computations would begin silently.
+"""
 
 import math
 import sys

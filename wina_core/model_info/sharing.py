@@ -1,4 +1,4 @@
-"""What is shared of a model: names without the folders of users, and a file of what no flag of a command names.
+"""Sharing of a model: names without the folders of users, and a file of settings that no flag of a command names.
 
 The file lies in an exported sparse model's folder: an uneven plan, or a plan of bits.
 """

@@ -108,13 +108,17 @@ def prepare(engine: Engine) -> None:
 
 
 def upgrade_file(file: Path) -> None:
-    """Upgrade a file that an earlier version wrote and nobody has open; raise WinaError for one that cannot be read."""
+    """Upgrade a file that an earlier version wrote and nobody has open; one without tables stays as it is.
+
+    Raises WinaError for a file that cannot be read.
+    """
     url = parse_url(file)
     check(url)
     engine = open_engine(url)
     try:
         with explained(url):
-            prepare(engine)
+            if stored_version(engine) is not None:
+                prepare(engine)
     finally:
         engine.dispose()
 

@@ -161,3 +161,10 @@ def test_an_unreadable_timing_goes_and_an_infinite_number_stays(with_timings: st
     with Store(with_timings) as store:
         assert store.latency_rows() == []
         assert {row.record.p90 for row in store.decode_rows()} == {math.inf}
+
+
+def test_a_file_without_tables_is_not_upgraded(tmp_path: Path) -> None:
+    file = tmp_path / "begun.sqlite"
+    file.touch()
+    schema.upgrade_file(file)
+    assert file.stat().st_size == 0, "what was never begun holds no results, which a merge says"

@@ -244,7 +244,7 @@ def _by_run(rows: "pd.DataFrame") -> "pd.DataFrame":
 
     A run's sparsities are the mean over its units, as `mean_over_units` takes it.
     """
-    units = rows["unit"].astype(str)
+    units = rows["unit"]
     rows = rows[["at", *_BY_UNIT]].astype(np.float64)
     runs = rows.groupby("at")
     with_original = rows["at"][(units == ORIGINAL) & rows["gated_sparsity"].notna()]

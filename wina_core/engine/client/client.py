@@ -122,11 +122,6 @@ class _Job:
     released: bool = False
 
     @property
-    def cancelled(self) -> bool:
-        """True once its cancellation was requested."""
-        return self.state.phase == "cancelling"
-
-    @property
     def begun(self) -> bool:
         """True once its own work has begun: for runs, once the first one has."""
         if isinstance(self.submit.job, EvaluateJob):
@@ -265,7 +260,7 @@ class EngineClient:
     def _cancel(self, cancel: Cancel) -> None:
         with self._lock:
             job, engine = self._job, self._engine
-            if job is None or engine is None or job.submit.job_id != cancel.job_id or job.cancelled:
+            if job is None or engine is None or job.submit.job_id != cancel.job_id or job.state.is_cancelled:
                 return
             job.state = job.state.cancelling()
             engine.send(cancel)
@@ -373,7 +368,7 @@ class EngineClient:
         if job is None:
             if not engine.stopping:
                 self._on_event(Log(level="error", text=self._cause(engine, code)))
-        elif job.cancelled or engine.stopping:
+        elif job.state.is_cancelled or engine.stopping:
             self._on_event(Done(job_id=job.submit.job_id, cancelled=True))
         else:
             failed = Failed(
@@ -442,5 +437,5 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
 
 def _can_move(job: _Job, engine: Engine, code: int) -> bool:
     """Return whether another engine may begin the job of an engine that has ended."""
-    untouched = not job.begun and not job.cancelled and job.engines + 1 < MOST_ENGINES
+    untouched = not job.begun and not job.state.is_cancelled and job.engines + 1 < MOST_ENGINES
     return untouched and (engine.began or was_killed(code))

@@ -211,7 +211,7 @@ class EnginePool:
 
     def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
-        if job.cancelled:
+        if job.state.is_cancelled:
             return
         job.cut |= job.waiting or job.opening
         job.state = job.state.cancelling()
@@ -220,7 +220,7 @@ class EnginePool:
         self._end_if_over(job)
 
     def _pause(self, job: SharedJob) -> None:
-        if not job.state.is_paused and not job.cancelled:
+        if not job.state.is_paused and not job.state.is_cancelled:
             job.state = job.state.pausing()
             for worker, part in self._workers.working_on(job):
                 worker.client.send(Pause(job_id=part.id))
@@ -373,7 +373,7 @@ class EnginePool:
         if not isinstance(event, Done):  # the engine may be a new one
             worker.group = worker.model = None
         job.parts.remove(part)
-        if isinstance(event, Done) and part.released and not job.cancelled:
+        if isinstance(event, Done) and part.released and not job.state.is_cancelled:
             self._take_back(job, part, whole=not event.cancelled)
         elif isinstance(event, Failed) and (others := _other_machines(worker, part, event)):
             job.machines = others
@@ -418,7 +418,8 @@ def _with(make: Callable[[OnEvent, Mapping[str, str]], EngineClient], environmen
 def _other_machines(worker: Worker, part: Part, failed: Failed) -> tuple[str, ...]:
     """Return the job's other machines where the engine of this one ended before it reached anything; else none."""
     job = part.whole
-    if job.cancelled or not failed.engine_end or part.run is not None or part.ended or worker.environment is not None:
+    reached = part.run is not None or bool(part.ended) or worker.environment is not None
+    if job.state.is_cancelled or not failed.engine_end or reached:
         return ()
     return tuple(machine for machine in job.machines if machine != worker.machine)
 

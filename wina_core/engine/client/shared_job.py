@@ -186,15 +186,10 @@ class SharedJob:
     throttle: Throttle = field(default_factory=Throttle)
 
     @property
-    def cancelled(self) -> bool:
-        """True once its cancellation was requested."""
-        return self.state.phase == "cancelling"
-
-    @property
     def waiting(self) -> bool:
         """True if an engine could begin some of it."""
         return (
-            not self.cancelled
+            not self.state.is_cancelled
             and not self.opening
             and (bool(self.shares) if self.shares is not None else not self.begun)
         )
@@ -238,8 +233,8 @@ def reap(part: Part, failed: Failed, shares: Shares) -> list[Event]:
         job.unreached += [pending.spec.content_hash() for pending in part.runs]
         part.ended |= set(job.unreached)
         return []
-    events = list(_count_end(part, part.run, failed)) if part.run is not None and not job.cancelled else []
-    job.cut |= job.cancelled and bool(part.rest)
+    events = list(_count_end(part, part.run, failed)) if part.run is not None and not job.state.is_cancelled else []
+    job.cut |= job.state.is_cancelled and bool(part.rest)
     shares.put_back(part.rest)
     return events
 
