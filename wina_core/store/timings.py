@@ -10,6 +10,7 @@ from wina_core.specs import DENSE
 from wina_core.specs.latency import STEADY, VENDOR
 
 _Record = TypeVar("_Record", LatencyRecord, DecodeRecord)
+_MISSING = object()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,8 @@ class TimedRow(Generic[_Record]):
     def cell(self, column: str) -> Any:
         """Return a value by its name: of the row, else of the record, its point or its environment."""
         owners = (self, self.record, self.record.point, self.record.environment)
-        return getattr(next(owner for owner in owners if hasattr(owner, column)), column)
+        values = (getattr(owner, column, _MISSING) for owner in owners)
+        return next(value for value in values if value is not _MISSING)
 
     @property
     def cells(self) -> tuple[Any, ...]:
