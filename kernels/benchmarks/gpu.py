@@ -2,11 +2,12 @@
 
     python kernels/benchmarks/run.py gpu
 
-Four parts, each in a process of its own, so that one that fails or hangs loses nothing of the others:
+Five parts, each in a process of its own, so that one that fails or hangs loses nothing of the others:
 
 - device: a copy's bandwidth, the time of a launch in a CUDA graph, and every kernel against the reference;
 - products: gated at 40, 50 and 65 %, 1 to 8 rows, in bfloat16, INT8 and INT4, against the vendor's dense call and a
   split-K kernel of TEAL's published design;
+- variants: a design of the product that does not ship, beside the shipped one;
 - decoding: a random model of Llama-3-8B's shapes, dense and gated, by transformers' step and by the fused one, all in
   CUDA graphs;
 - evaluation: tokens per second of measuring the fidelity of that model.
@@ -50,7 +51,7 @@ PAGE = Path(__file__).parents[2] / "resources" / "guide" / "gpu.md"
 HEADING = "## Measured on a GPU"
 _SHOWN = ("wina", "teal", "split-k")
 LEAST_TURNS = 3
-SECONDS = {"device": 55.0, "products": 175.0, "decoding": 95.0, "evaluation": 35.0}
+SECONDS = {"device": 55.0, "products": 95.0, "variants": 60.0, "decoding": 95.0, "evaluation": 25.0}
 """Time of each part's measurements, without its start: 480 seconds with `_START` for each."""
 IN_ALL = 480.0
 _START = 30.0
@@ -242,7 +243,7 @@ def section(content: Content) -> Iterator[str]:
     yield f"{content['hardware']}, torch {versions['torch']}, CUDA {versions['cuda']}, Triton {versions['triton']}."
     yield f"Measured in {content['seconds']:.0f} s by `python kernels/benchmarks/run.py gpu`."
     yield from ("", *_bars(content["bars"]))
-    for part in (_device, _decoding, _evaluation, _products):
+    for part in (_device, _decoding, _evaluation, _products, _variants):
         lines = list(part(content))
         yield from (*lines, "") if lines else ()
     for failure in content["failures"]:
@@ -323,6 +324,23 @@ def _products(content: Content) -> Iterator[str]:
     ]  # fmt: skip
     head = ("shape", "rows", "weights", "kernel", "dropped", "µs", "GB/s", "of copy", "vs dense", "vs split-K")
     yield from _table(head, rows)
+
+
+def _variants(content: Content) -> Iterator[str]:
+    lines = content.get("variants", {}).get("lines", ())
+    if not lines:
+        return
+    yield from ("### A design that does not ship", "")
+    yield f"Kept inputs are listed first; one row, bfloat16, {100 * lines[0]['sparsity']:g} % dropped."
+    yield ""
+    rows = [
+        (
+            f"{line['outputs']} x {line['inputs']}", line["contender"], f"{1000 * line['milliseconds']:.1f}",
+            f"{line['over_shipped']:.2f}", f"{100 * line['deviation']:.2g} %",
+        )
+        for line in lines
+    ]  # fmt: skip
+    yield from _table(("shape", "kernel", "µs", "of the shipped one", "deviation"), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -159,7 +159,7 @@ def measure_products(
                     partial(_split_k, weights, given, design))  # fmt: skip
                 expected.append(expected[-1])
     for line, work, y in zip(lines, works, expected, strict=True):
-        line["deviation"] = _deviation(work(0)(), y)
+        line["deviation"] = deviation(work(0)(), y)
     return _with_rates(lines, _by_turns(works, grid, budget), machine.copy), entries
 
 
@@ -185,7 +185,7 @@ def _name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
-def _deviation(found: Any, expected: Tensor) -> float:
+def deviation(found: Any, expected: Tensor) -> float:
     """Return the largest difference over the largest expected value."""
     difference = found.reshape(expected.shape).float() - expected.float()
     return float(difference.abs().max() / expected.float().abs().max())
