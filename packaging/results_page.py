@@ -160,7 +160,7 @@ def has_numbers(name: str) -> bool:
 
 
 def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged: Sequence[str] | None = None) -> str:
-    """Return a study's scores of tasks in percent, a row for each value of the columns `by` and each target.
+    """Return a study's scores of tasks in percent, a row for each value of the columns `by` and each target, by target.
 
     A task's score is acc_norm where it has one, or else its other metric of SCORES. The first column of numbers is the
     mean over the tasks `averaged`, all by default, with its standard error; tasks are independent samples.
@@ -172,9 +172,13 @@ def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged
             if row["metric"] == "acc_norm" or row["task"] not in own:
                 own[row["task"]] = row
     tasks = list(dict.fromkeys(task for own in scores.values() for task in own))
+
+    def model_and_target(key: tuple[str, ...]) -> tuple[str, float]:
+        return key[0] if by[0] == "model" else "", float(key[-1].removesuffix(" %"))
+
     lines = [
         [*key, _mean_score(own, averaged or tasks), *(_score(own[task]) if task in own else "" for task in tasks)]
-        for key, own in scores.items()
+        for key, own in sorted(scores.items(), key=lambda scored: model_and_target(scored[0]))
     ]
     return _markdown((*by, "target", "mean", *tasks), lines, left=len(by))
 
