@@ -263,16 +263,11 @@ def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple
 
     def hooks(layer: LayerView) -> Iterator[Any]:
         moments.clear()
-        norms: tuple[tuple[SpectrumSite, nn.Module], ...] = (
-            ("attention", layer.attention_norm),
-            ("mlp", layer.mlp_norm),
-        )
-        for site, norm in norms:
-            yield norm.register_forward_pre_hook(partial(_add_normalized, moments, scored, site))
+        modules: dict[SpectrumSite, nn.Module] = {"attention": layer.attention_norm, "mlp": layer.mlp_norm}
         linears: tuple[SpectrumSite, ...] = ("o", "down")
-        for site in linears:
-            if site in layer.projections:
-                yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, scored, site))
+        modules |= {site: layer.projections[site].linear for site in linears if site in layer.projections}
+        for site, module in modules.items():
+            yield module.register_forward_pre_hook(partial(_add_moment, moments, scored, site))
 
     spectra = []
     reporter.stage("spectra of inputs")
@@ -299,22 +294,15 @@ def site_spectrum(layer: int, site: SpectrumSite, moment: Tensor) -> SiteSpectru
     return SiteSpectrum(layer=layer, site=site, directions=directions, cumulative=cumulative)
 
 
-def _add_normalized(
+def _add_moment(
     moments: dict[SpectrumSite, Tensor],
     scored: ScoredPositions,
     site: SpectrumSite,
-    norm: nn.Module,
+    module: nn.Module,
     args: tuple[Tensor],
 ) -> None:
-    _sum(moments, site, normalized(norm, scored.rows(args[0]).float()))
-
-
-def _add(
-    moments: dict[SpectrumSite, Tensor], scored: ScoredPositions, site: SpectrumSite, _: nn.Module, args: tuple[Tensor]
-) -> None:
-    _sum(moments, site, scored.rows(args[0]).float())
-
-
-def _sum(moments: dict[SpectrumSite, Tensor], site: SpectrumSite, x: Tensor) -> None:
+    x = scored.rows(args[0]).float()
+    if site in ("attention", "mlp"):
+        x = normalized(module, x)  # a norm's output without its gain, as rotated matrices read it
     gram = x.T @ x
     moments[site] = gram if site not in moments else moments[site].add_(gram)
