@@ -13,7 +13,7 @@ from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.descent import Search
-from wina_core.compute.rotation.divergence import GatedInput, refine_on_divergence
+from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.matrices import canonical_basis, trace_normalized
 from wina_core.compute.rotation.refine import refined_basis
 from wina_core.compute.rotation.sites import RotationSite, measure_sites
@@ -300,7 +300,7 @@ def measured_bases(
                 bases[index], group, spec.steps, search, _label(group, spec), index, len(groups), spec.noise_bits
             )
     if spec.objective == "kl":
-        inputs = [GatedInput(site, index) for index, (_, group) in enumerate(groups) for site in group]
+        inputs = [GatedSite(site, index) for index, (_, group) in enumerate(groups) for site in group]
         bases = refine_on_divergence(view, bases, inputs, tokens, spec.steps, reporter, search)
     # By identity, so that layers with one basis share one again.
     replacements = {id(old): new for (old, _), new in zip(groups, bases, strict=True)}

@@ -39,7 +39,7 @@ _RATE = LEARNING_RATE / 2
 
 
 @dataclass(frozen=True)
-class GatedInput:
+class GatedSite:
     """A site and the index of the basis that it is gated in."""
 
     site: RotationSite
@@ -49,7 +49,7 @@ class GatedInput:
 def refine_on_divergence(
     view: ModelView,
     bases: Sequence[Tensor],
-    inputs: Sequence[GatedInput],
+    inputs: Sequence[GatedSite],
     tokens: Tensor,
     steps: int,
     reporter: Reporter,
@@ -87,7 +87,7 @@ def refine_on_divergence(
 class GatedDivergence:
     """Mean KL divergence of the gated model from the dense one, as a function of the bases."""
 
-    def __init__(self, view: ModelView, inputs: Sequence[GatedInput], reporter: Reporter) -> None:
+    def __init__(self, view: ModelView, inputs: Sequence[GatedSite], reporter: Reporter) -> None:
         self._view, self._reporter = view, reporter
         self._inputs = {(gated.site.layer, gated.site.reader): gated for gated in inputs}
         turned = {name for _, reader in self._inputs for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}

@@ -15,7 +15,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.divergence import GatedDivergence, GatedInput, refine_on_divergence
+from wina_core.compute.rotation.divergence import GatedDivergence, GatedSite, refine_on_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error
 from wina_core.compute.rotation.sites import RotationSite, measure_sites
 from wina_core.compute.rotation.statistics import preserve_mean_of_layers
@@ -142,7 +142,7 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
         for seed, site in enumerate(sites)
     ]
     reporter = RecordingReporter()
-    inputs = [GatedInput(site, index) for index, site in enumerate(sites)]
+    inputs = [GatedSite(site, index) for index, site in enumerate(sites)]
     refine_on_divergence(loaded.view, bases, inputs, row, 1, reporter)
     of_layer: list[dict[str, Tensor]] = [{} for _ in loaded.view.layers]
     for site, basis in zip(sites, bases, strict=True):
@@ -164,7 +164,7 @@ def test_the_gradients_of_the_divergence_are_the_same_a_layer_at_a_time(
     """To the rounding of float32, in which inputs are gated; one basis for all layers, and one for all heads."""
     view, rows = tiny_loaded(family).view, tiny_tokens(rows=2, length=32)
     sites = measure_sites(view, stream, True, rows, NullReporter())
-    inputs = [GatedInput(site, int(site.reader == "heads")) for site in sites]
+    inputs = [GatedSite(site, int(site.reader == "heads")) for site in sites]
     heads = view.layers[0].projections["o"].shape[1] // 4
 
     def differentiated(graph: int) -> tuple[float, list[Tensor]]:

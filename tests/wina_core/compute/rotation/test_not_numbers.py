@@ -11,7 +11,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.divergence import GatedInput, refine_on_divergence
+from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
@@ -91,7 +91,7 @@ def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
     with pytest.raises(WinaError, match="logits are not numbers"):
         measure_sites(loaded.view, True, True, tokens, NullReporter())
     inputs = [
-        GatedInput(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())
+        GatedSite(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())
     ]
     with pytest.raises(WinaError, match="gated model's logits are not numbers"):
         refine_on_divergence(loaded.view, [torch.eye(32)], inputs, tokens, 1, NullReporter())
