@@ -39,7 +39,7 @@ from naive_greedy import NaiveErrors
 from random_models import TOY, Size, forward, random_llama, threads
 from torch import Tensor
 
-from wina_core.compute.allocation.cells import Cells, Subject, Values, cells_of
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values, cells_of
 from wina_core.compute.allocation.greedy import Error, LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation.harness import evaluate_task
@@ -204,7 +204,7 @@ def measure_allocation(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; raise RuntimeError if the two searches end at different plans."""
     size, sequence, count, repetitions = (TOY, 32, 1, 1) if toy else (ALLOCATION_SIZE, ALLOCATION_SEQUENCE, 2, 5)
     loaded = random_llama(size)
-    subject = Subject(loaded, MethodSpec(name="teal"))
+    subject = AllocationSubject(loaded, MethodSpec(name="teal"))
     cells = cells_of(loaded.view.layout, subject.method).in_layer(LAYER)
     tokens = torch.randint(len(loaded.tokenizer), (1, sequence), generator=torch.Generator().manual_seed(0))
     plans: dict[str, Values] = {}

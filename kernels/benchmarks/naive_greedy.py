@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from wina_core.compute.allocation.cells import Cells, Subject, Values
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values
 from wina_core.compute.allocation.greedy import first_gated, output_error
 from wina_core.compute.models.passage import layer_call
 
@@ -11,7 +11,7 @@ from wina_core.compute.models.passage import layer_call
 class NaiveErrors:
     """The errors of `LayerErrors`, each by a whole forward pass of the layer over all tokens."""
 
-    def __init__(self, subject: Subject, cells: Cells, layer: int, tokens: Tensor) -> None:
+    def __init__(self, subject: AllocationSubject, cells: Cells, layer: int, tokens: Tensor) -> None:
         self._subject, self._cells, self._layer = subject, cells, layer
         self._module = subject.loaded.view.layers[layer].module
         self._hidden, self._arguments = layer_call(subject.loaded.view, layer, tokens)

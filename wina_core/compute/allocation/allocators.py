@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute.allocation import greedy, optimizers
-from wina_core.compute.allocation.cells import LARGEST, Cells, Subject, Values, cells_of
+from wina_core.compute.allocation.cells import MAX_TARGET, AllocationSubject, Cells, Values, cells_of
 from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.allocation.greedy import LayerErrors
 from wina_core.compute.allocation.optimizers import (
@@ -51,7 +51,7 @@ def allocate(
 ) -> AllocationRecord:
     """Spread a plan's budget over the cells that the method gates.
 
-    Top-k selection is searched, whichever is used later; `calibration` is for methods that need one even so. As
+    The search gates by top-k selection for every selection of the method; some methods need `calibration` even so. As
     released, the dense thresholds of `calibration` are searched instead (see `greedy`), and so are those of `mixed` by
     `marginal`. The search writes its progress to `state` and resumes from it; remove the file once the record is kept.
     The measured curves stay in `curves` for other budgets. The names of both files must identify all that the search
@@ -61,9 +61,9 @@ def allocate(
     Raises WinaError for an unreachable budget, a method that gates nothing, and an unreadable text; Cancelled between
     two forward passes.
     """
-    subject = Subject(loaded, searched(method, plan.allocator), calibration)
-    whole = plan.allocator.variant == "wina_released"
-    cells = cells_of(loaded.view.layout, method, subject.fused if whole else ())
+    subject = AllocationSubject(loaded, searched(method, plan.allocator), calibration)
+    fused = subject.fused if plan.allocator.variant == "wina_released" else ()  # which the released code treats as one
+    cells = cells_of(loaded.view.layout, method, fused)
     cells.check(plan.sparsity, f'The method "{method.name}"')
     journal = Journal(state, reporter)
     problem = Problem(
@@ -76,14 +76,14 @@ def allocate(
         curves=Journal(curves, reporter),
         reporter=reporter,
     )
-    found = search(problem)
+    result = search(problem)
     return AllocationRecord(
         key=key,
-        plan=cells.plan(found.values, plan.provenance, found.rho),
-        objective=found.objective,
-        value=found.cost,
-        bound=found.bound,
-        evaluations=round(found.passes),
+        plan=cells.plan(result.values, plan.provenance, result.rho),
+        objective=result.objective,
+        value=result.cost,
+        bound=result.bound,
+        evaluations=round(result.passes),
         seconds=journal.seconds,
         curves=cell_curves(cells, problem.curves),
     )
@@ -96,7 +96,7 @@ def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter
 
 KL = "kl"
 """Metric of the curves in `cell_curves`."""
-LEVELS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, LARGEST)
+LEVELS = (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, MAX_TARGET)
 """Sparsities at which each block's divergence is measured; the first drops nothing."""
 _REACH = 4
 """Largest move of a block in a round of `refine`, in steps."""
@@ -126,7 +126,7 @@ class Found:
 class Problem:
     """The input of a search, and its progress."""
 
-    subject: Subject
+    subject: AllocationSubject
     cells: Cells
     budget: float
     allocator: AllocatorSpec
@@ -156,16 +156,16 @@ def _by_package(name: str, problem: Problem) -> Found:
     if allocator is None:
         raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
     with ALLOCATOR_PLUGINS.blamed(name):
-        found = allocator(problem)
-        if not isinstance(found, Found):
-            raise TypeError(f"it returned a {type(found).__name__}, not a Found")
-        values = tuple(map(float, found.values))
-        if len(values) != len(problem.cells.blocks) or not all(0 <= value <= LARGEST for value in values):
-            raise ValueError(f"its values are not {len(problem.cells.blocks)} numbers from 0 to {LARGEST}")
+        result = allocator(problem)
+        if not isinstance(result, Found):
+            raise TypeError(f"it returned a {type(result).__name__}, not a Found")
+        values = tuple(map(float, result.values))
+        if len(values) != len(problem.cells.blocks) or not all(0 <= value <= MAX_TARGET for value in values):
+            raise ValueError(f"its values are not {len(problem.cells.blocks)} numbers from 0 to {MAX_TARGET}")
         reached = problem.cells.budget(values)
         if abs(reached - problem.budget) > _BUDGET_ERROR:
             raise ValueError(f"its values have a budget of {reached:.4f}, not {problem.budget:.4f}")
-    return replace(found, values=values)
+    return replace(result, values=values)
 
 
 def _by_marginals(problem: Problem) -> Found:
@@ -179,28 +179,32 @@ def _by_marginals(problem: Problem) -> Found:
         journal.save(values=cells.uniform(problem.budget), round=0)
     while (done := journal.state["round"]) < _MARGINAL_ROUNDS:
 
-        def progress(part: float, done: int = done) -> None:
-            known = journal.state.get("probed")
-            reporter.progress(done + part, _MARGINAL_ROUNDS, "rounds", f"KL {known[0]:.4g}" if known else "")
+        def progress(fraction: float, done: int = done) -> None:
+            costs = journal.state.get("probed")
+            reporter.progress(done + fraction, _MARGINAL_ROUNDS, "rounds", f"KL {costs[0]:.4g}" if costs else "")
 
         now = PlanCandidate(tuple(journal.state["values"]))
         probed: list[float] | None = journal.state.get("probed")
         if probed is None:
             every = range(len(now.values))
-            places = ((), every, *optimizers.bands(cells))
-            probes = [PlanCandidate(optimizers.raised(now.values, band)) for band in places]
-            probed = divergence.measure(probes, now, lambda part: progress(0.9 * part))
+            # The plan as it is, with all targets raised (for the slope), and with each band's raised alone.
+            probed_bands = ((), every, *optimizers.bands(cells))
+            probes = [PlanCandidate(optimizers.raised(now.values, band)) for band in probed_bands]
+            probed = divergence.measure(probes, now, lambda fraction: progress(0.9 * fraction))
             journal.save(probed=probed, measured=None)
         cost, whole, *costs = probed
         trials = [
-            PlanCandidate(each) for each in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
+            PlanCandidate(values)
+            for values in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
         ]
-        found = divergence.measure(trials, None, lambda part: progress(0.9 + 0.1 * part)) if trials else [math.inf]
-        best = int(np.argmin(found))
-        if found[best] >= cost:
+        trial_costs = (
+            divergence.measure(trials, None, lambda fraction: progress(0.9 + 0.1 * fraction)) if trials else [math.inf]
+        )
+        best = int(np.argmin(trial_costs))
+        if trial_costs[best] >= cost:
             journal.save(cost=cost, round=_MARGINAL_ROUNDS, probed=None, measured=None)
         else:
-            journal.save(values=trials[best].values, cost=found[best], round=done + 1, probed=None, measured=None)
+            journal.save(values=trials[best].values, cost=trial_costs[best], round=done + 1, probed=None, measured=None)
     return Found(tuple(journal.state["values"]), "KL", journal.state["cost"], passes=divergence.passes)
 
 
@@ -224,8 +228,9 @@ def _by_greedy(problem: Problem) -> Found:
             errors = LayerErrors(problem.subject, cells, layer, tokens, reporter.check, prefix)
             steps = _steps(problem, cells)
             done = partial(_greedy_step, problem, layer, steps, errors, passes)
+            # An interrupted search continues within a layer, at the last accepted row.
             start = tuple(journal.state.get("values") or (0.0,) * len(cells.blocks))
-            values = tuple(min(value, LARGEST) for value in greedy.search(errors, steps, start, done))
+            values = tuple(min(value, MAX_TARGET) for value in greedy.search(errors, steps, start, done))
             costs.append(errors(values))
             passes = journal.state.get("passes", 0)
             layers.append(list(values))
@@ -239,12 +244,12 @@ def _by_greedy(problem: Problem) -> Found:
 
 def _steps(problem: Problem, cells: Cells) -> greedy.Steps:
     allocator, view = problem.allocator, problem.subject.loaded.view
-    given = cells.blocks, cells.layout, problem.budget, allocator.step
+    arguments = cells.blocks, cells.layout, problem.budget, allocator.step
     if allocator.variant == "corrected":
-        return greedy.corrected_steps(*given)
+        return greedy.corrected_steps(*arguments)
     by_table = allocator.variant == "teal_released"
     weight = greedy.teal_key_value_weight(view.family, cells.layout) if by_table else None
-    return greedy.released_steps(*given, weight)
+    return greedy.released_steps(*arguments, weight)
 
 
 @torch.no_grad()
@@ -269,8 +274,9 @@ def _by_curves(problem: Problem) -> Found:
     Divergences of small independent errors add up, so the sum of the curves approximates the whole model's; the optimum
     on the curves is proven up to the gap between cost and bound.
     """
-    found = _on_curves(problem, 1, "curves")
-    return Found(found.values, "curve error", found.cost, found.bound, passes=problem.divergence(problem.curves).passes)
+    optimum = _on_curves(problem, 1, "curves")
+    passes = problem.divergence(problem.curves).passes
+    return Found(optimum.values, "curve error", optimum.cost, optimum.bound, passes=passes)
 
 
 def _on_curves(problem: Problem, total: int, unit: str) -> BudgetSpread:
@@ -284,7 +290,7 @@ def _on_curves(problem: Problem, total: int, unit: str) -> BudgetSpread:
             for level in LEVELS[1:]
         ]
         costs = problem.divergence(problem.curves).measure(
-            alone, None, lambda part: problem.reporter.progress(part, total, unit, "one block at a time")
+            alone, None, lambda fraction: problem.reporter.progress(fraction, total, unit, "one block at a time")
         )
         problem.curves.save(costs=costs, measured=None)
     problem.reporter.progress(1, total, unit, "one block at a time")
@@ -325,10 +331,10 @@ def _by_refine(problem: Problem) -> Found:
     journal, rounds = problem.journal, problem.allocator.rounds
     divergence = problem.divergence(journal)
 
-    def progress(part: float) -> None:
-        known = journal.state.get("cost")
-        text = "" if known is None else f"KL {known:.4g}"
-        problem.reporter.progress(1 + journal.state.get("round", 0) + part, rounds + 1, "rounds", text)
+    def progress(fraction: float) -> None:
+        cost = journal.state.get("cost")
+        text = "" if cost is None else f"KL {cost:.4g}"
+        problem.reporter.progress(1 + journal.state.get("round", 0) + fraction, rounds + 1, "rounds", text)
 
     if "values" not in journal.state:
         start = PlanCandidate(_on_curves(problem, rounds + 1, "rounds").values)
@@ -340,7 +346,7 @@ def _by_refine(problem: Problem) -> Found:
         probed: list[float] | None = journal.state.get("probed")
         neighbours = [_moved(now, block, by) for block in range(len(now.values)) for by in (-reach, reach)]
         if probed is None:
-            probed = divergence.measure(neighbours, now, lambda part: progress(0.9 * part))
+            probed = divergence.measure(neighbours, now, lambda fraction: progress(0.9 * fraction))
             journal.save(probed=probed, measured=None)
         measured = [
             ((less.values[block], now.values[block], more.values[block]), (costs[0], cost, costs[1]))
@@ -352,23 +358,23 @@ def _by_refine(problem: Problem) -> Found:
             PlanCandidate(
                 spread([parabola(*three, within) for three in measured], problem.cells.weights, problem.budget).values
             )
-            for within in (reach, reach / 2, reach / 4)
+            for within in (reach, reach / 2, reach / 4)  # smaller moves, too: parabolas hold only nearby
         ]
-        found = divergence.measure(trials, now, lambda part: progress(0.9 + 0.1 * part))
-        best = int(np.argmin(found))
-        if found[best] >= cost:
+        trial_costs = divergence.measure(trials, now, lambda fraction: progress(0.9 + 0.1 * fraction))
+        best = int(np.argmin(trial_costs))
+        if trial_costs[best] >= cost:
             journal.save(round=rounds, probed=None, measured=None)
         else:
-            last = found[best] > (1 - _WORTHWHILE) * cost
+            last = trial_costs[best] > (1 - _WORTHWHILE) * cost
             done = rounds if last else journal.state["round"] + 1
-            journal.save(values=trials[best].values, cost=found[best], round=done, probed=None, measured=None)
+            journal.save(values=trials[best].values, cost=trial_costs[best], round=done, probed=None, measured=None)
         progress(0.0)
     passes = divergence.passes + problem.divergence(problem.curves).passes
     return Found(tuple(journal.state["values"]), "KL", journal.state["cost"], passes=passes)
 
 
 def _moved(candidate: PlanCandidate, block: int, by: float) -> PlanCandidate:
-    value = min(max(candidate.values[block] + by, 0.0), LARGEST)
+    value = min(max(candidate.values[block] + by, 0.0), MAX_TARGET)
     return PlanCandidate((*candidate.values[:block], value, *candidate.values[block + 1 :]))
 
 
@@ -378,28 +384,33 @@ def _by_evolution(problem: Problem) -> Found:
     divergence = problem.divergence(journal)
 
     def measured(individuals: list[Individual], progress: Callable[[float], None]) -> list[Individual]:
-        costs = divergence.measure([PlanCandidate(each.values, each.rho) for each in individuals], None, progress)
-        return [replace(each, cost=cost) for each, cost in zip(individuals, costs, strict=True)]
+        costs = divergence.measure(
+            [PlanCandidate(individual.values, individual.rho) for individual in individuals], None, progress
+        )
+        return [replace(individual, cost=cost) for individual, cost in zip(individuals, costs, strict=True)]
 
     if "population" not in journal.state:
         rho = get_method(problem.subject.method).rho
         shares = None if rho is None or rho == 1 else (rho,) * len(problem.cells.blocks)  # without low-rank parts: None
         first = Individual(problem.cells.uniform(problem.budget), shares)
         population = measured([first], lambda _: None)
-        journal.save(population=[asdict(each) for each in population], generation=0, measured=None)
+        journal.save(population=[asdict(individual) for individual in population], generation=0, measured=None)
     while (generation := journal.state["generation"]) < rounds:
         parents = [_individual(entry) for entry in journal.state["population"]]
+        # Seeded for each generation, so that a resumed search breeds the same children.
         generator = np.random.default_rng([problem.allocator.seed, generation])
         bred = children(parents, problem.cells, problem.budget, problem.allocator.step, generator)
         best = f"KL {parents[0].cost:.4g}"
         bred = measured(
             bred,
-            lambda part: problem.reporter.progress(generation + part, rounds, "generations", best),  # noqa: B023
+            lambda fraction: problem.reporter.progress(generation + fraction, rounds, "generations", best),  # noqa: B023
         )
         population = survivors([*parents, *bred])
-        journal.save(population=[asdict(each) for each in population], generation=generation + 1, measured=None)
-    found = _individual(journal.state["population"][0])
-    return Found(found.values, "KL", found.cost, rho=found.rho, passes=divergence.passes)
+        journal.save(
+            population=[asdict(individual) for individual in population], generation=generation + 1, measured=None
+        )
+    fittest = _individual(journal.state["population"][0])
+    return Found(fittest.values, "KL", fittest.cost, rho=fittest.rho, passes=divergence.passes)
 
 
 def _individual(entry: dict[str, Any]) -> Individual:

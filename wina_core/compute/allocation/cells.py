@@ -16,7 +16,7 @@ from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
 
-LARGEST = 0.99
+MAX_TARGET = 0.99
 """Largest target of a cell: top-k selection keeps at least one input."""
 
 Values = tuple[float, ...]
@@ -70,7 +70,7 @@ class Cells:
 
     def check(self, budget: float, method: str) -> None:
         """Raise WinaError if these cells cannot hold the budget."""
-        reach = LARGEST * sum(self.weights)
+        reach = MAX_TARGET * sum(self.weights)
         if budget > reach + 1e-9:
             raise WinaError(
                 f"{method} cannot reach a sparsity of {100 * budget:.4g} %, since what it gates holds at most "
@@ -82,9 +82,9 @@ class Cells:
         return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
     def fitted(self, values: Sequence[float], budget: float) -> Values:
-        """Shift the values by one amount and clip them to [0, LARGEST], so that they meet the budget."""
+        """Shift the values by one amount and clip them to [0, MAX_TARGET], so that they meet the budget."""
         low, high = -1.0 - max(values), 1.0 - min(values)
-        for _ in range(60):
+        for _ in range(60):  # halvings of at most 4, down to the rounding of float64
             middle = (low + high) / 2
             if self.budget([_clipped(value + middle) for value in values]) < budget:
                 low = middle
@@ -97,7 +97,7 @@ class Cells:
         return self.fitted((0.0,) * len(self.blocks), budget)
 
     def plan(self, values: Sequence[float], provenance: str, rho: Sequence[float] | None = None) -> SparsityPlan:
-        """Return the table of these values, 0 in cells without a block; likewise `rho`, which is 1 there."""
+        """Return the plan of these values, with 0 in cells without a block, and of `rho`, with 1 there."""
         table = self._table(values, 0.0)
         shares = None if rho is None else self._table(rho, 1.0)
         return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=shares)
@@ -111,7 +111,7 @@ class Cells:
 
 
 def _clipped(value: float) -> float:
-    return min(max(value, 0.0), LARGEST)
+    return min(max(value, 0.0), MAX_TARGET)
 
 
 def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[str]] = ()) -> Cells:
@@ -138,7 +138,7 @@ def check_joint(view: ModelView) -> None:
 
 
 @dataclass(frozen=True)
-class Subject:
+class AllocationSubject:
     """A model and the method that gates it, with the method's calibration if it needs one."""
 
     loaded: LoadedModel
@@ -153,9 +153,10 @@ class Subject:
     def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
         """Gate the given layers by the plan within the block."""
         chosen = [self.loaded.view.layers[index] for index in layers]
-        view = replace(self.loaded.view, layers=tuple(layer.at(place) for place, layer in enumerate(chosen)))
+        # A view counts its layers from 0, and so do its plan and calibration.
+        view = replace(self.loaded.view, layers=tuple(layer.at(index) for index, layer in enumerate(chosen)))
         table = tuple(plan.sparsity[index] for index in layers)
         rho = None if plan.rho is None else tuple(plan.rho[index] for index in layers)
-        part = SparsityPlan(layout=view.layout, sparsity=table, provenance=plan.provenance, rho=rho)
+        layer_plan = SparsityPlan(layout=view.layout, sparsity=table, provenance=plan.provenance, rho=rho)
         calibration = None if self.calibration is None else self.calibration.of_layers(layers)
-        return attach(replace(self.loaded, view=view), self.method, part, calibration)
+        return attach(replace(self.loaded, view=view), self.method, layer_plan, calibration)

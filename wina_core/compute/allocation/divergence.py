@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation.cells import Cells, Subject, Values
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values
 from wina_core.compute.hooks import hooked
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
@@ -44,7 +44,9 @@ class PlanCandidate:
 class Divergence:
     """Measure of mean KL(dense || gated) per scored token, in nats, on `tokens` [rows, sequence]."""
 
-    def __init__(self, subject: Subject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter) -> None:
+    def __init__(
+        self, subject: AllocationSubject, cells: Cells, tokens: Tensor, journal: Journal, reporter: Reporter
+    ) -> None:
         self._subject, self._loaded, self._cells = subject, subject.loaded, cells
         self._batches = tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
         self._tokens, self._scored = tokens.numel(), ScoredPositions.of(self._loaded.view, tokens).count(tokens)
@@ -68,11 +70,11 @@ class Divergence:
         done, sums = self._journal.state.get("measured") or (0, [0.0] * len(candidates))
         for index in range(done, len(self._batches)):
 
-            def report(part: float, index: int = index) -> None:
-                progress((index + part) / len(self._batches))
+            def report(fraction: float, index: int = index) -> None:
+                progress((index + fraction) / len(self._batches))
 
-            found = self._batch(self._batches[index], candidates, base, report)
-            sums = [total + value for total, value in zip(sums, found, strict=True)]
+            batch_sums = self._batch(self._batches[index], candidates, base, report)
+            sums = [total + value for total, value in zip(sums, batch_sums, strict=True)]
             share = self._batches[index].numel() / self._tokens
             work = sum(1 - self._start(candidate, base) / self._cells.layout.layers for candidate in candidates)
             self._journal.save(measured=(index + 1, sums), passes=self.passes + share * (work + 1 + (base is not None)))
@@ -91,7 +93,7 @@ class Divergence:
         with recording(self._loaded.view, hidden):
             dense = scored_log_probabilities(self._loaded.view, rows)
         check_numbers(dense)
-        if base is not None:
+        if base is not None:  # candidates then start from the base's states, at their first different layer
             hidden.clear()
             with recording(self._loaded.view, hidden), self._gated(base, 0):
                 self._loaded.model(rows, use_cache=False)
@@ -114,6 +116,7 @@ class Divergence:
         else:
             pairs = list(zip(candidate.values, base.values, strict=True))
         differing = [block.layer for block, (one, other) in zip(self._cells.blocks, pairs, strict=True) if one != other]
+        # A plan that equals the base needs its last layer alone, for the logits.
         return min(differing, default=self._cells.layout.layers - 1)
 
     @contextmanager
@@ -144,6 +147,7 @@ def replaying(view: ModelView, hidden: Sequence[Any]) -> Iterator[None]:
     """Let the first decoder layers return their recorded outputs within the block."""
     with ExitStack() as stack:
         for layer, output in zip(view.layers, hidden, strict=False):
+            # `output=output` binds the output of this layer; the name alone would mean the last one's.
             stack.enter_context(replaced(layer.module, lambda *_args, output=output, **_kwargs: output))
         yield
 

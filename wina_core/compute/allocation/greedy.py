@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from wina_core.compute.allocation.cells import LARGEST, Block, Cells, Subject, Values
+from wina_core.compute.allocation.cells import MAX_TARGET, AllocationSubject, Block, Cells, Values
 from wina_core.compute.gating.linear import GatedForward
 from wina_core.compute.gating.rules import dense_prefix
 from wina_core.compute.models.finite import check_numbers
@@ -60,8 +60,8 @@ class Steps:
     """Sparsity that one step adds to each block."""
     budget: float
     exact: bool
-    """Whether to stay within LARGEST and end on the budget by a smaller last step. Otherwise the search ends after a
-    whole step, at whichever of the last two rows is closer to the budget."""
+    """Whether to stay within MAX_TARGET and end on the budget by a smaller last step. Otherwise the search ends after a
+    whole step, at the one of the last two rows that is closer to the budget."""
 
     def spent(self, values: Values) -> float:
         """Return the budget that these values use."""
@@ -118,15 +118,15 @@ def search(error: Error, steps: Steps, values: Values, accepted: Callable[[Value
         best: tuple[float, Values] | None = None
         for block in blocks:
             value = values[block]
-            if value >= (LARGEST if steps.exact else 1.0):
+            if value >= (MAX_TARGET if steps.exact else 1.0):
                 continue
             step = steps.sizes[block]
             if steps.exact:
-                step = min(step, room / steps.weights[block], LARGEST - value)
+                step = min(step, room / steps.weights[block], MAX_TARGET - value)
             candidate = (*values[:block], value + step, *values[block + 1 :])
-            found = error(tuple(min(target, LARGEST if steps.exact else _ALL) for target in candidate))
-            if best is None or found < best[0]:
-                best = found, candidate
+            candidate_error = error(tuple(min(target, MAX_TARGET if steps.exact else _ALL) for target in candidate))
+            if best is None or candidate_error < best[0]:
+                best = candidate_error, candidate
         if best is None:
             break  # as released alone: everything is dropped, and the weights are wrong enough to ask for more
         before, values = values, best[1]
@@ -168,7 +168,7 @@ class LayerErrors:
 
     def __init__(
         self,
-        subject: Subject,
+        subject: AllocationSubject,
         cells: Cells,
         layer: int,
         tokens: Tensor,
@@ -195,6 +195,7 @@ class LayerErrors:
         self._attention = _owner(self._view.module, self._output)
         self._together = get_method(subject.method).by_gate_activation
         """Whether a gate needs another part of the layer, so that none works alone."""
+        # A step evaluates one candidate for each block: entries that two steps did not use belong to older rows.
         self._memory: _Memory[Tensor] = _Memory(2 * len(cells.blocks))
         self._gates: _Memory[Forward] = _Memory(2 * len(cells.blocks))
         self._dense = self._outputs((0.0,) * len(cells.blocks))
@@ -234,8 +235,9 @@ class LayerErrors:
                 yield
             return
         keys = {linear: (linear, self._targets(linear, plan.sparsity[self._view.index])) for linear in self._columns}
-        known = all(key in self._gates for key in keys.values())
-        with nullcontext() if known else self._subject.gated(plan, [self._view.index]):
+        is_cached = all(key in self._gates for key in keys.values())
+        with nullcontext() if is_cached else self._subject.gated(plan, [self._view.index]):
+            # Read within the block, where `forward` is the gated one.
             forwards = {linear: self._gates(key, partial(getattr, linear, "forward")) for linear, key in keys.items()}
         with ExitStack() as stack:
             for linear, forward in forwards.items():
@@ -244,6 +246,7 @@ class LayerErrors:
 
     def _attended(self, targets: tuple[float, ...]) -> Tensor:
         """Return o's input for the counted tokens, [rows, tokens, n]."""
+        # The pass ends at o's input: nothing behind it is needed.
         with self._leaving_prefix(), self._remembering(_ATTENTION, targets, ()), stopping_at(self._output) as reached:
             self._view.module(self._hidden, **self._arguments)
         ((inner, *_), _), *_ = reached
@@ -262,6 +265,7 @@ class LayerErrors:
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
         before = (attention, self._targets(self._output, targets))
+        # The attention module returns its known output, so that the pass computes the residual and the MLP alone.
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
             replaced(self._attention, lambda *_args, **_kwargs: (output, None)),
@@ -310,5 +314,5 @@ class _Memory(Generic[T]):
         return value
 
 
-def _owner(root: nn.Module, part: nn.Module) -> nn.Module:
-    return next(module for module in root.modules() if part in module.children())
+def _owner(root: nn.Module, child: nn.Module) -> nn.Module:
+    return next(module for module in root.modules() if child in module.children())

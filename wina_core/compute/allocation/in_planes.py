@@ -23,7 +23,7 @@ from wina_kernels.planes import MOST_PLANES, PLANE_BITS
 from wina_kernels.selection import scores
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation.cells import LARGEST, check_joint
+from wina_core.compute.allocation.cells import MAX_TARGET, check_joint
 from wina_core.compute.allocation.divergence import BATCH_TOKENS
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.gating.rules import Rule, rules
@@ -44,7 +44,7 @@ from wina_core.specs.methods import get_method
 from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity, resolve_plan
 from wina_core.specs.quantization import PlanPair
 
-_SMALLEST = 0.002
+_MIN_TARGET = 0.002
 """Smallest target of a cell; without one, a gate reads all planes."""
 _CLOSE = 0.003
 """Largest distance of the bits read from the budget, relative."""
@@ -53,7 +53,7 @@ _FREE = 1e-30
 """Price at which every plane is read."""
 _CORRECTING = 4_096
 """Tokens of a correction's passes."""
-_LARGEST_CORRECTION = 5.0
+_MAX_CORRECTION = 5.0
 
 
 def allocate_in_planes(
@@ -74,25 +74,25 @@ def allocate_in_planes(
     budget = spec.bits_read
     assert budget is not None  # of the spec's validator
     tokens = read_tokens(spec.text, original.tokenizer)
-    least = resolve_plan(UniformSparsity(sparsity=_SMALLEST), original.view.layout, method)
+    least = resolve_plan(UniformSparsity(sparsity=_MIN_TARGET), original.view.layout, method)
     table = rules(quantized.view, method, least)
     masks = masks_of(quantized.view, table)
     _check(quantized, method, masks)
     count_scores(quantized.view, masks, tokens, reporter)
-    subject = _Subject(original, quantized, method, table, masks, tokens, reporter)
-    found = subject.within(budget)
+    subject = _PriceSearch(original, quantized, method, table, masks, tokens, reporter)
+    trial = subject.within(budget)
     if spec.refined:
-        subject.correct(found.price)
-        found = subject.within(budget)
-    loss = sum(mask.loss(found.price) for mask in masks) / subject.scored(tokens)
+        subject.correct(trial.price)
+        trial = subject.within(budget)
+    loss = sum(mask.loss(trial.price) for mask in masks) / subject.scored(tokens)
     return JointRecord(
         key=key,
-        pair=PlanPair(plan=_plan(original, found.gates, spec), quantization=quantized.source.quantization),
+        pair=PlanPair(plan=_plan(original, trial.gates, spec), quantization=quantized.source.quantization),
         value=loss,
         bound=loss,  # one price for all bits is optimal for what it reads
-        kl=found.divergence,
-        bits_read=found.gates.bits_read,
-        bits_held=found.gates.bits_held,
+        kl=trial.divergence,
+        bits_read=trial.gates.bits_read,
+        bits_held=trial.gates.bits_held,
         evaluations=subject.passes + 2,
         seconds=pausable_clock.now() - start,
     )
@@ -111,7 +111,7 @@ def _check(quantized: LoadedModel, method: MethodSpec, masks: Sequence[PlaneMask
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """The gates at one price, with what they counted."""
+    """The gates at one price, with their counts."""
 
     price: float
     gates: Gates
@@ -120,7 +120,7 @@ class _Trial:
 
 
 @dataclass(eq=False)
-class _Subject:
+class _PriceSearch:
     """A quantized model that is gated at several prices on one text, and its original."""
 
     original: LoadedModel
@@ -140,9 +140,9 @@ class _Subject:
     def within(self, budget: float) -> _Trial:
         """Return the gates whose bits read come closest to the budget from below; WinaError if none are within it."""
         weights = sum(map(sum, self.original.view.layout.parameters)) * self.scored(self.tokens)
-        wanted, best, least, last = budget, None, math.inf, -1.0
+        target, best, least, last = budget, None, math.inf, -1.0
         for _ in range(_TRIALS):
-            price = price_reading(self.masks, wanted * weights)
+            price = price_reading(self.masks, target * weights)
             if price == last:
                 break  # all planes are read, or none
             last = price
@@ -153,7 +153,8 @@ class _Subject:
             least = min(least, read)
             if budget * (1 - _CLOSE) <= read <= budget:
                 break
-            wanted *= budget * (1 - _CLOSE / 2) / max(read, _SMALLEST)
+            # Aim at the middle of the accepted range; bits read are about proportional to the target.
+            target *= budget * (1 - _CLOSE / 2) / max(read, _MIN_TARGET)
         if best is None:
             raise WinaError(
                 f"The budget of {budget:g} bits read is below the least that these weights were read with, "
@@ -165,25 +166,27 @@ class _Subject:
         """Correct the worth of each mask by the divergence that it causes alone at this price, on part of the text."""
         tokens = self.tokens[: max(1, _CORRECTING // self.tokens.shape[1])]
         free = [_FREE] * len(self.masks)
-        _, least = self._measured(free, tokens)
-        for place, mask in enumerate(self.masks):
-            _, own = self._measured([*free[:place], price, *free[place + 1 :]], tokens)
+        _, least = self._measured(free, tokens)  # the divergence of quantization alone
+        for index, mask in enumerate(self.masks):
+            _, divergence = self._measured([*free[:index], price, *free[index + 1 :]], tokens)
             expected = (mask.loss(price) - mask.loss(_FREE)) / self.scored(self.tokens)
             if expected > 0:
-                mask.cost *= min(max((own - least) / expected, 1 / _LARGEST_CORRECTION), _LARGEST_CORRECTION)
+                mask.cost *= min(max((divergence - least) / expected, 1 / _MAX_CORRECTION), _MAX_CORRECTION)
 
     @torch.no_grad()
     def _measured(self, prices: Sequence[float], tokens: Tensor) -> tuple[Gates, float]:
         """Return gates with a price for each mask, detached, and their divergence."""
-        own = [dict(row) for row in self.table]
+        rules_of_layers = [dict(row) for row in self.table]
         for mask, price in zip(self.masks, prices, strict=True):
             rule = replace(mask.rule, select=ThresholdSelection("threshold", mask.threshold(price)))
-            own[mask.layer] |= dict.fromkeys(mask.names, rule)
+            rules_of_layers[mask.layer] |= dict.fromkeys(mask.names, rule)
         total, batches = 0.0, tokens.split(max(1, BATCH_TOKENS // tokens.shape[1]))
-        with Gates(self.quantized.view, self.method, own, [{} for _ in own], dense_prefix=0.0) as gates:
+        with Gates(
+            self.quantized.view, self.method, rules_of_layers, [{} for _ in rules_of_layers], dense_prefix=0.0
+        ) as gates:
             for done, rows in enumerate(batches, start=1):
                 self.reporter.check()
-                logs = [scored_log_probabilities(each.view, rows) for each in (self.original, self.quantized)]
+                logs = [scored_log_probabilities(model.view, rows) for model in (self.original, self.quantized)]
                 total += float(divergences(*logs).sum(dtype=torch.float64))
                 self.reporter.progress(done, len(batches), "batches", "measuring a price of bits")
         self.passes += 1
@@ -196,8 +199,8 @@ def _plan(original: LoadedModel, gates: Gates, spec: JointSpec) -> SparsityPlan:
     """Return the fractions that the gates dropped as targets."""
     layout = original.view.layout
     cells: dict[Cell, float] = {
-        (each.layer, layout.projections.index(each.projection)): min(max(each.value, _SMALLEST), LARGEST)
-        for each in gates.measured()
+        (record.layer, layout.projections.index(record.projection)): min(max(record.value, _MIN_TARGET), MAX_TARGET)
+        for record in gates.measured()
     }
     return SparsityPlan.uniform(layout, 0.0).with_cells(cells, provenance=spec.label)
 
@@ -205,7 +208,7 @@ def _plan(original: LoadedModel, gates: Gates, spec: JointSpec) -> SparsityPlan:
 _OCTAVE = 32
 """Bins of a histogram for each doubling of the score."""
 _LOWEST = -40
-"""Base-2 logarithm of the lowest score that is told from 0."""
+"""Base-2 logarithm of the lowest score that is distinguished from 0."""
 _BINS = 80 * _OCTAVE
 _SQUARES = 4.0 ** ((torch.arange(_BINS, dtype=torch.float64) + 0.5) / _OCTAVE + _LOWEST)
 """Squares of the scores in the bins' middles."""
@@ -215,7 +218,7 @@ _WHOLE = 16
 
 @dataclass(eq=False)
 class PlaneMask:
-    """Inputs of a layer that are gated together, and what was seen of them."""
+    """Inputs of a layer that are gated together, and the statistics of their scores."""
 
     layer: int
     names: tuple[str, ...]
@@ -231,7 +234,7 @@ class PlaneMask:
     """Scores by planes held and by bin."""
 
     def __post_init__(self) -> None:
-        """Take what is needed of the weights."""
+        """Read planes, gains and sizes from the weights."""
         largest = max(self.linears, key=lambda linear: linear.out_features)
         weight = largest.weight_t if isinstance(largest, PlaneLinear) else None
         self.outputs = sum(linear.out_features for linear in self.linears)
@@ -257,9 +260,9 @@ class PlaneMask:
         score = scores(x, self.rule.scale)
         self.cost += float((x.square() @ norms).sum(dtype=torch.float64))
         self.squares += float(score.square().sum(dtype=torch.float64))
-        places = ((score.clamp(min=2.0 ** (_LOWEST - 1)).log2() - _LOWEST) * _OCTAVE).long().clamp_(0, _BINS - 1)
-        places += (self.counts - 1) * _BINS
-        self.seen += torch.bincount(places.flatten(), minlength=MOST_PLANES * _BINS).view(MOST_PLANES, _BINS).cpu()
+        bins = ((score.clamp(min=2.0 ** (_LOWEST - 1)).log2() - _LOWEST) * _OCTAVE).long().clamp_(0, _BINS - 1)
+        bins += (self.counts - 1) * _BINS  # a histogram for each number of planes, one behind the other
+        self.seen += torch.bincount(bins.flatten(), minlength=MOST_PLANES * _BINS).view(MOST_PLANES, _BINS).cpu()
 
     def threshold(self, price: float) -> float:
         """Return the score from which the first plane is worth its bits at a price in nats for a bit."""
@@ -283,20 +286,20 @@ class PlaneMask:
 
 def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[PlaneMask]:
     """Return the masks of all layers, by their rules."""
-    found = []
+    masks = []
     for layer, row in zip(view.parts, table, strict=True):
         names: dict[int, list[str]] = {}
         for name, rule in row.items():
             names.setdefault(id(rule), []).append(name)
-        for own in names.values():
-            linears = tuple({layer.projections[name].linear: None for name in own})
-            found.append(PlaneMask(layer.index, tuple(own), row[own[0]], linears, layer.module))
-    return found
+        for grouped in names.values():
+            linears = tuple({layer.projections[name].linear: None for name in grouped})
+            masks.append(PlaneMask(layer.index, tuple(grouped), row[grouped[0]], linears, layer.module))
+    return masks
 
 
 @torch.no_grad()
 def count_scores(view: ModelView, masks: Sequence[PlaneMask], tokens: Tensor, reporter: Reporter) -> None:
-    """Count the scores of all masks, and what their inputs are worth, on the scored `tokens` [rows, sequence]."""
+    """Count the scores of all masks, and the worth of their inputs, on the scored `tokens` [rows, sequence]."""
     scored = ScoredPositions.of(view, tokens)
     with torch.enable_grad():
         sensitivities = output_sensitivities(view, tokens, reporter)
@@ -306,8 +309,10 @@ def count_scores(view: ModelView, masks: Sequence[PlaneMask], tokens: Tensor, re
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         for mask in by_layer.get(layer.index, ()):
-            own = [linear.weight.float().square().t() @ sensitivities[linear] for linear in mask.linears]
-            yield mask.linears[0].register_forward_pre_hook(partial(_count, mask, scored, torch.stack(own).sum(0) / 2))
+            costs = [linear.weight.float().square().t() @ sensitivities[linear] for linear in mask.linears]
+            yield mask.linears[0].register_forward_pre_hook(
+                partial(_count, mask, scored, torch.stack(costs).sum(0) / 2)
+            )
 
     before, read = tokens[::SAMPLED].numel(), tokens.numel()
     reporter.stage("allocation")
@@ -320,7 +325,7 @@ def _count(mask: PlaneMask, scored: ScoredPositions, norms: Tensor, _: nn.Module
 
 
 def price_reading(masks: Sequence[PlaneMask], bits: float) -> float:
-    """Return the lowest price of a bit, in nats, at which all masks together read at most so many bits."""
+    """Return the lowest price of a bit, in nats, at which all masks together read at most `bits`."""
     low, high = -120.0, 60.0  # base-2 logarithms
     for _ in range(60):
         middle = (low + high) / 2

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from wina_core.compute.allocation.cells import Block, Cells, Subject, cells_of, check_joint
+from wina_core.compute.allocation.cells import AllocationSubject, Block, Cells, cells_of, check_joint
 from wina_core.compute.allocation.divergence import BATCH_TOKENS, Journal, recording, replaying
 from wina_core.compute.allocation.optimizers import between
 from wina_core.compute.gating.linear import stored_bits
@@ -44,7 +44,7 @@ def allocate_jointly(
 ) -> JointRecord:
     """Choose a width and a target sparsity for each cell of a model that is not quantized.
 
-    `variants` are its layers quantized to each width. Top-k selection is measured, whichever is used later. The
+    `variants` are its layers quantized to each width. Gates select by top k in all measurements. The
     measurements stay in the file `curves`, whose name identifies all that they depend on, for other budgets. The
     method "dense" chooses bits alone.
 
@@ -57,7 +57,7 @@ def allocate_jointly(
             "TEAL with top-k selection."
         )
     check_joint(loaded.view)
-    subject = Subject(loaded, method)
+    subject = AllocationSubject(loaded, method)
     dense = method.name == "dense"
     layout = loaded.view.layout
     cells = Cells.of(layout, layout.projections, subject.fused) if dense else cells_of(layout, method, subject.fused)
@@ -68,12 +68,12 @@ def allocate_jointly(
     journal = Journal(curves, reporter)
     measurement = Measurement(subject, cells, variants, levels, reporter)
     measured = measurement.measure(
-        tokens, journal, lambda part: reporter.progress(part, 1, "measurement", "one matrix at a time")
+        tokens, journal, lambda fraction: reporter.progress(fraction, 1, "measurement", "one matrix at a time")
     )
     sparsities, options = _options(measured, levels, spec.step, sum(map(sum, layout.parameters)))
     budgets = {"read": spec.bits_read, "held": spec.bits_held}
-    found = choose(options, {name: budget for name, budget in budgets.items() if budget is not None})
-    picked = [divmod(place, len(sparsities)) for place in found.options]
+    choice = choose(options, {name: budget for name, budget in budgets.items() if budget is not None})
+    picked = [divmod(option, len(sparsities)) for option in choice.options]
     widths = [list(variants)[width] for width, _ in picked]
     targets = [float(sparsities[level]) for _, level in picked]
     bits: dict[Cell, float] = {
@@ -83,7 +83,7 @@ def allocate_jointly(
     }
     plan = BitsPlan.uniform(layout, widths[0]).with_cells(bits, provenance=spec.label)
     spent = [
-        sum(float(option.spent[name][place]) for option, place in zip(options, found.options, strict=True))
+        sum(float(option.spent[name][chosen]) for option, chosen in zip(options, choice.options, strict=True))
         for name in ("read", "held")
     ]
     return JointRecord(
@@ -92,8 +92,8 @@ def allocate_jointly(
             plan=cells.plan(targets, spec.label),
             quantization=QuantizationSpec.model_validate({**dict(spec.quantization), "bits": plan}),
         ),
-        value=found.cost,
-        bound=found.bound,
+        value=choice.cost,
+        bound=choice.bound,
         kl=measurement.whole(tokens, widths, targets),
         bits_read=spent[0],
         bits_held=spent[1],
@@ -109,10 +109,10 @@ def _options(
     curves = [[between(levels, row, step) if len(levels) > 1 else None for row in rows] for rows in measured.divergence]
     grid = np.array(levels) if curves[0][0] is None else curves[0][0].sparsity
     options = []
-    for place, rows in enumerate(measured.divergence):
-        costs = [row if curve is None else curve.cost for row, curve in zip(rows, curves[place], strict=True)]
-        read = [np.interp(grid, levels, row) for row in measured.read[place]]
-        held = np.repeat(measured.held[place], len(grid))
+    for block, rows in enumerate(measured.divergence):
+        costs = [row if curve is None else curve.cost for row, curve in zip(rows, curves[block], strict=True)]
+        read = [np.interp(grid, levels, row) for row in measured.read[block]]
+        held = np.repeat(measured.held[block], len(grid))
         spent = {"read": np.concatenate(read) / weights, "held": held / weights}
         options.append(Options(np.concatenate(costs), spent))
     return grid, options
@@ -133,7 +133,7 @@ class Options:
     costs: Array
     """[options], not negative."""
     spent: Mapping[str, Array]
-    """What each option takes of each budget, by its name, [options]."""
+    """Spending of each option from each budget, by the budget's name, [options]."""
 
 
 @dataclass(frozen=True)
@@ -171,19 +171,20 @@ def choose(blocks: Sequence[Options], budgets: Mapping[str, float]) -> Choice:
         spent = np.concatenate([block.spent[name] for block in blocks])
         constraints.append(LinearConstraint(spent[None], -np.inf, budget))
     scale = float(costs.max()) or 1.0  # tiny divergences would be lost in the solver's tolerances
-    found = milp(
+    solution = milp(
         costs / scale,
         integrality=np.ones(len(costs)),
         bounds=Bounds(0, 1),
         constraints=constraints,
         options={"mip_rel_gap": GAP, "time_limit": _SECONDS},
     )
-    if found.x is None:
+    if solution.x is None:
         raise WinaError("No choice of bits and sparsities meets both budgets at once; raise one of them.")
-    chosen = np.split(found.x, np.cumsum(counts)[:-1])
-    places = tuple(int(np.argmax(own)) for own in chosen)
-    cost = sum(float(block.costs[place]) for block, place in zip(blocks, places, strict=True))
-    return Choice(places, cost, min(cost, float(found.mip_dual_bound) * scale))
+    chosen = np.split(solution.x, np.cumsum(counts)[:-1])
+    options = tuple(int(np.argmax(indicators)) for indicators in chosen)
+    cost = sum(float(block.costs[option]) for block, option in zip(blocks, options, strict=True))
+    # The bound is subject to the solver's tolerances, and must not exceed the cost.
+    return Choice(options, cost, min(cost, float(solution.mip_dual_bound) * scale))
 
 
 LEVELS = (0.0, 0.15, 0.35, 0.55, 0.75)
@@ -208,14 +209,14 @@ class MeasuredOptions:
 
 
 class Measurement:
-    """Passes of a model over a text, in each of which one block has other weights and gates."""
+    """Passes of a model over a text, each with the weights and gates of one block exchanged."""
 
     def __init__(
-        self, subject: Subject, cells: Cells, variants: Variants, levels: Sequence[float], reporter: Reporter
+        self, subject: AllocationSubject, cells: Cells, variants: Variants, levels: Sequence[float], reporter: Reporter
     ) -> None:
         self._subject, self._cells, self._variants = subject, cells, variants
         self._levels, self._reporter = levels, reporter
-        self._places = places_of(subject.loaded.model)
+        self._modules = places_of(subject.loaded.model)
 
     def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> MeasuredOptions:
         """Measure every width and level of every block alone; an interrupted measurement resumes by `journal`.
@@ -228,11 +229,11 @@ class Measurement:
         total = np.array(sums)
         for index in range(done, len(batches)):
 
-            def report(part: float, index: int = index) -> None:
-                progress((index + part) / len(batches))
+            def report(fraction: float, index: int = index) -> None:
+                progress((index + fraction) / len(batches))
 
-            found = self._batch(batches[index], report)
-            total = total + batches[index].numel() * found
+            batch_means = self._batch(batches[index], report)
+            total = total + batches[index].numel() * batch_means
             journal.save(measured=(index + 1, total.tolist()))
         divergence, read = total / tokens.numel()
         held = [
@@ -240,8 +241,8 @@ class Measurement:
             for block in self._cells.blocks
         ]
         layers = self._cells.layout.layers
-        each = sum(1 - block.layer / layers for block in self._cells.blocks)
-        return MeasuredOptions(np.maximum(divergence, 0.0), read, np.array(held), 1 + each * shape[1] * shape[2])
+        work = sum(1 - block.layer / layers for block in self._cells.blocks)
+        return MeasuredOptions(np.maximum(divergence, 0.0), read, np.array(held), 1 + work * shape[1] * shape[2])
 
     @torch.no_grad()
     def whole(self, tokens: Tensor, widths: Sequence[float], targets: Sequence[float]) -> float:
@@ -251,7 +252,7 @@ class Measurement:
         for rows in tokens.split(max(1, BATCH_TOKENS // tokens.shape[1])):
             self._reporter.check()
             dense = scored_log_probabilities(self._subject.loaded.view, rows)
-            with self._installed(chosen), self._with(chosen).gated(plan, layers):
+            with self._installed(chosen), self._with_variants(chosen).gated(plan, layers):
                 total += float(
                     divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).sum(
                         dtype=torch.float64
@@ -266,25 +267,25 @@ class Measurement:
         with recording(view, hidden):
             dense = scored_log_probabilities(self._subject.loaded.view, rows)
         check_numbers(dense)
-        found = np.zeros((2, len(self._cells.blocks), len(self._variants), len(self._levels)))
-        for place, block in enumerate(self._cells.blocks):
+        batch_means = np.zeros((2, len(self._cells.blocks), len(self._variants), len(self._levels)))
+        for index, block in enumerate(self._cells.blocks):
             with replaying(view, hidden[: block.layer]):
                 for column, width in enumerate(self._variants):
                     chosen = block, width
                     with self._installed([chosen]):
                         for level, target in enumerate(self._levels):
                             self._reporter.check()
-                            found[:, place, column, level] = self._alone(rows, dense, place, chosen, target)
-            progress((place + 1) / len(self._cells.blocks))
-        return found
+                            batch_means[:, index, column, level] = self._alone(rows, dense, index, chosen, target)
+            progress((index + 1) / len(self._cells.blocks))
+        return batch_means
 
     def _alone(
-        self, rows: Tensor, dense: Tensor, place: int, chosen: tuple[Block, float], target: float
+        self, rows: Tensor, dense: Tensor, index: int, chosen: tuple[Block, float], target: float
     ) -> tuple[float, float]:
         """Return the mean divergence and the bits read per token with one block gated."""
-        values = [target if other == place else 0.0 for other in range(len(self._cells.blocks))]
+        values = [target if other == index else 0.0 for other in range(len(self._cells.blocks))]
         plan = self._cells.plan(values, "search")
-        with self._with([chosen]).gated(plan, [chosen[0].layer]) as gates:
+        with self._with_variants([chosen]).gated(plan, [chosen[0].layer]) as gates:
             divergence = float(
                 divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).mean(dtype=torch.float64)
             )
@@ -301,7 +302,7 @@ class Measurement:
     def _names(self, block: Block) -> list[str]:
         return [self._cells.layout.projections[column] for column in block.columns]
 
-    def _with(self, chosen: Sequence[tuple[Block, float]]) -> Subject:
+    def _with_variants(self, chosen: Sequence[tuple[Block, float]]) -> AllocationSubject:
         """Return the subject with these blocks' quantized layers in its view."""
         view = self._subject.loaded.view
         layers = list(view.layers)
@@ -321,10 +322,10 @@ class Measurement:
             for block, width in chosen
             for name in self._names(block)
         }
-        for own, other in swaps.items():
-            setattr(*self._places[own], other)
+        for linear, other in swaps.items():
+            setattr(*self._modules[linear], other)
         try:
             yield
         finally:
-            for own in swaps:
-                setattr(*self._places[own], own)
+            for linear in swaps:
+                setattr(*self._modules[linear], linear)

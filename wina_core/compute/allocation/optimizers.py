@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.compute.allocation.cells import LARGEST, Cells, Values
+from wina_core.compute.allocation.cells import MAX_TARGET, Cells, Values
 
 Array = NDArray[np.float64]
 
@@ -49,16 +49,16 @@ class BudgetSpread:
 
 def lower_hull(curve: CostCurve) -> CostCurve:
     """Return the largest convex function below the curve, through some of its points (Andrew's monotone chain)."""
-    kept: list[int] = []
+    corners: list[int] = []
     x, y = curve.sparsity, curve.cost
     for point in range(len(x)):
-        while len(kept) >= 2:
-            before, last = kept[-2:]
+        while len(corners) >= 2:
+            before, last = corners[-2:]
             if (y[last] - y[before]) * (x[point] - x[before]) < (y[point] - y[before]) * (x[last] - x[before]):
                 break
-            kept.pop()
-        kept.append(point)
-    return CostCurve(x[kept], y[kept])
+            corners.pop()
+        corners.append(point)
+    return CostCurve(x[corners], y[corners])
 
 
 def spread(curves: Sequence[CostCurve], weights: Sequence[float], budget: float) -> BudgetSpread:
@@ -79,21 +79,22 @@ def spread(curves: Sequence[CostCurve], weights: Sequence[float], budget: float)
         slopes.append(np.diff(hull.cost) / (width * weight[cell]))
         widths.append(width)
         cells.append(np.full(len(width), cell))
+    # Slopes of a convex hull rise, so the order keeps each cell's segments in sequence.
     order = np.argsort(np.concatenate(slopes), kind="stable")
     if room < -1e-9 or room > float(weight @ [hull.sparsity[-1] for hull in hulls] - weight @ values) + 1e-9:
         raise ValueError("the budget is out of the curves' reach")
     for cell, width in zip(np.concatenate(cells)[order], np.concatenate(widths)[order], strict=True):
-        taken = min(width, max(room, 0.0) / weight[cell])
-        values[cell] += taken
-        room -= taken * weight[cell]
-    found = tuple(
-        float(np.clip(value, curve.sparsity[0], curve.sparsity[-1]))
+        added = min(width, max(room, 0.0) / weight[cell])
+        values[cell] += added
+        room -= added * weight[cell]
+    fitted = tuple(
+        float(np.clip(value, curve.sparsity[0], curve.sparsity[-1]))  # a sum of segments passes an end by rounding
         for value, curve in zip(values, curves, strict=True)
     )
     return BudgetSpread(
-        values=found,
-        cost=sum(curve.at(value) for curve, value in zip(curves, found, strict=True)),
-        bound=sum(hull.at(value) for hull, value in zip(hulls, found, strict=True)),
+        values=fitted,
+        cost=sum(curve.at(value) for curve, value in zip(curves, fitted, strict=True)),
+        bound=sum(hull.at(value) for hull, value in zip(hulls, fitted, strict=True)),
     )
 
 
@@ -131,25 +132,25 @@ _LEAST_RATE = 0.1
 """Lowest rate that is believed, over the mean: noise makes some negative."""
 
 Band = tuple[int, ...]
-"""Places of blocks that move together."""
+"""Indices of blocks that move together."""
 
 
 def bands(cells: Cells) -> list[Band]:
     """Return the blocks of equal projections in neighbouring layers: the first and the last layer's alone, others in
-    six parts. Few bands are measured more precisely and faster than each block."""
+    six sections. Few bands are measured more precisely and faster than each block."""
     last = cells.layout.layers - 1
-    found: dict[tuple[tuple[int, ...], int], list[int]] = {}
-    for place, block in enumerate(cells.blocks):
-        part = 0 if block.layer == 0 else _MIDDLE_BANDS + 1
+    grouped: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for index, block in enumerate(cells.blocks):
+        section = 0 if block.layer == 0 else _MIDDLE_BANDS + 1
         if 0 < block.layer < last:
-            part = 1 + (block.layer - 1) * min(_MIDDLE_BANDS, last - 1) // (last - 1)
-        found.setdefault((block.columns, part), []).append(place)
-    return [tuple(places) for places in found.values()]
+            section = 1 + (block.layer - 1) * min(_MIDDLE_BANDS, last - 1) // (last - 1)
+        grouped.setdefault((block.columns, section), []).append(index)
+    return [tuple(indices) for indices in grouped.values()]
 
 
 def raised(values: Sequence[float], band: Sequence[int]) -> Values:
     """Return the values with those of a band raised by `PROBED_RISE`, as far as a plan may hold."""
-    return tuple(min(value + PROBED_RISE, LARGEST) if place in band else value for place, value in enumerate(values))
+    return tuple(min(value + PROBED_RISE, MAX_TARGET) if index in band else value for index, value in enumerate(values))
 
 
 def levelled(
@@ -159,20 +160,20 @@ def levelled(
 
     `cost` is the divergence at `values`, `whole` that with all of them raised, `costs` those of each of `bands`.
     """
-    own, every = bands(cells), range(len(values))
+    all_bands, every = bands(cells), range(len(values))
     before = cells.budget(values)
-    total, *rises = (cells.budget(raised(values, band)) - before for band in (every, *own))
+    total, *rises = (cells.budget(raised(values, band)) - before for band in (every, *all_bands))
     if not 0 < cost < whole or total <= 0:
         return []
     slope = math.log(whole / cost) * sum(cells.weights) / total
-    differences = [each - cost for each in costs]
+    differences = [band_cost - cost for band_cost in costs]
     mean = sum(differences) / sum(rises)
     if mean <= 0:
         return []
     moves = [0.0] * len(values)
-    for band, difference, rise in zip(own, differences, rises, strict=True):
-        for place in band if rise > 0 else ():
-            moves[place] = -math.log(max(difference / rise / mean, _LEAST_RATE)) / slope
+    for band, difference, rise in zip(all_bands, differences, rises, strict=True):
+        for block in band if rise > 0 else ():
+            moves[block] = -math.log(max(difference / rise / mean, _LEAST_RATE)) / slope
     return [
         cells.fitted([value + damping * move for value, move in zip(values, moves, strict=True)], budget)
         for damping in DAMPINGS
@@ -185,7 +186,7 @@ _MUTATED = 0.25
 """Fraction of a child's blocks that mutate."""
 _SPREAD = 4
 """Standard deviation of a mutation, in steps."""
-SMALLEST_RHO = 0.5
+MIN_RHO = 0.5
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def _child(
     rho = None
     if mother.rho is not None and father.rho is not None:
         shares = np.where(from_mother, mother.rho, father.rho) + _mutation(blocks, step, generator)
-        rho = tuple(np.clip(shares, SMALLEST_RHO, 1.0).tolist())
+        rho = tuple(np.clip(shares, MIN_RHO, 1.0).tolist())
     return Individual(cells.fitted(values.tolist(), budget), rho)
 
 

@@ -47,8 +47,8 @@ def measure_fidelity(
     - top1_agreement: fraction of tokens whose most likely next token is the dense model's.
 
     Standard errors are those of means over rows, whose tokens depend on each other; None of fewer than FEWEST_ROWS.
-    Without gates, all differences are 0 by definition. Counts of `gates` restart and are this text's afterwards. What
-    others have carried through the layers is taken from `shared`, and the dense model's states are left there. Raises
+    Without gates, all differences are 0 by definition. Counts of `gates` restart and are this text's afterwards. Passes
+    of other measurements are reused from `shared`, and the dense model's states are left there. Raises
     WinaError for an unreadable text, rows longer than the model's window, and logits that are not numbers; Cancelled
     between batches.
     """
@@ -121,8 +121,8 @@ def _compare(
     def logits(row: Tensor, lane: Gates | None) -> Tensor:
         reporter.check()
         with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
-            found: Tensor = loaded.model(row[None], use_cache=False).logits[0]
-        return found[scored]
+            logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
+        return logits_of_row[scored]
 
     for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
         row = ids.to(loaded.device)
@@ -168,20 +168,20 @@ class _Sums:
 
     def add(self, dense: Tensor, gated: Tensor, following: Tensor) -> None:
         """Add one row: logits [tokens, vocabulary] of both models, and the ids that follow them."""
-        for each in (self.kl, self.nll, self.agreement):
-            each.begin_row()
+        for mean in (self.kl, self.nll, self.agreement):
+            mean.begin_row()
         exact = torch.promote_types(dense.dtype, torch.float32)
         step = max(1, _ELEMENTS // dense.shape[-1])
         for start in range(0, len(dense), step):  # few tokens at once: wide logits in 32 bits can be GB
-            own, other = dense[start : start + step].to(exact), gated[start : start + step].to(exact)
-            log_own, log_other = log_probabilities(own), log_probabilities(other)
+            dense_block, gated_block = dense[start : start + step].to(exact), gated[start : start + step].to(exact)
+            log_dense, log_gated = log_probabilities(dense_block), log_probabilities(gated_block)
             labels = following[start : start + step, None]
-            self.kl.add(divergences(log_own, log_other))
+            self.kl.add(divergences(log_dense, log_gated))
             if len(labels):
-                self.nll.add(-log_other[: len(labels)].gather(-1, labels))
-            self.agreement.add(own.argmax(-1) == other.argmax(-1))
-            self._difference += float(torch.linalg.vector_norm(other - own).double().square())
-            self._dense += float(torch.linalg.vector_norm(own).double().square())
+                self.nll.add(-log_gated[: len(labels)].gather(-1, labels))
+            self.agreement.add(dense_block.argmax(-1) == gated_block.argmax(-1))
+            self._difference += float(torch.linalg.vector_norm(gated_block - dense_block).double().square())
+            self._dense += float(torch.linalg.vector_norm(dense_block).double().square())
 
     def records(self, text_bytes: int) -> tuple[MetricRecord, ...]:
         """Return the metrics, given the UTF-8 bytes of the predicted tokens."""

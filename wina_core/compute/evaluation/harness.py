@@ -49,7 +49,7 @@ def evaluate_task(
     run_model_code: bool = False,
     task_code: Mapping[str, str] = MappingProxyType({}),
     shared: SharedPasses | None = None,
-    others: Sequence[Gates] = (),
+    sharing: Sequence[Gates] = (),
 ) -> tuple[MetricRecord, ...]:
     """Return all numeric metrics of one lm-eval task, or of a group's members and aggregates.
 
@@ -62,8 +62,8 @@ def evaluate_task(
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
     consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
     run model-written programs, `task_code` that to run the code of task folders, by their digests. Counts of `gates`
-    restart and are this task's afterwards. Where memory does not hold the weights, what was carried through the layers
-    before is taken from `shared`, and `others`, removed gates that will measure the same, are carried with these.
+    restart and are this task's afterwards. Where memory does not hold the weights, earlier passes through the layers
+    are reused from `shared`, and `sharing`, removed gates that will measure the same, pass the layers with these.
     Raises WinaError for a task that cannot be loaded, for requests that `LanguageModel` refuses, and for logits that
     are not numbers; Cancelled within a batch's time.
     """
@@ -78,11 +78,11 @@ def evaluate_task(
 
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
         keep = samples is not None
-        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, shared, others)
+        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, shared, sharing)
 
-    records, found = with_batches(spec.batch_size, loaded, task, reporter, measure)
+    records, sample_records_of_task = with_batches(spec.batch_size, loaded, task, reporter, measure)
     if samples is not None:
-        samples += found
+        samples += sample_records_of_task
     return records
 
 
@@ -98,19 +98,20 @@ def _evaluate(
     run_model_code: bool,
     task_code: Mapping[str, str],
     shared: SharedPasses | None,
-    others: Sequence[Gates],
+    sharing: Sequence[Gates],
 ) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
     reporter.check()
+    # The seeds of lm-eval's command line, --seed 0,S,S,S.
     random.seed(0)
     np.random.seed(spec.seed)
     torch.manual_seed(spec.seed)
-    own = spec.task(task)
+    task_spec = spec.task(task)
     tasks = load_task(task, spec.task_folders, spec.data_folder, run_model_code, task_code)
     members = tasks["tasks"]
     for member in members.values():
-        _set_fewshot(member, own.num_fewshot, spec.seed)
-        if own.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
-            member.set_config("generation_kwargs", {"max_gen_toks": own.max_gen_toks}, update=True)
+        _set_fewshot(member, task_spec.num_fewshot, spec.seed)
+        if task_spec.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
+            member.set_config("generation_kwargs", {"max_gen_toks": task_spec.max_gen_toks}, update=True)
     if gates is not None:
         gates.reset_counts()
     with (
@@ -118,13 +119,13 @@ def _evaluate(
         cancellable(loaded.model, reporter, [loaded.model]),
         numbers_only(loaded.view, f"on {task}"),
     ):
-        language_model = LanguageModel(loaded, gates, batches, reporter, task, shared, others)
+        language_model = LanguageModel(loaded, gates, batches, reporter, task, shared, sharing)
         try:
             results: Any = evaluate(
                 language_model,
                 tasks,
-                limit=None if own.first else own.limit,
-                samples=_chosen_documents(own, members),
+                limit=None if task_spec.first else task_spec.limit,
+                samples=_chosen_documents(task_spec, members),
                 log_samples=keep_samples,
                 confirm_run_unsafe_code=run_model_code,
                 apply_chat_template=spec.chat_template,
@@ -136,7 +137,7 @@ def _evaluate(
             ) from error
         except Exception as error:
             if isinstance(error, WinaError | Cancelled) or _in_model(error):
-                raise
+                raise  # the model's errors, such as running out of memory, are not the task's
             raise WinaError(
                 f'The documents of the task "{task}" do not fit its task file ({reason(error)}); correct one of them.'
             ) from error
@@ -166,19 +167,19 @@ def _set_fewshot(task: Any, num_fewshot: int | None, seed: int) -> None:
     task.set_fewshot_seed(seed=seed)
 
 
-def _chosen_documents(own: TaskSpec, members: Mapping[str, Any]) -> dict[str, list[int]] | None:
+def _chosen_documents(task_spec: TaskSpec, members: Mapping[str, Any]) -> dict[str, list[int]] | None:
     """Return the numbers of the evaluated documents of each member; None for a beginning, which `limit` chooses."""
-    if not own.first:
+    if not task_spec.first:
         return None
     chosen = {}
     for name, member in members.items():
         count = len(member.eval_docs)
-        if count <= own.first:
+        if count <= task_spec.first:
             raise WinaError(
-                f'The task "{name}" has {count:,} documents, so none is left from number {own.first:,} on; choose a '
-                "lower `first`."
+                f'The task "{name}" has {count:,} documents, so none is left from number {task_spec.first:,} on; '
+                "choose a lower `first`."
             )
-        chosen[name] = list(range(own.first, min(count, own.first + (own.limit or count))))
+        chosen[name] = list(range(task_spec.first, min(count, task_spec.first + (task_spec.limit or count))))
     return chosen
 
 

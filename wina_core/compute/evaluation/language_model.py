@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wina_core.compute.evaluation.lm_eval_adapter import HFLM, normalize_gen_kwargs
-from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, place_of
+from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, passes_name
 from wina_core.compute.gating import Gates
 from wina_core.compute.gating.rules import without_trailing
 from wina_core.compute.models.loading import LoadedModel
@@ -39,13 +39,13 @@ class LanguageModel(HFLM):
         reporter: Reporter,
         task: str,
         shared: SharedPasses | None = None,
-        others: Sequence[Gates] = (),
+        sharing: Sequence[Gates] = (),
     ) -> None:
         # summed in 16 bits, log-likelihoods have three digits: methods would tie
         softmax_dtype = torch.float32 if loaded.model.dtype.itemsize == 2 else None
         super().__init__(pretrained=loaded.model, tokenizer=_tokenizer(loaded), softmax_dtype=softmax_dtype)
         if self.prefix_token_id is None:
-            raise WinaError(_nameless(loaded, "neither the beginning nor the end of a text"))
+            raise WinaError(_missing_token(loaded, "neither the beginning nor the end of a text"))
         self.truncated: set[int] = set()
         """The id() of every request whose beginning was truncated."""
         self._loaded = loaded
@@ -54,21 +54,21 @@ class LanguageModel(HFLM):
         self._reporter = reporter
         self._task = task
         self._shared = shared or SharedPasses()
-        self._others = others
-        """Removed gates that will be asked the same."""
+        self._sharing = sharing
+        """Removed gates that will answer the same requests."""
         self._done = 0.0
         self._total = 0
         self._windows = 0
         self._recorded: list[Tensor] | None = None
-        """Ids of the batches that lm-eval would have read, while it is asked for them alone."""
-        self._asked: Sequence[Any] = ()
+        """Ids of the batches that lm-eval forms, while a dry run records them."""
+        self._requests: Sequence[Any] = ()
         self._max_length = self._window = self.max_length  # which would read it from the model's config every time
         self._lengths: dict[str, int] | None = None
         """Tokens of the prompts of generations."""
         self._scored: dict[int, int] = {}
         """{hash of a request's read ids: position of its first scored logits}."""
         self._encode = lru_cache(maxsize=4)(super().tok_encode)  # lm-eval asks for the context anew with every choice
-        self.set_cache_hook(self)
+        self.set_cache_hook(self)  # lm-eval calls its `add_partial` after each answer, which counts progress here
 
     def add_partial(self, attribute: str, request: Any, result: Any) -> None:  # noqa: ARG002 - lm-eval's cache hook
         """Count a completed request; called by lm-eval."""
@@ -78,7 +78,7 @@ class LanguageModel(HFLM):
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002 - always off
         """Return log-likelihoods of continuations."""
         self._begin(requests)
-        return self._passed(partial(super().loglikelihood, requests, disable_tqdm=True))
+        return self._answer_by_layers(partial(super().loglikelihood, requests, disable_tqdm=True))
 
     def loglikelihood_rolling(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
         """Return log-likelihoods of whole texts, split into windows of the model's context."""
@@ -89,12 +89,12 @@ class LanguageModel(HFLM):
             self._windows = 0
             return rolling(requests, disable_tqdm=True)
 
-        return self._passed(answer)
+        return self._answer_by_layers(answer)
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
         """Return generated continuations."""
         if self.eot_token_id is None:
-            raise WinaError(_nameless(self._loaded, "no end of a text"))
+            raise WinaError(_missing_token(self._loaded, "no end of a text"))
         generated = [normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"] for request in requests]
         if self._loaded.view.mapped is not None:
             self._reporter.log("warning", f"{self._task}: every generated token reads all weights from their files.")
@@ -143,15 +143,15 @@ class LanguageModel(HFLM):
     def _begin(self, requests: Sequence[Any], generated: int = 0) -> None:
         """Count the requests and choose the batch size by the longest, in characters."""
         self._total += len(requests)
-        self._asked = requests
-        texts = ("".join(part for part in request.args if isinstance(part, str)) for request in requests)
+        self._requests = requests
+        texts = ("".join(argument for argument in request.args if isinstance(argument, str)) for request in requests)
         tokens = len(self.tok_encode(max(texts, key=len))) + generated
         self.batch_size_per_gpu = self._batches.size(min(tokens, self._window))
 
-    def _passed(self, answer: Callable[[], Any]) -> Any:
+    def _answer_by_layers(self, answer: Callable[[], Any]) -> Any:
         """Return the answers to requests; where memory does not hold the weights, all batches pass each layer together.
 
-        lm-eval is asked twice: first only for its batches.
+        lm-eval runs twice then: first to record its batches, later to score what has passed the layers.
         """
         view, gates = self._loaded.view, self._gates
         if view.mapped is None:
@@ -162,17 +162,19 @@ class LanguageModel(HFLM):
         before = {} if gates is None else gates.counts()
 
         def carry(lanes: Sequence[Gates | None]) -> None:
-            self._shared.carry(view, batches, lanes, self._reporter, self._passed_layer, place_of(self._task), _Padded)
+            self._shared.carry(
+                view, batches, lanes, self._reporter, self._passed_layer, passes_name(self._task), _Padded
+            )
 
         try:
-            carry((gates, *self._others))
+            carry((gates, *self._sharing))
         except WinaError as error:
-            if not self._others:
+            if not self._sharing:
                 raise
             self._reporter.log("warning", f"{self._task} passes the layers for one run at a time, since: {error}")
             carry((gates,))
         if gates is not None:
-            gates.set_counts(_added(before, self._shared.counts(batches, gates)))
+            gates.set_counts(_sum_counts(before, self._shared.counts(batches, gates)))
         with self._shared.arriving(batches, gates):
             return answer()
 
@@ -186,16 +188,16 @@ class LanguageModel(HFLM):
         override_bs: int | None = None,
     ) -> Any:
         if override_bs is None:  # not windows of a text
-            self._look_through(requests)
+            self._check_requests(requests)
         answers = super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
         if override_bs is not None:
             self._advance(self._total * len(requests) / max(self._windows, 1))
         return answers
 
-    def _look_through(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
+    def _check_requests(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
         """Refuse impossible requests, and record truncated ones and scored positions."""
         window = self._window
-        for request, (_, context, continuation) in zip(self._asked, encoded, strict=True):
+        for request, (_, context, continuation) in zip(self._requests, encoded, strict=True):
             if not 0 < len(continuation) <= window:
                 raise WinaError(
                     f'The task "{self._task}" asks how likely {request.args[1][:40]!r} is, which has '
@@ -215,6 +217,7 @@ class LanguageModel(HFLM):
         """
         if self._recorded is not None:
             self._recorded.append(inps)
+            # Logits of no memory: the answers of the recording run are thrown away.
             return torch.zeros(1, device=inps.device).expand(*inps.shape, self._loaded.view.head.out_features)
         real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
         with real:
@@ -228,7 +231,7 @@ class LanguageModel(HFLM):
         self._reporter.progress(self._done, self._total, "requests", self._task)
 
 
-def _added(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _sum_counts(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the sums of two counts of the same gates."""
     return {**one, **other, **{key: one[key] + other[key] for key in one.keys() & other.keys()}}
 
@@ -270,22 +273,22 @@ def _tokenizer(loaded: LoadedModel) -> Any:
     The end is then that of the model's config. If the padding token lies beyond the embedding, the end pads instead, as
     in lm-eval for tokenizers without one; padding is masked out.
     """
-    given = loaded.tokenizer
-    beyond = given.pad_token_id is not None and given.pad_token_id >= loaded.view.embedding.num_embeddings
-    if given.eos_token_id is not None and not beyond:
-        return given
-    own = copy.deepcopy(given)
+    tokenizer = loaded.tokenizer
+    beyond = tokenizer.pad_token_id is not None and tokenizer.pad_token_id >= loaded.view.embedding.num_embeddings
+    if tokenizer.eos_token_id is not None and not beyond:
+        return tokenizer
+    copied = copy.deepcopy(tokenizer)
     named = loaded.model.config.eos_token_id
     end = named[0] if isinstance(named, list) else named
-    if own.eos_token_id is None and end is not None:
-        own.eos_token = own.convert_ids_to_tokens(end)
+    if copied.eos_token_id is None and end is not None:
+        copied.eos_token = copied.convert_ids_to_tokens(end)
     if beyond:
-        own.pad_token = own.eos_token
-    return own
+        copied.pad_token = copied.eos_token
+    return copied
 
 
-def _nameless(loaded: LoadedModel, what: str) -> str:
+def _missing_token(loaded: LoadedModel, missing: str) -> str:
     return (
-        f"The tokenizer of {loaded.source.location} names {what}, which lm-eval needs here; "
+        f"The tokenizer of {loaded.source.location} names {missing}, which lm-eval needs here; "
         "set eos_token in its tokenizer_config.json."
     )

@@ -64,13 +64,13 @@ __all__ = [
 # unlimited time and memory. Values of documents are plain data to it: the methods of an image or array stay out of
 # reach.
 
-MOST_CHARACTERS = 4 * 2**20
+MAX_RENDERED_CHARACTERS = 4 * 2**20
 """Length of a rendered text, some million tokens."""
-LONGEST_LITERAL = 2**19
+MAX_LITERAL_CHARACTERS = 2**19
 """Length of a rendered list."""
 _PLAIN = (str, bytes, int, float, NoneType, list, tuple, dict, range, datetime.date, datetime.time, datetime.timedelta)
 _JINJA = (Undefined, LoopContext, Macro, Namespace, Cycler, Joiner, TemplateReference, BlockReference)
-_SHOWN = 60
+_MAX_LABEL_CHARACTERS = 60
 
 
 class _Namespace(Namespace):
@@ -93,14 +93,14 @@ def _check_name(name: object) -> None:
 
 class _LimitedTemplate(Template):
     def render(self, *args: Any, **kwargs: Any) -> str:
-        what = getattr(self, "shown", "A template")
+        label = getattr(self, "label", "A template")
         try:
-            with limited(what):
+            with limited(label):
                 text = super().render(*args, **kwargs)
         except SecurityError as error:
-            raise WinaError(f"{what} is refused ({error}); correct the template.") from error
-        if len(text) > MOST_CHARACTERS:
-            raise WinaError(f"{what} renders to {len(text):,} characters; correct the template.")
+            raise WinaError(f"{label} is refused ({error}); correct the template.") from error
+        if len(text) > MAX_RENDERED_CHARACTERS:
+            raise WinaError(f"{label} renders to {len(text):,} characters; correct the template.")
         return text
 
 
@@ -115,11 +115,11 @@ class TaskEnvironment(ImmutableSandboxedEnvironment):
 
     def from_string(self, source: Any, *args: Any, **kwargs: Any) -> Template:
         """Compile a template within the limits: constants are computed here."""
-        shown = " ".join(str(source).split())
-        what = f"The template {shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'!r}"
-        with limited(what):
+        text = " ".join(str(source).split())
+        label = f"The template {text if len(text) <= _MAX_LABEL_CHARACTERS else f'{text[:_MAX_LABEL_CHARACTERS]}...'!r}"
+        with limited(label):
             template = super().from_string(source, *args, **kwargs)
-        template.shown = what  # type: ignore[attr-defined]
+        template.label = label  # type: ignore[attr-defined]
         return template
 
 
@@ -129,7 +129,7 @@ class LimitedLiterals:
     @staticmethod
     def literal_eval(text: str) -> Any:
         """Return the value of a Python literal; WinaError for a long one, which takes 500 times its memory."""
-        if len(text) > LONGEST_LITERAL:
+        if len(text) > MAX_LITERAL_CHARACTERS:
             raise WinaError(f"A template renders to a list of {len(text):,} characters; correct the template.")
         return ast.literal_eval(text)
 
@@ -212,13 +212,13 @@ def compile_templates_once() -> Iterator[None]:
 @contextmanager
 def without_bars() -> Iterator[None]:
     """Load tasks and build their requests without progress bars within the block: progress is the reporter's."""
-    shown = not datasets.are_progress_bars_disabled()
+    were_enabled = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         with attributes(lm_eval.api.task, tqdm=lambda documents, **_: documents):
             yield
     finally:
-        if shown:
+        if were_enabled:
             datasets.enable_progress_bars()
 
 
@@ -233,7 +233,7 @@ def filter_names(task: Any) -> list[str]:
     """Return the names of a task's filters."""
     if not hasattr(task, "_filters"):
         raise _incompatible("it lacks ConfigurableTask._filters")
-    return [each.name for each in task._filters]
+    return [task_filter.name for task_filter in task._filters]
 
 
 def entry_of(name: str, file: Path) -> Any:
@@ -252,22 +252,24 @@ _WEIGHTED = (weighted_perplexity, bits_per_byte)
 """Aggregations over pairs (log-likelihood, weight)."""
 
 
-def sample_records(task: str, aggregations: Mapping[str, Any], kept: Iterable[Mapping[str, Any]]) -> list[SampleRecord]:
+def sample_records(
+    task: str, aggregations: Mapping[str, Any], logged: Iterable[Mapping[str, Any]]
+) -> list[SampleRecord]:
     """Return one record for each document of a task, in the data's order.
 
-    `kept` are lm-eval's logged samples, one for each document and filter. With v and w of all documents, a mean metric
-    is sum(v) / sum(w), a perplexity exp(-sum(v) / sum(w)), and bits_per_byte -sum(v) / sum(w) / log 2, to the last
+    `logged` are lm-eval's samples, one for each document and filter. With v and w of all documents, a mean metric is
+    sum(v) / sum(w), a perplexity exp(-sum(v) / sum(w)), and bits_per_byte -sum(v) / sum(w) / log 2, to the last
     digit. Metrics of whole corpora, such as f1 or bleu, have no score of a document and are left out.
     """
     scores: dict[int, dict[str, tuple[float, float]]] = {}
     first: dict[int, Mapping[str, Any]] = {}
-    for sample in kept:
+    for sample in logged:
         first.setdefault(sample["doc_id"], sample)
-        own = scores.setdefault(sample["doc_id"], {})
+        document_scores = scores.setdefault(sample["doc_id"], {})
         for metric in sample["metrics"]:
             score = _score(sample[metric], aggregations.get(metric))
             if score is not None:
-                own[metric_name(metric, sample["filter"])] = score
+                document_scores[metric_name(metric, sample["filter"])] = score
     return [
         SampleRecord(
             task=task,

@@ -38,7 +38,7 @@ from wina_core.studies.tasks.task_code import check_allowed, code_of
 from wina_core.studies.tasks.task_folder import Function, Layer, TaskFolder, merge
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
-_DEEPEST = 500
+_MAX_NESTING = 500
 _FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice")
 
 
@@ -78,12 +78,12 @@ class LocalData:
                 f"(there is: {', '.join(files) or 'nothing'}); add it as {evaluated}.jsonl or {evaluated}.parquet."
             )
         splits = {name: self._split(path) for name, path in files.items()}
-        asked = {config.get(key) for key in _SPLITS} | {(config.get("fewshot_config") or {}).get("split")}
+        requested = {config.get(key) for key in _SPLITS} | {(config.get("fewshot_config") or {}).get("split")}
         if evaluated is not None:
-            missing = asked - {None} - splits.keys()
+            missing = requested - {None} - splits.keys()
             splits |= {str(split): _without_rows(splits[evaluated]) for split in missing}
-        own = {"custom_dataset": lambda **_: splits, "dataset_path": str(folder), "dataset_name": None}
-        return {**config, **own, "dataset_kwargs": None}
+        replacements = {"custom_dataset": lambda **_: splits, "dataset_path": str(folder), "dataset_name": None}
+        return {**config, **replacements, "dataset_kwargs": None}
 
     def _split(self, path: Path) -> Dataset:
         if path not in self._read:
@@ -113,7 +113,7 @@ def check_json_lines(path: Path) -> None:
         for number, line in enumerate(file, start=1):
             if line.lstrip(b" \t\xef\xbb\xbf").startswith(b"null"):
                 raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")
-            if line.count(b"[") + line.count(b"{") > _DEEPEST:
+            if line.count(b"[") + line.count(b"{") > _MAX_NESTING:
                 try:
                     json.loads(line)
                 except RecursionError as error:
@@ -256,7 +256,7 @@ class UserTasks:
         Of an installed package's folder it has the tasks that the package offers, and no others: those may be named as
         lm-eval's own.
         """
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         offered = task_files()
         of_packages = {file.parent for file in offered.values()}
         for folder in self._folders:
@@ -266,8 +266,9 @@ class UserTasks:
                     TaskIndex.process_cfg(file.config, file.path, index)
                 except Exception as error:  # of a file of any shape
                     folder.problems[file.path.name] = str(error)
-            found |= {name: entry for name, entry in index.items() if folder.path not in of_packages or name in offered}
-        return found
+            all_offered = folder.path not in of_packages
+            entries |= {name: entry for name, entry in index.items() if all_offered or name in offered}
+        return entries
 
     @property
     def problem(self) -> str:
@@ -293,9 +294,9 @@ class UserTasks:
                 return import_stock_function(str(value), layer.path.parent)
             return self._function(value, layer.path, folder)
         if isinstance(value, dict):
-            return {key: self._resolved(each, layer, folder) for key, each in value.items()}
+            return {key: self._resolved(entry, layer, folder) for key, entry in value.items()}
         if isinstance(value, list):
-            return [self._resolved(each, layer, folder) for each in value]
+            return [self._resolved(entry, layer, folder) for entry in value]
         return value
 
     def _function(self, name: str, path: Path, folder: TaskFolder) -> Any:
@@ -304,8 +305,10 @@ class UserTasks:
         module, _, function = name.rpartition(".")
         file = Path(os.path.normpath(path.parent / f"{module.replace('.', '/')}.py"))
         inside = file.is_relative_to(folder.path) and file.relative_to(folder.path).as_posix()
-        found = _executed(folder, inside) if inside and inside in folder.files else importlib.import_module(module)
-        return getattr(found, function)
+        # A module of the folder runs from the bytes that the user consented to, not from the file as it is now.
+        if inside and inside in folder.files:
+            return getattr(_executed(folder, inside), function)
+        return getattr(importlib.import_module(module), function)
 
 
 def _executed(folder: TaskFolder, name: str) -> ModuleType:

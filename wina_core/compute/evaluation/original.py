@@ -71,9 +71,9 @@ def make_reference(
 
         def logits(row: int) -> Tensor:
             reporter.check()
-            found = _logits(loaded, tokens[row])
+            row_logits = _logits(loaded, tokens[row])
             report_scored(loaded.view, tokens, row + 1, "log-probabilities", reporter)
-            return found
+            return row_logits
 
         with shared.arriving(tokens.split(size), None):
             write_reference(path, tokens, loaded.view.head.out_features, logits)
@@ -128,8 +128,8 @@ def measure_original(
     measured = with_batches(batch_size, loaded, ORIGINAL, reporter, measure)
     if samples is not None:
         samples += measured.samples()
-    asked = {"prompt_hash": reference.text_hash if scored == "all" else _hash_of(reference.text_hash, scored)}
-    return (*(record.model_copy(update=asked) for record in measured.records()), *_bits(gates))
+    prompt = {"prompt_hash": reference.text_hash if scored == "all" else _hash_of(reference.text_hash, scored)}
+    return (*(record.model_copy(update=prompt) for record in measured.records()), *_bits(gates))
 
 
 def _hash_of(text: str, scored: Scored) -> str:
@@ -140,8 +140,8 @@ def _hash_of(text: str, scored: Scored) -> str:
 def _logits(loaded: LoadedModel, tokens: Tensor) -> Tensor:
     """Return logits, [sequence, vocabulary], of a row in the model's dtype."""
     with torch.no_grad(), numbers_only(loaded.view, "on the fidelity text"):
-        found: Tensor = loaded.model(tokens[None].to(loaded.device), use_cache=False).logits[0]
-    return found
+        logits: Tensor = loaded.model(tokens[None].to(loaded.device), use_cache=False).logits[0]
+    return logits
 
 
 @dataclass
@@ -191,7 +191,7 @@ class _Rows:
         kl, agreement = np.array(self.kl), np.array(self.agreement)
         ours, originals = np.array(self.likelihoods), np.array(self.likelihoods_original)
         change = np.exp(ours) - np.exp(originals)
-        perplexity, original = (math.exp(-float(each.mean())) for each in (ours, originals))
+        perplexity, original = (math.exp(-float(values.mean())) for values in (ours, originals))
         ratio, rms = perplexity / original, math.sqrt(float(np.square(change).mean()))
         quantiles = np.quantile(kl, list(_QUANTILES.values()))
         tokens, predicted = kl.size, ours.size
@@ -220,8 +220,8 @@ def _bits(gates: Gates | None) -> tuple[MetricRecord, ...]:
 
 
 def _joined(slices: list[Tensor]) -> Floats:
-    found: Floats = torch.cat(slices).double().cpu().numpy()
-    return found
+    array: Floats = torch.cat(slices).double().cpu().numpy()
+    return array
 
 
 def _stderr(values: Floats, slope: float = 1.0) -> float | None:
@@ -236,7 +236,7 @@ def _record(metric: str, value: float, stderr: float | None, tokens: int, better
 
 RANGE = 28.0
 """Largest distance below a token's largest log-probability, in nats: e^-28 times 262,144 tokens are 2e-7."""
-_LARGEST = 2**16 - 1
+_MAX_CODE = 2**16 - 1
 _KIND = "reference"
 _DTYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "U16": np.uint16}
 
@@ -264,6 +264,7 @@ class ReferenceFile:
             """The model's log-probability of each row's ids after the first, [rows, sequence - 1], exact."""
             self.text_hash = hashlib.sha256(ids.tobytes()).hexdigest()[:16]
             """Equal for equal ids."""
+            # Once at the opening, since any damaged byte of the codes would be read as a number.
             for row, expected in enumerate(checksums):
                 if _checksum(self._row(row), ids[row], self.likelihoods[row]) != expected:
                     raise ValueError(f"row {row} does not have its checksum")
@@ -282,13 +283,14 @@ class ReferenceFile:
 
 def encode(log: Tensor) -> Tensor:
     """Return the codes, int32 [..., vocabulary], of log-probabilities."""
+    # The root gives the likely tokens, which count in a divergence, more codes than the unlikely ones.
     below = (log.amax(-1, keepdim=True) - log).clamp_(max=RANGE)
-    return (below / RANGE).sqrt_().mul_(_LARGEST).round_().to(torch.int32)
+    return (below / RANGE).sqrt_().mul_(_MAX_CODE).round_().to(torch.int32)
 
 
 def decode(codes: Tensor) -> Tensor:
     """Return the normalized log-probabilities, float32 [..., vocabulary], of codes."""
-    return normalized((codes.to(torch.float32) / _LARGEST).square_().mul_(-RANGE))
+    return normalized((codes.to(torch.float32) / _MAX_CODE).square_().mul_(-RANGE))
 
 
 def normalized(logits: Tensor) -> Tensor:
@@ -325,6 +327,7 @@ def write_reference(path: Path, tokens: Tensor, vocabulary: int, logits: Callabl
     header, starts = _header(shapes)
     with written_atomically(path) as file:
         file.write(header)
+        # Codes come first, row by row: the small tensors before them are complete only at the end.
         file.seek(len(header) + starts["codes"])
         for row in range(rows):
             log = normalized(logits(row))
@@ -338,16 +341,16 @@ def write_reference(path: Path, tokens: Tensor, vocabulary: int, logits: Callabl
             file.write(values.tobytes())
 
 
-def _checksum(*parts: NDArray[Any]) -> int:
+def _checksum(*arrays: NDArray[Any]) -> int:
     """Return the CRC-32 of arrays, one after the other."""
-    found = 0
-    for part in parts:
-        found = zlib.crc32(np.ascontiguousarray(part).data, found)
-    return found
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return checksum
 
 
 def _header(shapes: dict[str, tuple[str, tuple[int, ...]]]) -> tuple[bytes, dict[str, int]]:
-    """Return the begin of a safetensors file, and the place of each tensor after it.
+    """Return the beginning of a safetensors file, and the offset of each tensor after it.
 
     safetensors itself writes only tensors that are in memory.
     """
@@ -357,5 +360,5 @@ def _header(shapes: dict[str, tuple[str, tuple[int, ...]]]) -> tuple[bytes, dict
         end += size
         entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": (starts[name], end)}
     text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-len(text) % 8)  # so that the tensors are aligned, as the format requires
     return len(text).to_bytes(8, "little") + text, starts

@@ -26,7 +26,7 @@ _Lane = Gates | None
 
 
 TEXT = "on the fidelity text"
-"""The place of passes of a text, which have a row in all batches."""
+"""The name of passes of a text, which have a row in all batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class _Carried:
     lanes: list[_Lane]
     passage: Passage
     counts: dict[Gates, dict[str, Tensor]]
-    """What the gates have counted in this pass alone."""
+    """Counts of the gates in this pass alone."""
     checkpoints: set[str]
 
     @property
@@ -45,7 +45,7 @@ class _Carried:
 
 
 def report_scored(view: ModelView, rows: Tensor, done: int, metric: str, reporter: Reporter) -> None:
-    """Report that so many rows of a text were scored after it has passed the layers."""
+    """Report that `done` rows of a text are scored, after all have passed the layers."""
     passed = _layers_share(view)
     reporter.progress((passed + (1 - passed) * done / len(rows)) * rows.numel(), rows.numel(), "tokens", metric)
 
@@ -56,8 +56,8 @@ def _layers_share(view: ModelView) -> float:
     return layers / (layers + view.head.in_features * view.head.out_features)
 
 
-def place_of(task: str) -> str:
-    """Return the place of a task's passes."""
+def passes_name(task: str) -> str:
+    """Return the name of a task's passes."""
     return f"on {task}"
 
 
@@ -83,9 +83,9 @@ class SharedPasses:
 
         What was carried in larger batches is forgotten: memory has run out with them.
         """
-        same = [each for each in self._carried if each.passage.digest == digest_of(rows.split(each.size))]
-        self._carried = [each for each in self._carried if each not in same or each.size <= otherwise]
-        return next((each.size for each in same if each.size <= otherwise), otherwise)
+        same = [carried for carried in self._carried if carried.passage.digest == digest_of(rows.split(carried.size))]
+        self._carried = [carried for carried in self._carried if carried not in same or carried.size <= otherwise]
+        return next((carried.size for carried in same if carried.size <= otherwise), otherwise)
 
     def carry(
         self,
@@ -101,23 +101,23 @@ class SharedPasses:
 
         `passed` is called after each layer; `lane_of` returns what gates these batches. Gates count anew.
         """
-        wanted = [lane for lane in lanes if self._find(batches, lane) is None]
-        if not wanted:
+        missing = [lane for lane in lanes if self._find(batches, lane) is None]
+        if not missing:
             return
         with ExitStack() as stack:
-            for lane in wanted:
+            for lane in missing:
                 if lane is not None:
                     lane.reset_counts()
-                    stack.enter_context(lane.removed())
-            passage = Passage(view, batches, [None if lane is None else lane_of(lane) for lane in wanted])
+                    stack.enter_context(lane.removed())  # the passage attaches them again, one layer at a time
+            passage = Passage(view, batches, [None if lane is None else lane_of(lane) for lane in missing])
             checkpoint = None
-            if all(lane in self._names for lane in wanted):
-                checkpoint = self._checkpoint(passage.digest, [self._names[lane] for lane in wanted])
+            if all(lane in self._names for lane in missing):
+                checkpoint = self._checkpoint(passage.digest, [self._names[lane] for lane in missing])
             for layer in passage.layers(reporter, where=where, checkpoint=checkpoint):
                 passed(layer)
-        counts = {lane: lane.counts() for lane in wanted if lane is not None}
+        counts = {lane: lane.counts() for lane in missing if lane is not None}
         names = set() if checkpoint is None else {checkpoint.name, checkpoint.earlier}
-        self._carried.append(_Carried(where, wanted, passage, counts, names))
+        self._carried.append(_Carried(where, missing, passage, counts, names))
 
     def carry_text(self, view: ModelView, rows: Tensor, size: int, lanes: Sequence[_Lane], reporter: Reporter) -> None:
         """Carry ids [rows, sequence] in batches of a size; the counts of the gates become those of this text."""
@@ -134,18 +134,18 @@ class SharedPasses:
                 lane.set_counts(self.counts(batches, lane))
 
     def counts(self, batches: Sequence[Tensor], lane: Gates) -> Mapping[str, Tensor]:
-        """Return what gates have counted while carried batches passed the layers."""
-        return self._there(batches, lane).counts[lane]
+        """Return the counts of gates while carried batches passed the layers."""
+        return self._carried_pass(batches, lane).counts[lane]
 
     def _checkpoint(self, text: str, lanes: Sequence[str]) -> PassCheckpoint:
-        """Return the place of a pass, named by its text and lanes; it continues one with more lanes, if there is one.
+        """Return the checkpoint of a pass, named by its text and lanes; it continues one with more lanes, if any.
 
         Other engines may carry the same text in other lanes at the same time.
         """
         name = f"{text}-{hashlib.sha256(' '.join(lanes).encode()).hexdigest()[:16]}"
-        stages = ((each, self._stages.read(each)) for each in self._stages.names(text))
-        held = {each: set(stage.note.get("lanes", ())) for each, stage in stages if stage is not None}
-        earlier = next((each for each, known in held.items() if set(lanes) <= known), name)
+        stages = ((stored, self._stages.read(stored)) for stored in self._stages.names(text))  # one in memory at a time
+        stored_lanes = {stored: set(stage.note.get("lanes", ())) for stored, stage in stages if stage is not None}
+        earlier = next((stored for stored, held in stored_lanes.items() if set(lanes) <= held), name)
         self._used |= {name, earlier}
         return PassCheckpoint(self._stages, name, lanes, earlier)
 
@@ -158,37 +158,40 @@ class SharedPasses:
         return self.arrival(batches, lane)()
 
     def arrival(self, batches: Sequence[Tensor], lane: _Lane) -> Callable[[], AbstractContextManager[None]]:
-        """Return what makes the context of `arriving` any number of times, since finding the pass reads all ids."""
-        found = self._there(batches, lane)
-        return partial(found.passage.arriving, found.lanes.index(lane))
+        """Return a function that makes the context of `arriving` many times: finding the pass reads all ids once."""
+        carried = self._carried_pass(batches, lane)
+        return partial(carried.passage.arriving, carried.lanes.index(lane))
 
     def forget(self, lane: Gates, where: str | None = None) -> None:
-        """Free what has passed these gates: all of it, or what was measured in one place, which leaves the disk, too,
-        once no other gates need the pass."""
-        for each in self._carried:
-            if lane in each.counts and where in (None, each.where):
-                each.passage.forget(each.lanes.index(lane))
-                del each.counts[lane]
-                if where is not None and not each.counts and None not in each.lanes:
-                    self._stages.remove(each.checkpoints)
-        self._carried = [each for each in self._carried if each.counts or None in each.lanes]
+        """Free the states of these gates: of all passes, or of those named `where`, whose files are removed, too, once
+        no other gates need the pass."""
+        for carried in self._carried:
+            if lane in carried.counts and where in (None, carried.where):
+                carried.passage.forget(carried.lanes.index(lane))
+                del carried.counts[lane]
+                if where is not None and not carried.counts and None not in carried.lanes:
+                    self._stages.remove(carried.checkpoints)
+        self._carried = [carried for carried in self._carried if carried.counts or None in carried.lanes]
         if where is None:
             self._names.pop(lane, None)
 
-    def _there(self, batches: Sequence[Tensor], lane: _Lane) -> _Carried:
-        found = self._find(batches, lane)
-        assert found is not None
-        return found
+    def _carried_pass(self, batches: Sequence[Tensor], lane: _Lane) -> _Carried:
+        carried = self._find(batches, lane)
+        assert carried is not None
+        return carried
 
     def _find(self, batches: Sequence[Tensor], lane: _Lane) -> _Carried | None:
         digest = digest_of(batches)
-        same = (each for each in self._carried if each.passage.digest == digest)
-        return next((each for each in same if lane in each.counts or (lane is None and None in each.lanes)), None)
+        same = (carried for carried in self._carried if carried.passage.digest == digest)
+        for carried in same:
+            if lane in carried.counts or (lane is None and None in carried.lanes):
+                return carried
+        return None
 
 
 T = TypeVar("T")
 
-LARGEST = 64
+MAX_AUTO_BATCH = 64
 """Largest automatic batch: beyond, a batch is no faster and pads more."""
 _TOKENS = 1024
 """Tokens of the largest automatic batch on a CPU: beyond, a batch is no faster, and its logits take more memory."""
@@ -207,7 +210,7 @@ class Batches:
         """Largest batch so far."""
 
     def size(self, tokens: int) -> int:
-        """Return the batch size if the longest sequence has so many tokens."""
+        """Return the batch size if the longest sequence has this number of tokens."""
         size = self._limit
         if self._estimated:
             fitting = _SHARE * free_bytes(self._loaded.device) / sequence_bytes(self._loaded, max(tokens, 1))
@@ -219,17 +222,17 @@ class Batches:
 
 
 def with_batches(
-    asked: int | Literal["auto"],
+    batch_size: int | Literal["auto"],
     loaded: LoadedModel,
-    what: str,
+    label: str,
     reporter: Reporter,
     measure: Callable[[Batches], T],
 ) -> T:
     """Return the result of `measure`. Under "auto", repeat it with half the batch size after running out of memory,
     down to 1."""
-    if asked != "auto":
-        return measure(Batches(loaded, asked, estimated=False))
-    limit = LARGEST
+    if batch_size != "auto":
+        return measure(Batches(loaded, batch_size, estimated=False))
+    limit = MAX_AUTO_BATCH
     while True:
         batches = Batches(loaded, limit, estimated=True)
         try:
@@ -239,10 +242,10 @@ def with_batches(
                 raise
             limit = batches.largest // 2
         else:
-            reporter.log("info", f"{what}: at most {batches.largest} sequences at once.")
+            reporter.log("info", f"{label}: at most {batches.largest} sequences at once.")
             return result
-        reporter.log("warning", f"{what}: memory ran out at {batches.largest} sequences at once; trying {limit}.")
-        release_memory()
+        reporter.log("warning", f"{label}: memory ran out at {batches.largest} sequences at once; trying {limit}.")
+        release_memory()  # here, because the error's traceback holds tensors until its block has ended
 
 
 def sequence_bytes(loaded: LoadedModel, tokens: int) -> int:

@@ -42,8 +42,8 @@ from wina_core.studies.tasks.task_folder import RISK, is_shipped, member_names, 
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
 _LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
-_MOST_TASKS, _DEEPEST = 20_000, 50
-"""Most tasks that one name may expand to, of which lm-eval has fewer in all, and levels of groups."""
+_MAX_TASKS, _MAX_GROUP_DEPTH = 20_000, 50
+"""Limits of tasks that one name may expand to, more than all of lm-eval's, and of levels of groups."""
 _SCRIPTS = ("accuracy", "bertscore", "bleu", "bleurt", "code_eval", "f1", "rouge", "squad_v2")
 """Metrics that lm-eval's tasks load from the package evaluate, which prefers a script in the current folder."""
 _NO_CODE: Mapping[str, str] = MappingProxyType({})
@@ -63,14 +63,14 @@ def check_tasks(
     Nothing of any task is built before all were found to have consent.
     """
     user_tasks = UserTasks(spec.task_folders, task_code)
-    found = {name: _task_manager(name, user_tasks, run_model_code) for name in spec.task_names}
-    for name, manager in found.items():
+    managers = {name: _task_manager(name, user_tasks, run_model_code) for name in spec.task_names}
+    for name, manager in managers.items():
         loaded = _build(name, manager, user_tasks, spec.data_folder, run_model_code)
         for task in loaded["tasks"].values():
             _check_examples(task, spec.task(name).num_fewshot)
-        known = metrics_of(loaded["tasks"].values())
-        if name in metrics and known and metrics[name] not in known:
-            raise WinaError(unknown_metric(name, metrics[name], known))
+        offered = metrics_of(loaded["tasks"].values())
+        if name in metrics and offered and metrics[name] not in offered:
+            raise WinaError(unknown_metric(name, metrics[name], offered))
 
 
 def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
@@ -84,10 +84,11 @@ def metrics_of(tasks: Iterable[Any]) -> tuple[str, ...]:
         if type(task) is not ConfigurableTask or task.config.process_results is not None:
             return ()
         listed = task.config.metric_list or ()
-        if any(each["metric"] not in metric_registry or each.get("hf_evaluate") for each in listed):
+        if any(metric["metric"] not in metric_registry or metric.get("hf_evaluate") for metric in listed):
             return ()
         filters = filter_names(task)
-        names |= dict.fromkeys(metric_name(metric, each) for metric in task.aggregation() for each in filters)
+        metrics = task.aggregation()
+        names |= dict.fromkeys(metric_name(metric, filter_name) for metric in metrics for filter_name in filters)
     return tuple(names)
 
 
@@ -161,8 +162,8 @@ def _task_manager(name: str, user_tasks: UserTasks, run_model_code: bool) -> Tas
     reached = _reached(name, index)
     user_tasks.check(reached.values())
     if not run_model_code:
-        for member, found in reached.items():
-            if runs_programs(_config(found)):
+        for member, member_entry in reached.items():
+            if runs_programs(_config(member_entry)):
                 raise WinaError(
                     f'The task "{member}" runs programs that the model writes, and this was not consented to. {RISK} '
                     "Consent for one run by the option confirm-run-unsafe-code, or in the window by its box."
@@ -192,18 +193,18 @@ def _reached(name: str, index: Mapping[str, Entry]) -> dict[str, Entry]:
     """
     sizes: dict[str, int] = {}
 
-    def size(each: str, above: tuple[str, ...]) -> int:
-        if each in above or len(above) > _DEEPEST:
-            fault = "contains itself" if each in above else f"lies in more than {_DEEPEST} others"
-            raise WinaError(f'The group "{each}" {fault}; correct its task file.')
-        if each not in sizes and each in index:
-            sizes[each] = 1 + sum(size(member, (*above, each)) for member in _members(index[each]))
-            if sizes[each] > _MOST_TASKS:
-                raise WinaError(f'The group "{each}" has more than {_MOST_TASKS:,} tasks; correct its task file.')
-        return sizes.get(each, 1)
+    def size(group: str, above: tuple[str, ...]) -> int:
+        if group in above or len(above) > _MAX_GROUP_DEPTH:
+            fault = "contains itself" if group in above else f"lies in more than {_MAX_GROUP_DEPTH} others"
+            raise WinaError(f'The group "{group}" {fault}; correct its task file.')
+        if group not in sizes and group in index:
+            sizes[group] = 1 + sum(size(member, (*above, group)) for member in _members(index[group]))
+            if sizes[group] > _MAX_TASKS:
+                raise WinaError(f'The group "{group}" has more than {_MAX_TASKS:,} tasks; correct its task file.')
+        return sizes.get(group, 1)
 
     size(name, ())
-    return {each: index[each] for each in sizes}
+    return {member: index[member] for member in sizes}
 
 
 def _unknown(name: str, index: Mapping[str, Entry]) -> set[str]:
@@ -240,16 +241,16 @@ def _stock_paths() -> Mapping[str, str]:
 
 def _check_examples(task: Any, num_fewshot: int | None) -> None:
     """Raise WinaError if the data have fewer examples than the prompt needs; a task that fixes them at 0 has 0."""
-    own = task.get_config("num_fewshot")
-    wanted = num_fewshot if num_fewshot is not None and own != 0 else own or 0
+    fixed = task.get_config("num_fewshot")
+    needed = num_fewshot if num_fewshot is not None and fixed != 0 else fixed or 0
     sampler = getattr(task, "sampler", None)
-    if wanted == 0 or sampler is None:
+    if needed == 0 or sampler is None:
         return
-    found = len(sampler.df)
-    if found < wanted:
+    available = len(sampler.df)
+    if available < needed:
         raise WinaError(
-            f'The task "{task.task_name}" is to show {wanted} examples in its prompt, but its data have {found} for '
-            "that; choose fewer (0 needs none), or add the split that they are drawn from."
+            f'The task "{task.task_name}" is to show {needed} examples in its prompt, but its data have {available} '
+            "for that; choose fewer (0 needs none), or add the split that they are drawn from."
         )
 
 
@@ -283,15 +284,15 @@ class Factory(TaskFactory):
         """Configuration of the task being built."""
 
     def _load_full_config(self, entry: Entry, overrides: dict[str, Any] | None = None) -> dict[str, Any]:
-        own = entry.yaml_path in self._user_tasks
-        judged = replace(entry, yaml_path=None, cfg=self._user_tasks.config(entry.yaml_path)) if own else entry
+        is_users = entry.yaml_path in self._user_tasks
+        judged = replace(entry, yaml_path=None, cfg=self._user_tasks.config(entry.yaml_path)) if is_users else entry
         config = super()._load_full_config(judged, overrides)
         if (entry.cfg or {}).get("unsafe_code", False) is not False:
             config["unsafe_code"] = True  # which no group takes back
         arguments = config.get("dataset_kwargs") or {}
         if entry.yaml_path and "data_files" in arguments:
             folder = Path(entry.yaml_path).parent
-            config["dataset_kwargs"] = arguments | {"data_files": _beside(arguments["data_files"], folder)}
+            config["dataset_kwargs"] = arguments | {"data_files": _made_absolute(arguments["data_files"], folder)}
             if config.get("dataset_path") == "json":
                 for path in _paths(config["dataset_kwargs"]["data_files"]):
                     local_data.check_json_lines(path)
@@ -343,20 +344,20 @@ def check_confined(task: Any) -> None:
         )
 
 
-def _beside(files: Any, folder: Path) -> Any:
+def _made_absolute(files: Any, folder: Path) -> Any:
     """Return the file, list or mapping of files with those that exist in `folder` made absolute."""
     if isinstance(files, Mapping):
-        return {key: _beside(value, folder) for key, value in files.items()}
+        return {key: _made_absolute(value, folder) for key, value in files.items()}
     if isinstance(files, list):
-        return [_beside(value, folder) for value in files]
-    found = (folder / str(files)).resolve()
-    return str(found) if found.exists() else files
+        return [_made_absolute(value, folder) for value in files]
+    path = (folder / str(files)).resolve()
+    return str(path) if path.exists() else files
 
 
 def _paths(files: Any) -> Iterator[Path]:
     """Yield the files, list or mapping of files that exist."""
     if isinstance(files, Mapping | list):
-        for each in files.values() if isinstance(files, Mapping) else files:
-            yield from _paths(each)
+        for entry in files.values() if isinstance(files, Mapping) else files:
+            yield from _paths(entry)
     elif Path(str(files)).is_file():
         yield Path(str(files))

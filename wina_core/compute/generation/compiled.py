@@ -1,7 +1,7 @@
 """A prepared model, gated or dense, as one call of the native library per token.
 
 The call computes in float32 from the stored weights, keys and values; prompts stay in torch. Models that it does not
-know keep transformers' way, with the reason in words.
+support are decoded by transformers, and the caller gets the reason in words.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STATIC_ROTARY = ("default", "linear", "llama3", "yarn")
 
 @dataclass(frozen=True, eq=False)
 class CompiledModel:
-    """A model compiled for sequences of a limited length; its weights and gates must stay in place."""
+    """A model compiled for sequences of a limited length; its weights and gates must keep their addresses."""
 
     call: TokenCall
     dense: TokenCall
@@ -68,14 +68,15 @@ class CompiledModel:
         length = past.get_seq_length()
         shape = len(view.layers), 2, view.kv_heads, self.call.positions, view.head_dim
         cache = torch.empty(shape, dtype=self.loaded.dtype)
-        for own, layer in zip(cache, past.layers, strict=True):
-            for kind, given in enumerate((layer.keys, layer.values)):
-                own[kind, :, length - given.shape[2] : length] = given[0]  # a window may have left the first ones out
+        for layer_cache, layer in zip(cache, past.layers, strict=True):
+            for kind, states in enumerate((layer.keys, layer.values)):
+                # A sliding window may hold fewer tokens than were read: they are the last ones.
+                layer_cache[kind, :, length - states.shape[2] : length] = states[0]
         return CompiledSequence(self.call, self.dense, cache, length)
 
 
 class CompiledSequence:
-    """One sequence with keys and values of its own."""
+    """One sequence with its own keys and values."""
 
     def __init__(self, call: TokenCall, dense: TokenCall, cache: Tensor, length: int) -> None:
         self._call, self._dense, self._cache = call, dense, cache
@@ -100,9 +101,9 @@ def compile_model(loaded: LoadedModel, gates: Gates | None, positions: int) -> C
     reason = next(_gate_obstacles(gates), "") or _obstacle(loaded, gates)
     if reason:
         return reason
-    groups = {} if gates is None else {each.linear: each.groups for each in gates.forwards}
+    groups = {} if gates is None else {forward.linear: forward.groups for forward in gates.forwards}
     call = dense = TokenCall(_decoder(loaded, groups, positions))
-    if any(group.bias is not None for own in groups.values() for group in own):
+    if any(group.bias is not None for masks in groups.values() for group in masks):
         dense = TokenCall(_decoder(loaded, groups, positions, tuned=False))
     return CompiledModel(call, dense, loaded)
 
@@ -131,7 +132,7 @@ def _decoder(
 
 
 def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
-    """Return why the model is not compiled, whatever its gates; empty if it is."""
+    """Return why the model is not compiled under any gates; empty if it is."""
     if reason := _family_obstacle(loaded):
         return reason
     if loaded.device.type != "cpu":
@@ -147,7 +148,7 @@ def _family_obstacle(loaded: LoadedModel) -> str:
 
 
 def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
-    """Return why a model's step differs from what is compiled, on any device; empty if it does not."""
+    """Return why a model's step cannot be compiled or fused, on any device; empty if it can."""
     if reason := _family_obstacle(loaded):
         return reason
     config = loaded.model.config
@@ -157,8 +158,9 @@ def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
         return f"rotary embeddings of type {config.rope_parameters['rope_type']} are not compiled"
     if shortcut_parameters(loaded.model):
         return "the rotation has shortcuts"
-    forwards = {} if gates is None else {each.linear: each for each in gates.forwards}
+    forwards = {} if gates is None else {forward.linear: forward for forward in gates.forwards}
     for name, module in loaded.model.named_modules():
+        # Any other hook or forward pass computes something that the compiled step does not.
         hooked = name and (module._forward_hooks or module._forward_pre_hooks)
         if hooked or module.__dict__.get("forward", forwards.get(module)) is not forwards.get(module):
             return f"{name or 'the model'} has a forward pass of its own"
@@ -193,8 +195,9 @@ def _is_plain(rule: Rule) -> bool:
 
 def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:
     """Return cosines and sines [positions, rotary_dim / 2], float32."""
+    # The first argument gives no more than dtype and device; the second half of a table repeats the first.
     both = embedding(torch.empty(0), torch.arange(positions)[None])
-    cosines, sines = (each[0, :, : each.shape[-1] // 2].contiguous() for each in both)
+    cosines, sines = (table[0, :, : table.shape[-1] // 2].contiguous() for table in both)
     return cosines, sines
 
 
@@ -220,8 +223,11 @@ def _block(
     """Yield the products of projections that read the same input, in the order of their outputs."""
     first = 0
     for linear in dict.fromkeys(layer.projections[name].linear for name in names):
-        own = groups.get(linear)
-        yield from [_plain(linear, first)] if own is None else (_gated(linear, group, first, tuned) for group in own)
+        masks = groups.get(linear)
+        if masks is None:
+            yield _plain(linear, first)
+        else:
+            yield from (_gated(linear, group, first, tuned) for group in masks)
         first += linear.out_features
 
 
@@ -237,8 +243,8 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Deco
     """Return the product of a mask's rows, with its tuned bias or without; its counts become the group's."""
     assert isinstance(group.rows, slice)  # _gate_obstacles
     start, stop, _ = group.rows.indices(linear.out_features)
-    own = None if linear.bias is None else linear.bias[start:stop]
-    bias = group.whole_bias(linear) if tuned else own
+    stored_bias = None if linear.bias is None else linear.bias[start:stop]
+    bias = group.whole_bias(linear) if tuned else stored_bias
     bias = None if bias is None else bias.detach()
     weight_t: WeightT | PlaneWeight
     weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()

@@ -58,7 +58,7 @@ class FusedLayer:
 
 @dataclass(frozen=True, eq=False)
 class FusedModel:
-    """A model whose step is fused; weights and gates must stay in place."""
+    """A model whose step is fused; weights and gates must keep their addresses."""
 
     loaded: LoadedModel
     layers: tuple[FusedLayer, ...]
@@ -66,7 +66,7 @@ class FusedModel:
     """Layers whose weights share one block of memory with others'."""
 
     def restore(self) -> None:
-        """Give each layer its own weight again; the step must not be used any more."""
+        """Copy each layer's weight out of the shared block; the step must not be used afterwards."""
         for linear in self.joined:
             linear.weight.data = linear.weight.data.clone()
 
@@ -86,9 +86,9 @@ class FusedStep:
         self._model, self._token = model, token
         self._keys_values = [_keys_values(layer) for layer in cache.layers]
         self._attention = _attention(model.loaded, self._keys_values[0][0].shape[1])
-        own = view.embedding.weight.new_empty
-        self._stream, self._x = own(view.hidden_size), own(view.hidden_size)
-        self._heads, self._units = own(view.heads * view.head_dim), own(config.intermediate_size)
+        new_empty = view.embedding.weight.new_empty
+        self._stream, self._x = new_empty(view.hidden_size), new_empty(view.hidden_size)
+        self._heads, self._units = new_empty(view.heads * view.head_dim), new_empty(config.intermediate_size)
         self._squares = torch.empty(-(-view.hidden_size // NORM_BLOCK), device=token.device)
         self._counter = torch.zeros(1, dtype=torch.int32, device=token.device)
 
@@ -160,22 +160,22 @@ def _obstacles(loaded: LoadedModel, gates: Gates | None) -> Iterator[str]:
     rotated = 2 * loaded.model.model.rotary_emb.inv_freq.numel()
     if rotated != loaded.view.head_dim:
         yield f"only {rotated} of {loaded.view.head_dim} elements of a head are rotated by position"
-    forwards = {} if gates is None else {each.linear: each for each in gates.forwards}
+    forwards = {} if gates is None else {forward.linear: forward for forward in gates.forwards}
     together = set() if gates is None else {tuple(weights.linears) for weights in gates.transposed}
     for layer in loaded.view.layers:
         for names in BLOCKS:
             linears = _linears(layer, names)
             if any(isinstance(linear, QuantizedLinear) for linear in linears):
                 yield "weights are quantized"
-            own = [forwards[linear] for linear in linears if linear in forwards]
-            if own and linears not in together:
+            gates_of_block = [forwards[linear] for linear in linears if linear in forwards]
+            if gates_of_block and linears not in together:
                 yield f"{', '.join(names)} of a layer have no common mask and kernel"
-            yield from (reason for forward in own if (reason := _gate_obstacle(forward)))
+            yield from (reason for forward in gates_of_block if (reason := _gate_obstacle(forward)))
 
 
 def _gate_obstacle(forward: GatedForward) -> str:
-    group, *others = forward.groups
-    if others or group.rule is None:
+    group, *further = forward.groups
+    if further or group.rule is None:
         return "a fused layer has several masks"
     plain = group.low_rank is None and group.signal is None and is_plain(group.rule)
     return "" if plain else "the gate's rule is not fused"
@@ -195,9 +195,11 @@ def _layer(layer: LayerView, gates: Gates | None, window: int, next_norm: nn.Mod
 
 
 def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> StepProduct:
-    groups = {each.linear: each.groups[0] for each in gates.forwards if each.linear in linears} if gates else {}
+    forwards = gates.forwards if gates else ()
+    groups = {forward.linear: forward.groups[0] for forward in forwards if forward.linear in linears}
     bias = _joined_bias(linears, groups)
-    gated = next((each for each in gates.transposed if tuple(each.linears) == linears), None) if gates else None
+    transposed = gates.transposed if gates else ()
+    gated = next((weights for weights in transposed if tuple(weights.linears) == linears), None)
     if gated is None:
         weight = _joined(linears)
         return StepProduct(lambda x: functional.linear(x[None], weight, bias), None)  # rounded once, as in the module
@@ -208,7 +210,7 @@ def _product(linears: tuple[nn.Linear, ...], gates: Gates | None) -> StepProduct
     assert rule is not None  # _gate_obstacle
     step, select = PreparedSums(gated.weight_t, rule.scale, first.counts), rule.select
     for group in groups.values():
-        group.counts = step.counts
+        group.counts = step.counts  # one product counts for all projections of the block
     if isinstance(select, TopKSelection):
         return StepProduct(step.top_k(select.keep), bias)
     return StepProduct(step.above(select.threshold, select.fewest), bias)

@@ -43,7 +43,7 @@ class SequenceReader:
         """Read on and return log probabilities [vocabulary] of the next token, float32 at least; raise WinaError if the
         model's logits are not numbers."""
         if self._gates is not None:
-            self._gates.enabled = self._gated
+            self._gates.enabled = self._gated  # another reader of the same model may have set it otherwise
         if self._compiled is not None and self._sequence is None and self._cache.get_seq_length() > 0:
             self._sequence = self._compiled.begin(self._cache)
         start = time.perf_counter()
@@ -96,12 +96,12 @@ def _nucleus(log_probabilities: Tensor, top_p: float) -> Tensor:
     if top_p == 1.0:
         return log_probabilities
     ordered, order = log_probabilities.sort(descending=True, stable=True)
-    before = ordered.exp().cumsum(-1) - ordered.exp()
+    before = ordered.exp().cumsum(-1) - ordered.exp()  # the mass before a token, so that the first one always stays
     return log_probabilities.index_fill(-1, order[before >= top_p], -torch.inf)
 
 
 _UNFINISHED = "\N{REPLACEMENT CHARACTER}"
-_LONGEST = 4
+_MAX_CHARACTER_TOKENS = 4
 """Most tokens of one UTF-8 character."""
 
 
@@ -117,21 +117,21 @@ class Pieces:
         self._tokenizer = tokenizer
         self._special = frozenset(tokenizer.all_special_ids)
         self._ids: list[int] = []
-        self._from = self._shown = 0
+        self._from = self._decoded = 0
         for token in before:
             self.add(token)
 
     def add(self, token: int) -> str:
         """Return the text that the next token adds."""
         if token in self._special:
-            self._ids, self._from, self._shown = [], 0, 0
+            self._ids, self._from, self._decoded = [], 0, 0
             return str(self._tokenizer.convert_ids_to_tokens(token))
         self._ids.append(token)
-        before = self._decode(self._ids[self._from : self._shown])
+        before = self._decode(self._ids[self._from : self._decoded])
         text = self._decode(self._ids[self._from :])
-        if text.endswith(_UNFINISHED) and len(self._ids) - self._shown < _LONGEST:
+        if text.endswith(_UNFINISHED) and len(self._ids) - self._decoded < _MAX_CHARACTER_TOKENS:
             return ""
-        self._from, self._shown = self._shown, len(self._ids)
+        self._from, self._decoded = self._decoded, len(self._ids)
         return text[len(before) :]
 
     def _decode(self, ids: list[int]) -> str:

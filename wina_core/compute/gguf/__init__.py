@@ -1,1 +1,1 @@
-"""GGUF files of plain models: llama.cpp's own converter, and a check of what it wrote."""
+"""GGUF files of plain models: llama.cpp's own converter, and a check of its files."""

@@ -1,4 +1,4 @@
-"""GGUF files of plain models: written by llama.cpp's own converter in a process of its own, and checked in llama.cpp.
+"""GGUF files of plain models: written by llama.cpp's own converter in a separate process, and checked in llama.cpp.
 
 A GGUF model computes in llama.cpp through the low-level functions of llama-cpp-python: logits and greedy decoding.
 """
@@ -37,7 +37,7 @@ from wina_core.specs import TextSpec
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 _MAGIC = b"GGUF"
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 """Interval of checking for a cancellation while the converter works."""
 
 
@@ -92,13 +92,13 @@ def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter:
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(_LOOK_SECONDS)
+        process.wait(_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         return
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process of its own session, with the processes that it has started."""
+    """End the leader of a session, with the processes that it has started."""
     if os.name == "posix":
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -114,7 +114,7 @@ def _is_gguf(file: Path) -> bool:
 
 
 _TOKENS, _ROW = 2048, 512
-_SAME_WITHIN = 0.01
+_MAX_PERPLEXITY_CHANGE = 0.01
 """Relative difference of perplexities from which on the file holds another model."""
 
 
@@ -133,8 +133,8 @@ def write_gguf(
     `text` differs from the model's by more than 1 %; then nothing is left.
     """
     try:
-        with folder_beside(file) as place:
-            partial = place / file.name
+        with folder_beside(file) as scratch:
+            partial = scratch / file.name
             convert(folder.absolute(), partial, converter, kind, reporter)
             pair = compare(load(), partial, text, reporter) if find_spec("llama_cpp") else None
             if pair and not is_same_model(pair):
@@ -142,7 +142,7 @@ def write_gguf(
                     f"The perplexity of {text} is {pair.transformers:.4g} in transformers and {pair.llama_cpp:.4g} in "
                     "llama.cpp: the GGUF file holds another model, and was not kept."
                 )
-            check_new_file(file)  # it may have been made meanwhile
+            check_new_file(file)  # another program may have made it during the conversion
             partial.replace(file)
     except OSError as error:
         raise WinaError(f"{file} could not be written ({error}); free some space or choose another name.") from error
@@ -153,8 +153,8 @@ def write_gguf(
 def folder_beside(file: Path) -> Iterator[Path]:
     """Yield a folder beside a file, on the same disk, for the block alone."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as place:
-        yield Path(place).absolute()
+    with tempfile.TemporaryDirectory(prefix=".gguf-", dir=file.parent, ignore_cleanup_errors=True) as name:
+        yield Path(name).absolute()
 
 
 def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> PerplexityPair:
@@ -168,23 +168,25 @@ def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> P
     rows = read_tokens(TextSpec(source=text, tokens=_TOKENS // row * row, sequence=row), loaded.tokenizer)
     first = loaded.view.first_scored
     words = loaded.tokenizer.decode(rows[0][first:])
-    own = _perplexity(probe_logits(loaded.view, rows), rows, first)
+    perplexity = _perplexity(probe_logits(loaded.view, rows), rows, first)
     with LlamaCppModel(file, torch.get_num_threads(), row) as peer:
-        theirs = _perplexity([peer.logits(each.tolist()) for each in rows], rows, first)
+        llama_cpp_perplexity = _perplexity([peer.logits(row_ids.tolist()) for row_ids in rows], rows, first)
         same = peer.encode(words) == loaded.tokenizer(words, add_special_tokens=False)["input_ids"]
-    return PerplexityPair(text=text, tokens=rows.numel(), transformers=own, llama_cpp=theirs, same_tokens=same)
+    return PerplexityPair(
+        text=text, tokens=rows.numel(), transformers=perplexity, llama_cpp=llama_cpp_perplexity, same_tokens=same
+    )
 
 
 def is_same_model(pair: PerplexityPair) -> bool:
     """Return whether two perplexities differ by less than 1 %, as rounding makes them."""
-    return abs(pair.llama_cpp / pair.transformers - 1) < _SAME_WITHIN
+    return abs(pair.llama_cpp / pair.transformers - 1) < _MAX_PERPLEXITY_CHANGE
 
 
 def _perplexity(logits: Iterable[Tensor], rows: Tensor, first: int) -> float:
     """Return exp of the mean negative log-likelihood of the tokens that follow the positions from `first` on."""
     total = sum(
-        float(log_probabilities(each[first:-1]).gather(-1, row[first + 1 :, None]).double().sum())
-        for each, row in zip(logits, rows, strict=True)
+        float(log_probabilities(row_logits[first:-1]).gather(-1, row[first + 1 :, None]).double().sum())
+        for row_logits, row in zip(logits, rows, strict=True)
     )
     return float(torch.tensor(-total / rows[:, first + 1 :].numel()).exp())
 
@@ -235,11 +237,11 @@ class LlamaCppModel:
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a text by the file's own tokenizer, without special ones."""
         content = text.encode("utf-8")
-        found = (self._api.llama_token * (len(content) + 1))()  # a token has a byte at least; one may come before
-        count = self._api.llama_tokenize(self._vocab, content, len(content), found, len(found), False, False)
+        tokens = (self._api.llama_token * (len(content) + 1))()  # a token has a byte at least; one may come before
+        count = self._api.llama_tokenize(self._vocab, content, len(content), tokens, len(tokens), False, False)
         if count < 0:
             raise WinaError(f"llama.cpp could not split a text into tokens; its status is {count}.")
-        return list(found[:count])
+        return list(tokens[:count])
 
     def logits(self, tokens: Sequence[int]) -> Tensor:
         """Return logits float32 [tokens, vocabulary] of one sequence."""
@@ -252,21 +254,21 @@ class LlamaCppModel:
                 batch.seq_id[at][0], batch.logits[at] = 0, 1
             self._decode(batch)
             memory = self._api.llama_get_logits(self._context)
-            found = np.ctypeslib.as_array(memory, (len(tokens), self._vocabulary_size)).copy()
+            logits = np.ctypeslib.as_array(memory, (len(tokens), self._vocabulary_size)).copy()
         finally:
             self._api.llama_batch_free(batch)
-        return torch.from_numpy(found)
+        return torch.from_numpy(logits)
 
     def tokens_per_second(self, prompt: Sequence[int], count: int) -> tuple[float, list[int]]:
         """Return the speed from the first of `count` greedy tokens to the last, without the prompt, and the tokens."""
         self._clear()
         self._read(prompt)
-        found = [self._most_likely()]
+        tokens = [self._most_likely()]
         start = time.perf_counter()
         for _ in range(count - 1):
-            self._read(found[-1:])
-            found.append(self._most_likely())
-        return (count - 1) / (time.perf_counter() - start), found
+            self._read(tokens[-1:])
+            tokens.append(self._most_likely())
+        return (count - 1) / (time.perf_counter() - start), tokens
 
     def _clear(self) -> None:
         self._api.llama_memory_clear(self._api.llama_get_memory(self._context), True)

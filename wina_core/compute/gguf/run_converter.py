@@ -40,11 +40,11 @@ def main() -> None:
 
 
 def _add_gpt2(text_model: Any) -> None:
-    known = text_model.get_vocab_base_pre
+    original = text_model.get_vocab_base_pre
 
     def get_vocab_base_pre(model: Any, tokenizer: Any) -> str:
         try:
-            return str(known(model, tokenizer))
+            return str(original(model, tokenizer))
         except NotImplementedError:
             file = Path(model.dir_model) / "tokenizer.json"
             if not (file.is_file() and splits_like_gpt2(json.loads(file.read_text(encoding="utf-8")))):

@@ -25,7 +25,7 @@ _GATED_PER_DENSE = 1.2
 _PATIENCE = 1.2
 """Times its share of the budget after which a repetition ends early: machines slow down by more while others work."""
 _TOKENS_OF_A_PASS = 16
-"""Tokens of a prompt that take about as long as a decoded one, of which each reads all weights."""
+"""Tokens of a prompt that take about as long as one decoded token, which reads all weights."""
 
 
 class Repetition(NamedTuple):
@@ -38,7 +38,7 @@ class Repetition(NamedTuple):
 
 
 Repeat = Callable[[int], Repetition]
-"""At most so many new tokens -> one repetition."""
+"""Largest number of new tokens -> one repetition."""
 
 
 class Allowance(NamedTuple):
@@ -57,7 +57,7 @@ def warm_up_tokens(point: DecodePoint) -> int:
 
 
 def least_repetitions(point: DecodePoint) -> int:
-    """Return the repetitions that are timed whatever the budget."""
+    """Return the repetitions that are timed under any budget."""
     return min(point.repetitions, LEAST_REPETITIONS)
 
 
@@ -75,11 +75,11 @@ def longest_repetition(done: int, left: float, point: DecodePoint) -> float:
     return _PATIENCE * max(0.0, left) / max(1, least_repetitions(point) - done)
 
 
-def repetitions_left(done: int, each: float, left: float, point: DecodePoint) -> int:
-    """Return the repetitions to come after `done`, if each takes `each` seconds and `left` remain of the budget."""
-    wanted = point.repetitions - done
-    fitting = int(min(max(0.0, left) / each, wanted))
-    return max(0, min(wanted, max(fitting, least_repetitions(point) - done)))
+def repetitions_left(done: int, duration: float, left: float, point: DecodePoint) -> int:
+    """Return the repetitions to come after `done`, if each takes `duration` seconds and `left` remain of the budget."""
+    remaining = point.repetitions - done
+    fitting = int(min(max(0.0, left) / duration, remaining))
+    return max(0, min(remaining, max(fitting, least_repetitions(point) - done)))
 
 
 def passes(point: DecodePoint) -> float:
@@ -96,9 +96,9 @@ class Finished(NamedTuple):
 
 
 def expected_seconds(point: DecodePoint, finished: Sequence[Finished]) -> float | None:
-    """Return the time that a point will take: as the last one of its batch, in proportion to its work to that of
-    others, or its budget; None if none of them is known."""
-    same = [each for each in finished if each.point.batch == point.batch]
+    """Return the time that a point will take: that of the last point of its batch, or the last one's in proportion to
+    its work, or its budget; None without any of these."""
+    same = [timed for timed in finished if timed.point.batch == point.batch]
     if same:
         return same[-1].seconds
     budget = point.budget_seconds
@@ -123,11 +123,11 @@ def expected_rest(dense_seconds: float, point: DecodePoint, finished: Sequence[F
     return min(rest, max((1.0 - DENSE_SHARE) * point.budget_seconds, needed))
 
 
-Part = Literal["dense", "gated"]
+TimedModel = Literal["dense", "gated"]
 
 
 class SweepProgress:
-    """Sender of a sweep's progress: points, the current one in proportion to its time, and what is left of all.
+    """Sender of a sweep's progress: points, the current one in proportion to its time, and the time left of all.
 
     The sweep estimates itself, since it alone knows its budgets: a rate of points per second would not know that a
     repetition is left out.
@@ -137,8 +137,8 @@ class SweepProgress:
         self._reporter, self._emit, self._job_id = reporter, emit, job_id
         self._points = points
         self._finished: list[Finished] = []
-        self._part: Part = "dense"
-        self._part_left: float | None = None
+        self._model: TimedModel = "dense"
+        self._model_left: float | None = None
         self._dense_seconds = 0.0
         self._started = pausable_clock.now()
         self._done = 0.0
@@ -152,18 +152,18 @@ class SweepProgress:
         """Return the seconds since the current point began, without pauses."""
         return pausable_clock.now() - self._started
 
-    def begin(self, part: Part) -> None:
+    def begin(self, model: TimedModel) -> None:
         """Begin to time a model of the current point."""
-        if part == "dense":
+        if model == "dense":
             self._started = pausable_clock.now()
         else:
             self._dense_seconds = self.elapsed
-        self._part, self._part_left = part, None
+        self._model, self._model_left = model, None
         self._send("warm-up")
 
     def expect(self, seconds: float, text: str) -> None:
         """Take the remaining seconds of the current model, and send them with the current work."""
-        self._part_left = seconds
+        self._model_left = seconds
         self._send(text)
 
     def check(self) -> None:
@@ -179,10 +179,11 @@ class SweepProgress:
 
     def _send(self, text: str) -> None:
         point, total = self._point, len(self._points)
-        label = f"{point.label}: {self._part}, {text}"
-        here = self._point_left()
-        if here is not None:
-            share = self.elapsed / (self.elapsed + here) if here > 0.0 else 1.0
+        label = f"{point.label}: {self._model}, {text}"
+        point_left = self._point_left()
+        if point_left is not None:
+            share = self.elapsed / (self.elapsed + point_left) if point_left > 0.0 else 1.0
+            # Progress never falls, and counts a point in full only once it is finished.
             self._done = max(self._done, len(self._finished) + min(share, 0.999))
         self._emit(
             Progress(
@@ -190,27 +191,27 @@ class SweepProgress:
                 done=self._done,
                 total=total,
                 unit="points",
-                eta_seconds=self._left(here),
+                eta_seconds=self._left(point_left),
                 metric=label,
             )
         )
 
-    def _left(self, here: float | None) -> float | None:
-        """Return the seconds of the current point, of which `here` are left, and of all later ones."""
-        if here is None:
+    def _left(self, point_left: float | None) -> float | None:
+        """Return the seconds of the current point, of which `point_left` are left, and of all later ones."""
+        if point_left is None:
             return None
-        known = [*self._finished, Finished(self._point, self.elapsed + here, 0.0)]
-        later = [expected_seconds(point, known) or 0.0 for point in self._points[len(known) :]]
-        return here + sum(later)
+        finished = [*self._finished, Finished(self._point, self.elapsed + point_left, 0.0)]
+        later = [expected_seconds(point, finished) or 0.0 for point in self._points[len(finished) :]]
+        return point_left + sum(later)
 
     def _point_left(self) -> float | None:
-        """Return the remaining seconds of the current point; None while nothing is known."""
-        if self._part == "gated" and self._part_left is not None:
-            return self._part_left
-        if self._part == "dense" and self._part_left is not None:
-            dense = self.elapsed + self._part_left
-            return self._part_left + expected_rest(dense, self._point, self._finished)
-        if self._part == "gated":
+        """Return the remaining seconds of the current point; None before anything was timed."""
+        if self._model == "gated" and self._model_left is not None:
+            return self._model_left
+        if self._model == "dense" and self._model_left is not None:
+            dense = self.elapsed + self._model_left
+            return self._model_left + expected_rest(dense, self._point, self._finished)
+        if self._model == "gated":
             rest = expected_rest(self._dense_seconds, self._point, self._finished)
             return max(0.0, rest - (self.elapsed - self._dense_seconds))
         return expected_seconds(self._point, self._finished)
@@ -225,8 +226,7 @@ def held_bytes(model: nn.Module, gates: Gates | None = None) -> int:
     A tensor that several share, such as a tied embedding, counts once.
     """
     tensors = (*model.parameters(), *model.buffers(), *(() if gates is None else gates.held))
-    distinct = {(each.data_ptr(), each.shape): each.numel() * each.element_size() for each in tensors if each.numel()}
-    return sum(distinct.values())
+    return sum({(tensor.data_ptr(), tensor.shape): tensor.nbytes for tensor in tensors if tensor.numel()}.values())
 
 
 class PeakMemory:

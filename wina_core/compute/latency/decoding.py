@@ -60,63 +60,67 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
     """
     spec = job.spec
     get_method(spec.method)
-    here = environment_on(device_of(spec.model.device))
-    points, wanted = missing_points(spec.points(), job.stored.get(here.key, ()))
-    stored = len(points) - len(wanted)
+    environment = environment_on(device_of(spec.model.device))
+    points, missing = missing_points(spec.points(), job.stored.get(environment.key, ()))
+    stored = len(points) - len(missing)
     skipped: tuple[str, ...] = ()
-    if wanted:
+    if missing:
         # Read off the config alone, before minutes of rotating and calibrating.
         empty = empty_model(spec.model, reporter)
         _check_context(empty.config, spec)
-        asked = len(wanted)
-        wanted, refused = _reachable(wanted, view(empty).layout)
-        if not wanted and not stored:
+        requested = len(missing)
+        missing, refused = _reachable(missing, view(empty).layout)
+        if not missing and not stored:
             raise WinaError(" ".join(refused))
-        skipped = tuple(f"{count} of {asked} points: {reason}" for reason, count in refused.items())
-    if wanted:
+        skipped = tuple(f"{count} of {requested} points: {reason}" for reason, count in refused.items())
+    if missing:
         gated = session.prepare(spec.model, spec.rotation, reporter)
         dense = _dense(gated, spec, session, reporter)
-        plans = (UniformSparsity(sparsity=point.sparsity) for point in wanted)
-        found = [  # before anything is timed
+        plans = (UniformSparsity(sparsity=point.sparsity) for point in missing)
+        gatings = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        progress = SweepProgress(reporter, emit, job_id, wanted)
-        for index, (point, (calibration, resolved)) in enumerate(zip(wanted, found, strict=True)):
+        progress = SweepProgress(reporter, emit, job_id, missing)
+        for index, (point, (calibration, resolved)) in enumerate(zip(missing, gatings, strict=True)):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
             progress.begin("dense")
             stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
             # On the processor, users decode the dense model by transformers.
             dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
-            beside, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
+            dense_speeds, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
             progress.begin("gated")
             with attach(gated, point.method, resolved, calibration, kernels=True) as gates:
                 compiled = _compiled(gated, gates, point)
-                gated.view.give_back(gated.view.embedding)  # of which decoding reads a few rows
-                stage = _Stage(progress, point, _allowance(point, started, 1.0, beside.tokens))
+                gated.view.give_back(gated.view.embedding)  # decoding reads a few of its rows only
+                stage = _Stage(progress, point, _allowance(point, started, 1.0, dense_speeds.tokens))
                 with PeakMemory(gated.device) as peak:
-                    own = _speeds(gated, prompt, point, stage, compiled)
+                    gated_speeds = _speeds(gated, prompt, point, stage, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
             record = DecodeRecord(
                 point=point,
-                environment=here,
+                environment=environment,
                 measured_sparsity=sparsity,
-                **_named(own.decoding, "tokens_per_second", "p10", "p90"),
-                **_named(beside.decoding, "dense_tokens_per_second", "dense_p10", "dense_p90"),
-                **_named(own.prefill, "prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
-                **_named(beside.prefill, "dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"),
+                **_with_percentiles(gated_speeds.decoding, "tokens_per_second", "p10", "p90"),
+                **_with_percentiles(dense_speeds.decoding, "dense_tokens_per_second", "dense_p10", "dense_p90"),
+                **_with_percentiles(gated_speeds.prefill, "prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
+                **_with_percentiles(
+                    dense_speeds.prefill, "dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"
+                ),
                 held_bytes=held,
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
                 decoder=_decoders(gated, compiled, dense_decoder),
-                turns=min(len(own.decoding), len(beside.decoding)),
-                timed_tokens=own.tokens,
+                turns=min(len(gated_speeds.decoding), len(dense_speeds.decoding)),
+                timed_tokens=gated_speeds.tokens,
             )
             progress.finish()
             emit(Measured(job_id=job_id, record=record))
-            if reporter.released and index + 1 < len(wanted):
+            if reporter.released and index + 1 < len(missing):
                 raise Cancelled
-    return SweepReport(environment=here, points=tuple(points), measured=len(wanted), stored=stored, skipped=skipped)
+    return SweepReport(
+        environment=environment, points=tuple(points), measured=len(missing), stored=stored, skipped=skipped
+    )
 
 
 def _check_context(config: Any, spec: DecodeSpec) -> None:
@@ -172,7 +176,7 @@ class _Speeds(NamedTuple):
     """New tokens of a repetition."""
 
 
-def _named(speeds: Sequence[float], *names: str) -> dict[str, Any]:
+def _with_percentiles(speeds: Sequence[float], *names: str) -> dict[str, Any]:
     """Return median, p10 and p90 by these names."""
     return dict(zip(names, map(float, np.percentile(speeds, (50, 10, 90))), strict=True))
 
@@ -196,15 +200,15 @@ def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> C
 def _decoders(
     gated: LoadedModel, compiled: CompiledModel | FusedModel | str, dense: CompiledModel | FusedModel | str
 ) -> str:
-    """Return what decoded the gated model, and on a GPU the dense one where that differs."""
+    """Return the decoder of the gated model, and on a GPU that of the dense one if it differs."""
     if not can_be_captured(gated.model):
         return _decoder("transformers", compiled)
-    own, beside = (_decoder("CUDA graph", each) for each in (compiled, dense))
-    return own if own == beside else f"{own}; dense: {beside}"
+    gated_decoder, plain_decoder = (_decoder("CUDA graph", decoder) for decoder in (compiled, dense))
+    return gated_decoder if gated_decoder == plain_decoder else f"{gated_decoder}; dense: {plain_decoder}"
 
 
 def _decoder(otherwise: str, compiled: CompiledModel | FusedModel | str) -> str:
-    """Return what decoded, and where it was not the compiled model or the fused step, why."""
+    """Return the decoder of a model, with the reason if it was not the compiled model or the fused step."""
     if isinstance(compiled, str):
         return f"{otherwise}: {compiled}"
     return COMPILED if isinstance(compiled, CompiledModel) else FUSED
@@ -216,21 +220,21 @@ def _speeds(
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
     try:
-        found = _repeated(_repetition(loaded, prompt, point, stage, compiled), point, stage)
+        repetitions = _repeated(_repetition(loaded, prompt, point, stage, compiled), point, stage)
     finally:
         if isinstance(compiled, FusedModel):
             compiled.restore()
     return _Speeds(
-        [len(prompt) * (each.tokens - 1) / (each.end - each.first) for each in found],
-        [prompt.numel() / (each.first - each.start) for each in found],
-        min(each.tokens for each in found),
+        [len(prompt) * (repetition.tokens - 1) / (repetition.end - repetition.first) for repetition in repetitions],
+        [prompt.numel() / (repetition.first - repetition.start) for repetition in repetitions],
+        min(repetition.tokens for repetition in repetitions),
     )
 
 
 def _repetition(
     loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
 ) -> Repeat:
-    """Return the function that times one repetition of so many new tokens."""
+    """Return the function that times one repetition of a number of new tokens."""
     if isinstance(compiled, CompiledModel):
         return partial(_by_calls, compiled, prompt, stage)
     if not can_be_captured(loaded.model):
@@ -244,10 +248,10 @@ def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repet
     """Return the repetitions after a warm-up: as many, and with as many new tokens, as the point has and its budget
     allows."""
     tokens = stage.tokens(repeat(warm_up_tokens(point)))
-    found: list[Repetition] = []
-    while stage.wants_another(len(found)):
-        found.append(repeat(tokens))
-    return found
+    repetitions: list[Repetition] = []
+    while stage.wants_another(len(repetitions)):
+        repetitions.append(repeat(tokens))
+    return repetitions
 
 
 def _by_calls(compiled: CompiledModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
@@ -310,24 +314,24 @@ class _Stage:
         self._forecast = 0.0
         self._ready = 0.0
         self._deadline = math.inf
-        self._begun = math.inf
+        self._repetition_start = math.inf
         self._sent = 0.0
-        self._each = 0.0
-        self._coming = 0
+        self._repetition_seconds = 0.0
+        self._repetitions_left = 0
         self._text = ""
 
     def check(self) -> None:
         """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
         self._progress.check()
         now = pausable_clock.now()
-        if now - max(self._begun, self._sent) > _REPORT_SECONDS:
+        if now - max(self._repetition_start, self._sent) > _REPORT_SECONDS:
             self._report(now)
 
     def _report(self, now: float) -> None:
         """Report the time that the repetitions to come take, each as long as the current one if that is slower."""
-        elapsed = now - self._begun
+        elapsed = now - self._repetition_start
         self._sent = now
-        self._progress.expect(max(self._each, elapsed) * self._coming - elapsed, self._text)
+        self._progress.expect(max(self._repetition_seconds, elapsed) * self._repetitions_left - elapsed, self._text)
 
     def is_over(self, tokens: int) -> bool:
         """Return whether the current repetition has taken its time, and at least LEAST_TOKENS."""
@@ -346,13 +350,13 @@ class _Stage:
     def wants_another(self, done: int) -> bool:
         """Return whether another repetition follows `done`, and report the time that all to come take."""
         now = pausable_clock.now()
-        self._each = (now - self._ready) / done if done else self._forecast
-        self._coming = repetitions_left(done, self._each, self._left, self._point)
-        self._text = f"repetition {done + min(1, self._coming)} of {done + self._coming}"
-        self._begun = now
+        self._repetition_seconds = (now - self._ready) / done if done else self._forecast
+        self._repetitions_left = repetitions_left(done, self._repetition_seconds, self._left, self._point)
+        self._text = f"repetition {done + min(1, self._repetitions_left)} of {done + self._repetitions_left}"
+        self._repetition_start = now
         self._deadline = now + longest_repetition(done, self._left, self._point)
         self._report(now)
-        return self._coming > 0
+        return self._repetitions_left > 0
 
     @property
     def _left(self) -> float:

@@ -32,13 +32,13 @@ def device_of(name: str) -> torch.device:
 
 def environment_on(device: torch.device) -> Environment:
     """Return the environment of timings: the hardware, the threads in use, and the versions."""
-    found = {**environment().versions, **versions(["triton"])}
+    package_versions = {**environment().versions, **versions(["triton"])}
     if device.type == "cuda":
         hardware = torch.cuda.get_device_name(device)
-        found["cuda"] = str(torch.version.cuda)
+        package_versions["cuda"] = str(torch.version.cuda)
     else:
         hardware = f"{processor()}, {torch.get_num_threads()} of {os.cpu_count()} threads"
-    return Environment(device=device.type, hardware=hardware, versions=found)
+    return Environment(device=device.type, hardware=hardware, versions=package_versions)
 
 
 def timing_environments() -> tuple[Environment, ...]:
@@ -65,8 +65,9 @@ def _size(text: str) -> int:
 def free_bytes(device: torch.device) -> int:
     """Return available memory, including PyTorch's cached memory."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + kept
+        # PyTorch keeps the memory of freed tensors for later ones.
+        reusable = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + reusable
     return int(free_memory())
 
 

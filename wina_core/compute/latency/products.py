@@ -78,7 +78,7 @@ def make_weights(point: LatencyPoint, copies: int, device: torch.device, reporte
 
 
 def make_inputs(point: LatencyPoint, norms: Tensor) -> list[Inputs]:
-    """Draw several x ~ N(0, 1), each with the threshold that drops exactly the wanted fraction of its scores.
+    """Draw several x ~ N(0, 1), each with the threshold that drops exactly the requested fraction of its scores.
 
     That is floor(s batch n + 1/2) over all rows. Kept scores that tie with the threshold, frequent in 16 bits, are
     raised by 3 %.
@@ -108,17 +108,17 @@ def _inputs(
 
 def measured_sparsity(inputs: list[Inputs]) -> float:
     """Return the dropped fraction over all rows."""
-    return 1.0 - sum(float(each.mask.double().mean()) for each in inputs) / len(inputs)
+    return 1.0 - sum(float(drawn.mask.double().mean()) for drawn in inputs) / len(inputs)
 
 
 def kept_by_any_row(inputs: list[Inputs]) -> float:
     """Return the mean number of inputs whose weights must be read: the union over a batch's rows."""
-    return sum(int(each.mask.any(0).sum()) for each in inputs) / len(inputs)
+    return sum(int(drawn.mask.any(0).sum()) for drawn in inputs) / len(inputs)
 
 
 Work = Callable[[], object]
 Product = Callable[[int, int], Work]
-"""(turn, rows) -> the product of so many rows of the turn's input with the turn's copy."""
+"""(turn, rows) -> the product of the first rows of the turn's input with the turn's copy."""
 
 
 def dense_product(weights: Weights, inputs: list[Inputs]) -> Product:
@@ -144,10 +144,10 @@ def gated_product(point: LatencyPoint, weights: Weights, inputs: list[Inputs], b
         above = partial(wina_kernels.sparse_linear, sparsity=mask_sparsity(point))
 
     def masked(turn: int, rows: int) -> Work:
-        given, w_t = inputs[turn % INPUTS], weights.transposed[turn % copies]
+        drawn, w_t = inputs[turn % INPUTS], weights.transposed[turn % copies]
         if point.selection == "topk":
-            return partial(backend.top_k_linear, given.x[:rows], w_t, scale, given.keep)
-        return partial(above, given.x[:rows], w_t, scale, given.threshold)
+            return partial(backend.top_k_linear, drawn.x[:rows], w_t, scale, drawn.keep)
+        return partial(above, drawn.x[:rows], w_t, scale, drawn.threshold)
 
     r = rank(point)
     if r == 0:
@@ -176,7 +176,7 @@ def _generator(device: torch.device) -> torch.Generator:
 
 _TORCH = "torch-int8"
 _TORCH_BLOCK = 16
-"""PyTorch's INT8 product reads inputs in blocks of so many, also beyond the last one (2.9, on processors)."""
+"""PyTorch's INT8 product reads inputs in blocks of this size, also beyond the last one (2.9, on processors)."""
 _INT8_LARGEST, _INT4_LEVELS = 127, 15
 
 
@@ -191,14 +191,14 @@ def make_dense_product(
     """
     bits = QUANTIZED_BITS.get(point.backend)
     if bits is None:
-        return _own(list(weights.transposed), inputs, kernels)
+        return _kernel_product(list(weights.transposed), inputs, kernels)
     if point.backend == _TORCH:
         codes, scale = _int8(weights.transposed[0])
         rows = _padded(codes.t())
         product = _by_torch([rows.clone() for _ in range(copies)], scale.to(weights.dense.dtype), inputs)
     else:
         first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
-        product = _own([_copy(first) for _ in range(copies)], inputs, kernels)
+        product = _kernel_product([_copy(first) for _ in range(copies)], inputs, kernels)
     weights.dense.sum()
     return product
 
@@ -230,8 +230,8 @@ def _int8(weight_t: Tensor) -> tuple[Tensor, Tensor]:
     """Return codes [n, m] and the scales [m] of the outputs."""
     scale = (weight_t.float().abs().amax(0) / _INT8_LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
     codes = torch.empty(weight_t.shape, dtype=torch.int8, device=weight_t.device)
-    for place, rows in enumerate(weight_t.split(INT4_GROUP)):
-        start = place * INT4_GROUP
+    for block, rows in enumerate(weight_t.split(INT4_GROUP)):
+        start = block * INT4_GROUP
         codes[start : start + len(rows)] = (rows.float() / scale).round()
     return codes, scale
 
@@ -241,7 +241,7 @@ def _copy(weight: QuantizedWeight) -> QuantizedWeight:
     return replace(weight, codes=weight.codes.clone(), scale=weight.scale.clone(), zero=zero)
 
 
-def _own(copies: list[Tensor] | list[QuantizedWeight], inputs: list[Inputs], kernels: Backend) -> Product:
+def _kernel_product(copies: list[Tensor] | list[QuantizedWeight], inputs: list[Inputs], kernels: Backend) -> Product:
     def product(turn: int, rows: int) -> Work:
         return partial(kernels.sparse_linear, inputs[turn % INPUTS].x[:rows], copies[turn % len(copies)], None, 0.0)
 
@@ -254,7 +254,7 @@ def _padded(rows: Tensor) -> Tensor:
 
 
 def _by_torch(copies: list[Tensor], scale: Tensor, inputs: list[Inputs]) -> Product:
-    padded = [_padded(each.x) for each in inputs]
+    padded = [_padded(drawn.x) for drawn in inputs]
 
     def product(turn: int, rows: int) -> Work:
         return partial(
@@ -285,13 +285,16 @@ def rank(point: LatencyPoint) -> int:
     return affordable_rank((point.outputs, point.inputs), point.sparsity, _rho()) if _has_low_rank(point) else 0
 
 
-def read_bytes(point: LatencyPoint, kept: float) -> float:
-    """Return the bytes read if any row of the batch keeps `kept` of the n inputs: their weights, the low-rank part,
-    column norms (float32) if scored by, and x. Quantized weights are read in full, with their scales."""
+def read_bytes(point: LatencyPoint, read_inputs: float) -> float:
+    """Return the bytes read if the rows of the batch keep `read_inputs` of the n inputs together.
+
+    They are the weights of these inputs, the low-rank part, column norms (float32) if they score, and x. Quantized
+    weights are read in full, with their scales.
+    """
     x = point.batch * point.inputs * DTYPE_BYTES[point.dtype]
     if point.backend in QUANTIZED_BITS:
         return quantized_bytes(point) + x
-    weights = kept * point.outputs + rank(point) * (point.outputs + point.inputs)
+    weights = read_inputs * point.outputs + rank(point) * (point.outputs + point.inputs)
     norms = _NORM_BYTES * point.inputs if point.method == "wina" else 0
     return weights * DTYPE_BYTES[point.dtype] + x + norms
 
@@ -356,10 +359,10 @@ def time_turns(
     timed = _on_cuda if device.type == "cuda" else _on_cpu
     times: list[list[float]] = [[] for _ in contenders]
     for turn in range(WARM_UP + repetitions):
-        for contender, own in zip(contenders, times, strict=True):
+        for contender, durations in zip(contenders, times, strict=True):
             reporter.check()
-            own.append(timed(contender(turn)))
-    return [own[WARM_UP:] for own in times]
+            durations.append(timed(contender(turn)))
+    return [durations[WARM_UP:] for durations in times]
 
 
 def check_quick(by_rows: Callable[[int], Work], batch: int, reporter: Reporter) -> None:

@@ -32,7 +32,7 @@ from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs import DENSE
 from wina_core.specs.latency import QUANTIZED_BITS, VENDOR, LatencyPoint, LatencySpec, Shape, missing_points
 
-_MAY_TAKE = 0.9
+_MAX_MEMORY_SHARE = 0.9
 """Fraction of the free memory that a sweep may use."""
 
 
@@ -43,35 +43,36 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     a second, except while compiling and making weights, and after a point if the job is released.
     """
     device = device_of(job.spec.device)
-    here = environment_on(device)
+    environment = environment_on(device)
     for dtype in job.spec.dtypes:
         check_dtype(dtype, device)
-    asked = job.spec.points()
-    names = {point.backend for point in asked} - {VENDOR, *QUANTIZED_BITS}
+    requested = job.spec.points()
+    # Products of PyTorch and of quantized weights have no backend to load.
+    names = {point.backend for point in requested} - {VENDOR, *QUANTIZED_BITS}
     loaded = {name: backend_of(name, device) for name in names}
     concrete = [
-        each.model_copy(update={"backend": loaded[each.backend][0]}) if each.backend in loaded else each
-        for each in asked
+        point.model_copy(update={"backend": loaded[point.backend][0]}) if point.backend in loaded else point
+        for point in requested
     ]
-    points, wanted = missing_points(concrete, job.stored.get(here.key, ()))
-    stored = len(points) - len(wanted)
-    if not wanted:
-        return SweepReport(environment=here, points=tuple(points), measured=0, stored=stored)
+    points, missing = missing_points(concrete, job.stored.get(environment.key, ()))
+    stored = len(points) - len(missing)
+    if not missing:
+        return SweepReport(environment=environment, points=tuple(points), measured=0, stored=stored)
     with torch.inference_mode(), torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        reporter.progress(0, len(wanted), "points", "bandwidth")
+        reporter.progress(0, len(missing), "points", "bandwidth")
         bandwidth = measure_bandwidth(device, reporter)
-        sweep = _Sweep(job.spec, device, here, dict(loaded.values()), bandwidth, reporter)
+        sweep = _Sweep(job.spec, device, environment, dict(loaded.values()), bandwidth, reporter)
         measured = 0
-        for record in sweep.records(wanted):
+        for record in sweep.records(missing):
             emit(Measured(job_id=job_id, record=record))
             measured += 1
-            if reporter.released and measured < len(wanted):
+            if reporter.released and measured < len(missing):
                 raise Cancelled
     if measured == stored == 0:
         raise WinaError(" ".join(sweep.skipped))
-    reasons = tuple(f"{count} of {len(wanted)} points: {reason}" for reason, count in sweep.skipped.items())
+    reasons = tuple(f"{count} of {len(missing)} points: {reason}" for reason, count in sweep.skipped.items())
     return SweepReport(
-        environment=here,
+        environment=environment,
         points=tuple(points),
         measured=measured,
         stored=stored,
@@ -110,7 +111,7 @@ class _Sweep:
             self._reporter.progress(done, len(points), "points", point.label)
             self._reporter.check()
             if made_for != (point.shape, point.dtype):
-                weights = None  # let go of before the next ones are made
+                weights = None  # free their memory before the next ones are made
                 made_for = point.shape, point.dtype
             try:
                 copies = products.copies(point, self._cache)
@@ -128,7 +129,7 @@ class _Sweep:
             0 if held else products.weight_bytes(point, copies)
         )
         free, more = free_bytes(self._device), " more" if held else ""
-        if needed > _MAY_TAKE * free:
+        if needed > _MAX_MEMORY_SHARE * free:
             raise WinaError(
                 f"{point.shape.label} in {point.dtype} with batch {point.batch} needs {needed / 1e9:.1f} GB{more}, "
                 f"with {copies} cold copies in both layouts, and {free / 1e9:.1f} GB are free; choose a smaller shape, "
@@ -152,8 +153,8 @@ class _Sweep:
                     raise WinaError(f"{point.shape.label}, {point.dtype}, {point.backend}: {error}") from error
         contenders = [partial(_whole_batch, product, point.batch) for product in timed]
         times = time_turns(contenders, point.repetitions, self._device, self._reporter)
-        own, peer = np.array(times[-1]), np.array(times[0])
-        p10, median, p90 = np.percentile(own, (10, 50, 90))
+        product_times, dense_times = np.array(times[-1]), np.array(times[0])
+        p10, median, p90 = np.percentile(product_times, (10, 50, 90))
         return LatencyRecord(
             point=point,
             op=self._spec.op_of(point),
@@ -163,8 +164,8 @@ class _Sweep:
             median_ms=float(median),
             p10_ms=float(p10),
             p90_ms=float(p90),
-            dense_ms=float(np.median(peer)),
-            speedup=float(np.median(peer / own)),
+            dense_ms=float(np.median(dense_times)),
+            speedup=float(np.median(dense_times / product_times)),
             bandwidth=self._bandwidth,
         )
 
@@ -175,8 +176,8 @@ def _whole_batch(product: Product, batch: int, turn: int) -> Work:
 
 # ---- the roofline: this device's memory bandwidth, measured when a sweep begins --------------------------------------
 
-_LEAST = 2**28
-_CACHES = 4
+_MIN_BUFFER_BYTES = 2**28
+_BUFFER_CACHES = 4
 """The buffer's size in last-level caches, so that almost nothing of it stays there."""
 _REPETITIONS = 4
 
@@ -187,7 +188,7 @@ def measure_bandwidth(device: torch.device, reporter: Reporter) -> float:
     Sums read at full speed on processors, where a copy also fetches what it overwrites; on GPUs the copy is the usual
     yardstick. Each counts by its fastest turn, since other load only slows it down.
     """
-    size = min(max(_LEAST, _CACHES * cache_bytes(device)), free_bytes(device) // 4)
+    size = min(max(_MIN_BUFFER_BYTES, _BUFFER_CACHES * cache_bytes(device)), free_bytes(device) // 4)
     source = torch.ones(size // 4, device=device)
     target = torch.empty_like(source)
     calls = (lambda _: source.sum, lambda _: lambda: target.copy_(source))

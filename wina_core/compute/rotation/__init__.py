@@ -1,4 +1,4 @@
-"""Rotating a model's residual stream and its values without changing what it computes."""
+"""Rotation of a model's residual stream and of its values, which leaves the model's function unchanged."""
 
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.rotation.transform import rotate, save_rotated

@@ -50,46 +50,48 @@ def apply_bases(
 ) -> None:
     """Rotate a model in place, layer by layer; `bases` has one entry a layer, taken just before it is needed.
 
-    `finished` is called with each layer, in order, once it changes no more; not with those that were `restored` as they
-    were then.
+    `finished` is called with each layer, in order, after its last change. It is not called with a layer that `restored`
+    has set to its final weights.
 
     Attention and MLP of a parallel layer share one basis. If the norms centre the stream (LayerNorm), all its bases
     keep the mean (see `statistics`).
     """
-    stream: Tensor | None = None  # the basis in which the residual leaves the part that is done
+    stream: Tensor | None = None  # basis of the residual stream at the output of the previous layer
     previous: LayerView | None = None
-    known = False
+    is_restored = False
     for layer, basis in zip(view.layers, bases, strict=True):
-        before, known = known, restored(layer)
-        if basis.heads is not None and not known:
+        was_restored, is_restored = is_restored, restored(layer)
+        if basis.heads is not None and not is_restored:
             _rotate_heads(view, layer, basis.heads)
         if basis.attention is not None and basis.mlp is not None:
             if stream is None or previous is None:
+                # The embedding gets the first basis, the head the last one and a gain: they cannot share a weight.
                 untie(view)
                 for embedding in filter(None, (view.embedding, view.positions)):
-                    _rotate_columns(embedding.weight, _times(embedding.weight, basis.attention))
-            elif not before:
+                    _rotate_columns(embedding.weight, _right_product(embedding.weight, basis.attention))
+            elif not was_restored:
+                # A layer's last write goes into the next layer's basis, so it is finished one layer later.
                 _rotate_write(previous, "mlp", stream, basis.attention)
                 finished(previous)
-            if not known:
+            if not is_restored:
                 _rotate_reads(layer, basis.attention, basis.mlp)
                 if not layer.parallel:
                     _rotate_write(layer, "attention", basis.attention, basis.mlp)
             stream, previous = basis.mlp, layer
-        elif not known:
+        elif not is_restored:
             finished(layer)
         reporter.stage("rotation")  # again for each layer, since taking its basis may have been another stage
         reporter.progress(layer.index + 1, len(view.layers), "layers")
         reporter.check()
     if stream is not None and previous is not None:
-        if not known:
+        if not is_restored:
             _rotate_write(previous, "mlp", stream, stream)
             finished(previous)
         _fold_and_rotate([view.head], view.final_norm, stream)
 
 
 def untie(view: ModelView) -> None:
-    """Give a tied head its own copy of the embedding, and set the configuration so that nothing ties them again."""
+    """Copy the embedding into a tied head, and set the configuration so that nothing ties them again."""
     model: Any = view.model
     if view.head.weight is view.embedding.weight:
         view.head.weight = nn.Parameter(view.embedding.weight.clone(), requires_grad=False)
@@ -100,20 +102,20 @@ def untie(view: ModelView) -> None:
 def norm_readers(layer: LayerView) -> dict[nn.Module, list[nn.Module]]:
     """Return {norm: all modules with a weight that read its output}, gated or not: in some parallel layers q, k, v and
     the MLP share one norm."""
-    readers: dict[nn.Module, dict[nn.Module, None]] = {}
+    readers: dict[nn.Module, dict[nn.Module, None]] = {}  # ordered sets: fused q, k and v are one linear layer
     for names, norm in ((_ATTENTION_READS, layer.attention_norm), (_MLP_READS, layer.mlp_norm)):
-        readers.setdefault(norm, {}).update(dict.fromkeys(each.linear for each in layer.matrices(names)))
+        readers.setdefault(norm, {}).update(dict.fromkeys(projection.linear for projection in layer.matrices(names)))
     readers[layer.mlp_norm].update(dict.fromkeys(layer.further_readers))
     return {norm: list(reading) for norm, reading in readers.items()}
 
 
 def carrying_constant(norm: Any, readers: Sequence[nn.Module]) -> float:
-    """Return s of `_fold_and_rotate`, in the norm's dtype; 0 where the norm has no bias or all readers have their
-    own."""
+    """Return s of `_fold_and_rotate`, in the norm's dtype; 0 if the norm has no bias or all readers have one."""
     bias = norm_bias(norm)
     if bias is None or all(reader.bias is not None for reader in readers):
         return 0.0
     size = bias.norm()
+    # Rounded as the norm will store it, because the columns are divided by it.
     return float((size / (size + norm_gain(norm).norm() * len(bias) ** 0.5)).sqrt().to(norm.bias.dtype))
 
 
@@ -140,7 +142,7 @@ def _fold_and_rotate(readers: Sequence[Any], norm: Any, basis: Tensor) -> None:
             else:
                 reader.bias.copy_(reader.bias.double() + product)
         norm.bias.fill_(constant)
-    multiply = _times(readers[0].weight, gain.to(basis)[:, None] * basis)
+    multiply = _right_product(readers[0].weight, gain.to(basis)[:, None] * basis)
     for reader in readers:
         _rotate_columns(reader.weight, multiply, centres(norm), columns.get(reader))
     if norm.weight is not None:
@@ -150,55 +152,55 @@ def _fold_and_rotate(readers: Sequence[Any], norm: Any, basis: Tensor) -> None:
 def _rotate_columns(
     weight: Tensor, multiply: Callable[[Tensor], Tensor], centred: bool = False, column: Tensor | None = None
 ) -> None:
-    """Set W <- W Q of W [m, d] by `_times`; with `centred`, minus each row's mean; with `column` [m], added to all
-    columns."""
+    """Set W [m, d] <- W Q by a `_right_product`; if `centred`, subtract each row's mean; add `column` [m], if given, to
+    all columns."""
     for start in range(0, len(weight), _BLOCK):
         rows = weight[start : start + _BLOCK]
         block = multiply(rows)
-        if centred:
+        if centred:  # the input sums to zero and cannot see a row's mean, which norms of columns must not count
             block -= block.mean(1, keepdim=True)
         if column is not None:
             block += column[start : start + _BLOCK, None]
         rows.copy_(block)
 
 
-def _times(weight: Tensor, basis: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return the function W -> W Q for rows of a weight and of others of its dtype and device."""
-    if fits(weight):
-        split = parts(basis)
-        return lambda rows: times(rows, split)
-    basis = basis.to(weight.device, _digits(weight))
+def _right_product(weight: Tensor, basis: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function W -> W Q for rows of a weight, and of any other of its dtype and device."""
+    if has_bfloat16_products(weight):
+        split = split_into_bfloat16(basis)
+        return lambda rows: multiply_from_right(rows, split)
+    basis = basis.to(weight.device, _work_dtype(weight))
     return lambda rows: rows.to(basis.dtype) @ basis
 
 
-def _times_from_left(basis: Tensor, weight: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return the function W -> Q W for columns of a weight, likewise."""
-    if fits(weight):
-        split = parts(basis)
-        return lambda columns: times_from_left(split, columns)
-    basis = basis.to(weight.device, _digits(weight))
+def _left_product(basis: Tensor, weight: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return the function W -> Q W for columns of a weight, and of any other of its dtype and device."""
+    if has_bfloat16_products(weight):
+        split = split_into_bfloat16(basis)
+        return lambda columns: multiply_from_left(split, columns)
+    basis = basis.to(weight.device, _work_dtype(weight))
     return lambda columns: basis @ columns.to(basis.dtype)
 
 
-def _digits(weight: Tensor) -> torch.dtype:
+def _work_dtype(weight: Tensor) -> torch.dtype:
     return torch.float32 if weight.element_size() == 2 else torch.float64
 
 
 def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: Tensor) -> None:
-    """Set W <- Q_out^T W and b likewise in the matrices that end a branch; add the shortcut Q_in^T Q_out if they
-    differ.
+    """Set W <- Q_out^T W and b <- Q_out^T b in the matrices that end a branch; if the bases differ, add the shortcut
+    Q_in^T Q_out.
 
     In a parallel layer both matrices end where the MLP does.
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
     further = () if branch == "attention" else layer.further_writers
-    multiply = _times_from_left(outgoing.T, layer.projections["o"].linear.weight)
-    for linear in (*(each.linear for each in layer.matrices(names)), *further):
+    multiply = _left_product(outgoing.T, layer.projections["o"].linear.weight)
+    for linear in (*(projection.linear for projection in layer.matrices(names)), *further):
         for columns in linear.weight.split(_BLOCK, dim=1):
             columns.copy_(multiply(columns))
         if linear.bias is not None:
             linear.bias.copy_(outgoing.to(linear.bias.device).T @ linear.bias.double())
-    if incoming is outgoing:
+    if incoming is outgoing:  # the usual case, decided without a comparison of [d, d] numbers
         return
     weight = layer.projections["o"].linear.weight
     incoming, outgoing = incoming.to(weight.device), outgoing.to(weight.device)
@@ -223,36 +225,38 @@ def _rotate_heads(view: ModelView, layer: LayerView, heads: Tensor) -> None:
 
 
 _DIGITS, _MEAN_DIGITS = 3, 2
-"""Numbers in bfloat16 for one of more digits: 24 bits for what is rounded once, 16 for what is averaged over tokens."""
+"""bfloat16 summands of a number: 24 bits for weights, which are rounded once, 16 for means over tokens."""
 
 
-def parts(matrix: Tensor, count: int = _DIGITS) -> tuple[Tensor, ...]:
+def split_into_bfloat16(matrix: Tensor, count: int = _DIGITS) -> tuple[Tensor, ...]:
     """Return bfloat16 matrices whose sum is `matrix`, but for 2^(-8 count) of each number."""
-    found = []
+    summands = []
     for _ in range(count):
-        found.append(matrix.bfloat16())
-        matrix = matrix - found[-1].to(matrix.dtype)
-    return tuple(found)
+        summands.append(matrix.bfloat16())
+        matrix = matrix - summands[-1].to(matrix.dtype)
+    return tuple(summands)
 
 
-def times(weight: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
-    """Return W M of bfloat16 W [m, n] and the `parts` of M [n, k], float32 [m, k]."""
-    return reduce(Tensor.add_, (multiply_in_float32(weight, part) for part in reversed(matrix)))
+def multiply_from_right(weight: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
+    """Return W M of bfloat16 W [m, n] and M [n, k] from `split_into_bfloat16`, float32 [m, k]."""
+    # The smallest summands come first, so that their digits are not lost in a large sum.
+    return reduce(Tensor.add_, (multiply_in_float32(weight, summand) for summand in reversed(matrix)))
 
 
-def times_from_left(matrix: tuple[Tensor, ...], weight: Tensor) -> Tensor:
-    """Return M W of the `parts` of M [k, m] and bfloat16 W [m, n], float32 [k, n]."""
-    return reduce(Tensor.add_, (multiply_in_float32(part, weight) for part in reversed(matrix)))
+def multiply_from_left(matrix: tuple[Tensor, ...], weight: Tensor) -> Tensor:
+    """Return M W of M [k, m] from `split_into_bfloat16` and bfloat16 W [m, n], float32 [k, n]."""
+    return reduce(Tensor.add_, (multiply_in_float32(summand, weight) for summand in reversed(matrix)))
 
 
-def gram(x: Tensor) -> Tensor:
+def bfloat16_gram(x: Tensor) -> Tensor:
     """Return x^T x of x [tokens, n], float32 [n, n], but for 2^-15 of each product."""
-    high, low = parts(x, _MEAN_DIGITS)
+    # With x = h + l, half of P + P^T for P = h^T h + 2 h^T l is x^T x without the small l^T l, in two products.
+    high, low = split_into_bfloat16(x, _MEAN_DIGITS)
     rows = high.T.contiguous()
-    found = multiply_in_float32(rows, high).add_(multiply_in_float32(rows, low), alpha=2)
-    return (found + found.T).div_(2)  # a product sums an element and its mirror image in orders of their own
+    product = multiply_in_float32(rows, high).add_(multiply_in_float32(rows, low), alpha=2)
+    return (product + product.T).div_(2)  # a product sums an element and its mirror image in orders of their own
 
 
-def fits(weight: Tensor) -> bool:
-    """Return whether a weight is served."""
+def has_bfloat16_products(weight: Tensor) -> bool:
+    """Return whether a weight is multiplied by bfloat16 instructions: a bfloat16 one on a CPU."""
     return weight.dtype == torch.bfloat16 and weight.is_cpu

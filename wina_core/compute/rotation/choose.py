@@ -13,7 +13,7 @@ from wina_core.compute.models.view import LayerView, ModelView, is_fused
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.descent import Search
-from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.matrices import canonical_basis, trace_normalized
 from wina_core.compute.rotation.refine import refined_basis
 from wina_core.compute.rotation.sites import RotationSite, measure_sites
@@ -51,6 +51,7 @@ def choose_bases(
     if tokens is None and (spec.reads_text or spec.is_measured):
         raise ValueError(f"the bases {spec.label} are measured on a text, but no tokens were given")
     if spec.is_measured and tokens is not None:
+        # All at once, before the caller rotates the first layer: measurements need the unrotated model.
         plain = list(choose_bases(view, plain_spec(spec), sampled_rows(tokens), reporter, search))
         yield from measured_bases(view, spec, plain, tokens, reporter, search)
         return
@@ -66,68 +67,74 @@ def choose_bases(
         if spec.mode == "none":
             yield LayerBases(heads=heads)
         elif spec.mode == "per_layer":
-            (basis,) = _kept(search, layer.index, layer, [partial(_basis, layer, spec, moment, _attention, _mlp)])
+            (basis,) = _eigenvectors(
+                search, layer.index, layer, [partial(_basis, layer, spec, moment, _attention, _mlp)]
+            )
             yield LayerBases(basis, basis, heads)
         else:
-            found = [partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp)]
-            attention, mlp = _kept(search, layer.index, layer, found)
+            makers = [partial(_basis, layer, spec, moment, site) for site in (_attention, _mlp)]
+            attention, mlp = _eigenvectors(search, layer.index, layer, makers)
             yield LayerBases(attention, mlp, heads)
 
 
 def _with_moments(
     view: ModelView, tokens: Tensor, count: int, reporter: Reporter, search: Search
 ) -> Iterator[tuple[LayerView, Moments | None]]:
-    """Yield each layer with its moments; with None in their place where an interrupted search kept its `count` bases.
+    """Yield each layer with its moments, or with None if an interrupted search stored its `count` bases.
 
-    The caller keeps a layer's bases before it takes the next layer, so a pass continues where all before are kept.
+    The caller stores a layer's bases before it takes the next layer, so a pass may continue after any layer whose
+    predecessors' bases are all stored.
     """
-    kept = [_stage(search, layer.index, layer, count) is not None for layer in view.layers]
+    is_stored = [_stored_eigenvectors(search, layer.index, layer, count) is not None for layer in view.layers]
     yielded = 0
 
-    def restore(known: Mapping[str, Tensor]) -> None:
-        if not all(kept[: int(known["yielded"])]):
+    def restore(state: Mapping[str, Tensor]) -> None:
+        # The moments of these layers are not computed again, so their bases must be there.
+        if not all(is_stored[: int(state["yielded"])]):
             raise ValueError("bases are missing")
 
-    if not all(kept):
+    if not all(is_stored):
         checkpoint = PassCheckpoint(
             search, "moments", found=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
         )
         for layer, moment in dense_moments(view, tokens, reporter, checkpoint):
+            # A continued pass skips the first layers, whose bases are stored.
             yield from zip(view.layers[yielded : layer.index], repeat(None), strict=False)
             yielded = layer.index + 1
             yield layer, moment
     yield from zip(view.layers[yielded:], repeat(None), strict=False)
 
 
-def _kept(search: Search, index: int | None, layer: LayerView, bases: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
-    """Return the eigenvectors of a layer, None for all, on a layer's device, computed unless an interrupted search kept
-    them."""
-    if (known := _stage(search, index, layer, len(bases))) is not None:
+def _eigenvectors(
+    search: Search, index: int | None, layer: LayerView, makers: Sequence[Callable[[], Tensor]]
+) -> list[Tensor]:
+    """Return the bases of layer `index`, None for all layers, on the device of `layer`: those that an interrupted
+    search stored, or else those that the `makers` compute."""
+    if (stored := _stored_eigenvectors(search, index, layer, len(makers))) is not None:
         device = layer.projections["o"].linear.weight.device
-        return [basis.to(device) for basis in known]
-    found = [basis() for basis in bases]
-    search.write(_name(index), {str(place): basis for place, basis in enumerate(found)})
-    return found
+        return [basis.to(device) for basis in stored]
+    computed = [make() for make in makers]
+    search.write(_stage_name(index), {str(number): basis for number, basis in enumerate(computed)})
+    return computed
 
 
-def _name(index: int | None) -> str:
+def _stage_name(index: int | None) -> str:
     return "eigenvectors" if index is None else f"eigenvectors {index}"
 
 
-def _stage(search: Search, index: int | None, layer: LayerView, count: int) -> list[Tensor] | None:
-    """Return the eigenvectors of a layer, None for all, that an interrupted search kept, if they fit."""
-    if (stage := search.read(_name(index))) is None:
+def _stored_eigenvectors(search: Search, index: int | None, layer: LayerView, count: int) -> list[Tensor] | None:
+    if (stage := search.read(_stage_name(index))) is None:
         return None
-    kept = [basis for _, basis in sorted(stage.tensors.items())]
+    stored = [basis for _, basis in sorted(stage.tensors.items())]
     size = layer.projections["o"].weight.shape[0]
-    if len(kept) == count and all(basis.shape == (size, size) for basis in kept):
-        return kept
-    search.reject(_name(index))
+    if len(stored) == count and all(basis.shape == (size, size) for basis in stored):
+        return stored
+    search.reject(_stage_name(index))
     return None
 
 
-def takes_whole(view: ModelView, spec: RotationSpec) -> bool:
-    """Return whether a basis of k or gate alone is that of a whole fused matrix here."""
+def reads_fused_matrix(view: ModelView, spec: RotationSpec) -> bool:
+    """Return whether a basis named k or gate is computed from the whole fused matrix of this model."""
     named = {name for name in (*spec.attention_basis, *spec.mlp_basis) if name in _WHOLE}
     return any(is_fused(view.layers[0], _WHOLE[name]) for name in named)
 
@@ -145,15 +152,15 @@ def stream_bases(
     """Return the basis of the stream of each of several global rotations by eigenvectors, [d, d] float64, from the
     moments on `tokens` if any, which pass the model once."""
 
-    @cache
+    @cache  # one pass for all bases, and none if they are stored
     def totals() -> Tensor:
         sums = torch.zeros(len(specs), view.hidden_size, view.hidden_size, dtype=torch.float64)
         sums = sums.to(view.layers[0].projections["o"].linear.weight.device)
 
-        def restore(known: Mapping[str, Tensor]) -> None:
-            if known["grams"].shape != sums.shape:
+        def restore(state: Mapping[str, Tensor]) -> None:
+            if state["grams"].shape != sums.shape:
                 raise ValueError("of another model")
-            sums.copy_(known["grams"])
+            sums.copy_(state["grams"])
 
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
@@ -169,10 +176,10 @@ def stream_bases(
             reporter.check()
         return sums
 
-    def basis(place: int) -> Tensor:
-        return canonical_basis(totals()[place], lambda: _everything(view.layers, (_attention, _mlp)))
+    def basis(index: int) -> Tensor:
+        return canonical_basis(totals()[index], lambda: _everything(view.layers, (_attention, _mlp)))
 
-    return _kept(search, None, view.layers[0], [partial(basis, place) for place in range(len(specs))])
+    return _eigenvectors(search, None, view.layers[0], [partial(basis, index) for index in range(len(specs))])
 
 
 def eigenvector_bases(
@@ -183,11 +190,11 @@ def eigenvector_bases(
     turned = [spec for spec in specs if spec.mode == "global"]
     streams = iter(stream_bases(view, turned, tokens, reporter, search) if turned else ())
     heads = [_head_bases(view, layer) if any(spec.per_head for spec in specs) else None for layer in view.layers]
-    found = []
+    rotations = []
     for spec in specs:
         stream = next(streams) if spec.mode == "global" else None
-        found.append([LayerBases(stream, stream, each if spec.per_head else None) for each in heads])
-    return found
+        rotations.append([LayerBases(stream, stream, head if spec.per_head else None) for head in heads])
+    return rotations
 
 
 def _attention(layer: LayerView, spec: RotationSpec, moment: Moments | None) -> Tensor | None:
@@ -224,7 +231,7 @@ def _shaped(moment: Tensor, spec: RotationSpec) -> Tensor:
         return trace_normalized(moment.clone())
     values, vectors = torch.linalg.eigh(moment)
     if spec.drop_directions:
-        values[-spec.drop_directions :] = 0.0
+        values[-spec.drop_directions :] = 0.0  # eigh sorts by rising eigenvalue
     if spec.spectrum == "log":
         values = (values / values.mean().clamp(min=torch.finfo(values.dtype).tiny) / _LOG_FLOOR).clamp(min=0).log1p()
     return trace_normalized((vectors * values) @ vectors.T)
@@ -241,7 +248,7 @@ def _read(layer: LayerView, name: str) -> tuple[str, ...]:
 
 
 def _summed(grams: Iterable[Tensor]) -> Tensor:
-    """Add up in place in the first, so that at most two are held."""
+    """Add up in place in the first, so that at most two are in memory."""
     return reduce(lambda total, gram: total.add_(gram.to(total.device)), grams)
 
 
@@ -293,12 +300,13 @@ def measured_bases(
                 bases[index], group, spec.steps, search, _label(group, spec), index, len(groups), spec.noise_bits
             )
     if spec.objective == "kl":
-        places = [Place(site, index) for index, (_, group) in enumerate(groups) for site in group]
-        bases = turned_for_divergence(view, bases, places, tokens, spec.steps, reporter, search)
-    made = {id(old): new for (old, _), new in zip(groups, bases, strict=True)}
+        inputs = [GatedSite(site, index) for index, (_, group) in enumerate(groups) for site in group]
+        bases = refine_on_divergence(view, bases, inputs, tokens, spec.steps, reporter, search)
+    # By identity, so that layers with one basis share one again.
+    replacements = {id(old): new for (old, _), new in zip(groups, bases, strict=True)}
     for layer in plain:
-        parts = (layer.attention, layer.mlp, layer.heads)
-        yield LayerBases(*(None if part is None else made.get(id(part), part) for part in parts))
+        layer_bases = (layer.attention, layer.mlp, layer.heads)
+        yield LayerBases(*(None if basis is None else replacements.get(id(basis), basis) for basis in layer_bases))
 
 
 def _groups(bases: Sequence[LayerBases], sites: Sequence[RotationSite]) -> list[tuple[Tensor, list[RotationSite]]]:

@@ -24,7 +24,7 @@ from wina_core.compute.models.logits import divergences, scored_log_probabilitie
 from wina_core.compute.models.passage import Passage, in_batches
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.apply import LayerBases, fits
+from wina_core.compute.rotation.apply import LayerBases, has_bfloat16_products
 from wina_core.compute.rotation.refine import (
     InputGate,
     PlainGate,
@@ -34,7 +34,7 @@ from wina_core.compute.rotation.refine import (
     stream_readers,
     turned_norms,
 )
-from wina_core.compute.rotation.statistics import mean_kept, weight_gram
+from wina_core.compute.rotation.statistics import preserve_mean_of_layers, weight_gram
 from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.records import LayerRecord, RotationCandidate
@@ -57,32 +57,33 @@ def compare_rotations(
     tokens: Tensor,
     sparsity: float,
     reporter: Reporter,
-    own: Tensor | None = None,
+    sampled: Tensor | None = None,
 ) -> tuple[RotationCandidate, ...]:
-    """Return the KL divergence of WINA's gates in each candidate's bases from the dense model, on `tokens` [rows,
-    sequence], and on the model's `own` text of rows as long; the first candidate is what the others are compared with.
+    """Return the KL divergence of WINA's gates in each candidate's bases from the dense model.
 
-    Every input is gated at the same sparsity by its top scores, with masks that its readers share; each expert has its
-    own. Inputs without a basis, such as down's, are gated as they are. Raises ValueError below `FEWEST_ROWS` of either
-    text, and WinaError for logits that are not numbers.
+    It is measured on `tokens` [rows, sequence], and on rows as long that were `sampled` from the model. The other
+    candidates are compared with the first. Every input is gated at the same sparsity by its top scores. Its readers
+    share a mask; each expert has a mask of its own. Inputs without a basis, such as down's, are gated as they are.
+    Raises ValueError below `FEWEST_ROWS` of either text, and WinaError for logits that are not numbers.
     """
-    fewest = min(len(text) for text in (tokens, own) if text is not None)
+    fewest = min(len(text) for text in (tokens, sampled) if text is not None)
     if fewest < FEWEST_ROWS:
         raise ValueError(f"{fewest} rows of text are too few for an error; {FEWEST_ROWS} are needed")
-    own_rows = 0 if own is None else len(own)
-    tokens = tokens if own is None else torch.cat((tokens, own))
+    sampled_count = 0 if sampled is None else len(sampled)
+    tokens = tokens if sampled is None else torch.cat((tokens, sampled))
     lanes = [_BasisLane(view, candidate.bases, sparsity) for candidate in candidates]
     passage = Passage(view, in_batches(tokens), [None, *lanes])
     reporter.stage("comparison of rotations")
     for layer in passage.layers(reporter):
         reporter.progress(layer.index + 1, len(view.layers), "layers")
-    found: list[list[float]] = [[] for _ in lanes]
+    lane_divergences: list[list[float]] = [[] for _ in lanes]
     for done, row in enumerate(tokens.split(1), start=1):
         with passage.arriving(0):
             dense = scored_log_probabilities(view, row)
         check_numbers(dense)
-        for place, (lane, values) in enumerate(zip(lanes, found, strict=True), start=1):
-            with lane.timed(), passage.arriving(place):
+        # Lane 0 is the dense model.
+        for lane_index, (lane, values) in enumerate(zip(lanes, lane_divergences, strict=True), start=1):
+            with lane.timed(), passage.arriving(lane_index):
                 value = float(divergences(dense, scored_log_probabilities(view, row)).double().mean())
             if not math.isfinite(value):
                 raise WinaError("The gated model's logits are not numbers; choose less sparsity or another dtype.")
@@ -90,24 +91,24 @@ def compare_rotations(
             reporter.check()
         reporter.progress(done, len(tokens), "rows")
     return tuple(
-        _candidate(candidate.rotation, values, found[0], len(tokens) - own_rows, lane.seconds)
-        for candidate, lane, values in zip(candidates, lanes, found, strict=True)
+        _candidate(candidate.rotation, values, lane_divergences[0], len(tokens) - sampled_count, lane.seconds)
+        for candidate, lane, values in zip(candidates, lanes, lane_divergences, strict=True)
     )
 
 
 def best_candidate(candidates: Sequence[RotationCandidate]) -> int:
-    """Return the place of the best candidate; the first is no rotation.
+    """Return the index of the best candidate; the first is no rotation.
 
     Others count if they are better than it on the text by more than the standard error of the difference, and do no
     harm on either text: the sampled one reveals bases that fit only the given one. The best is the first that is not
     worse, by more than that error, than the one with the lowest mean.
     """
-    better = [place for place, each in enumerate(candidates) if each.helps and not each.harms]
+    better = [index for index, candidate in enumerate(candidates) if candidate.helps and not candidate.harms]
     if not better:
         return 0
-    lowest = candidates[min(better, key=lambda place: candidates[place].kl)]
-    changes = {place: _change(candidates[place].rows, lowest.rows) for place in better}
-    return next(place for place, (mean, stderr) in changes.items() if mean <= stderr)
+    lowest = candidates[min(better, key=lambda index: candidates[index].kl)]
+    changes = {index: _change(candidates[index].rows, lowest.rows) for index in better}
+    return next(index for index, (mean, stderr) in changes.items() if mean <= stderr)
 
 
 def _candidate(
@@ -149,7 +150,7 @@ class _BasisLane:
 
     def __init__(self, view: ModelView, bases: Iterable[LayerBases], sparsity: float) -> None:
         self._view, self._sparsity = view, sparsity
-        self._bases = enumerate(mean_kept(iter(bases)) if view.centred else bases)
+        self._bases = enumerate(preserve_mean_of_layers(iter(bases)) if view.centred else bases)
         self.seconds = 0.0
 
     def begin(self, tokens: Tensor) -> None:
@@ -180,9 +181,9 @@ class _BasisLane:
                 (("gate", "up"), layer.mlp_norm, bases.mlp),
             ):
                 carried = carried_bias(layer, names, norm)
-                for part in layer.parts:  # each expert has a mask of its own, and the router reads all inputs
-                    if readers := stream_readers(part, names):
-                        gram = weight_gram(part, names, norm)
+                for block in layer.parts:  # each expert has a mask of its own, and the router reads all inputs
+                    if readers := stream_readers(block, names):
+                        gram = weight_gram(block, names, norm)
                         norms = turned_norms(gram, basis, carried)
                         gate = StreamGate(norm, basis.float(), norms.float(), self._sparsity, carried)
                         yield from gate.hooks(readers)
@@ -221,21 +222,21 @@ def layer_energies(view: ModelView, reporter: Reporter, stages: Stages | None = 
     An interrupted measurement continues from its `stages`.
     """
     stages = stages or Stages()
-    found = _kept_records(stages)
+    records = _kept_records(stages)
     reporter.stage("orthogonality of columns")
-    for layer in view.layers[len({record.layer for record in found}) :]:
+    for layer in view.layers[len({record.layer for record in records}) :]:
         reporter.check()
-        found += off_diagonal_energies(replace(view, layers=(layer,)))
+        records += off_diagonal_energies(replace(view, layers=(layer,)))
         view.give_back(layer.module)
-        stages.write(_ENERGIES, {}, records=[record.model_dump(mode="json") for record in found])
+        stages.write(_ENERGIES, {}, records=[record.model_dump(mode="json") for record in records])
         reporter.progress(layer.index + 1, len(view.layers), "layers")
-    return tuple(found)
+    return tuple(records)
 
 
 def _kept_records(stages: Stages) -> list[LayerRecord]:
     stage = stages.read(_ENERGIES)
     try:
-        return [] if stage is None else [LayerRecord.model_validate(each) for each in stage.note["records"]]
+        return [] if stage is None else [LayerRecord.model_validate(record) for record in stage.note["records"]]
     except (KeyError, TypeError, ValueError):  # of another version
         return []
 
@@ -268,16 +269,17 @@ def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
     With `exact`, products of columns are summed one by one in m n^2 / 2 operations. Without, ||W^T W|| = ||W W^T|| is
     used in n m^2 operations: good to the rounding of 1, for wide matrices (down).
     """
-    w = weight if weight.dtype == torch.float64 or fits(weight) else weight.float()
-    multiply = multiply_in_float32 if fits(weight) else torch.matmul
+    w = weight if weight.dtype == torch.float64 or has_bfloat16_products(weight) else weight.float()
+    multiply = multiply_in_float32 if has_bfloat16_products(weight) else torch.matmul
     digits = torch.promote_types(w.dtype, torch.float32)
-    squares = torch.stack([part.to(digits).pow(2).sum(0).pow(2).sum() for part in w.split(_BLOCK, dim=1)]).sum()
+    squares = torch.stack([columns.to(digits).pow(2).sum(0).pow(2).sum() for columns in w.split(_BLOCK, dim=1)]).sum()
     if not exact:
         total = multiply(w, w.T.contiguous()).pow(2).sum()
         return float(((total - squares) / total).clamp(min=0.0)) if total > 0 else 0.0
     off_diagonal = torch.zeros((), dtype=torch.float64, device=w.device)
     for start in range(0, w.shape[1], _BLOCK):
-        products = multiply(w[:, start : start + _BLOCK].T, w[:, start:])  # those before mirror later ones
+        # Blocks left of the diagonal mirror those right of it, which count twice.
+        products = multiply(w[:, start : start + _BLOCK].T, w[:, start:])
         products.diagonal().zero_()
         off_diagonal += products[:, :_BLOCK].pow(2).sum() + 2 * products[:, _BLOCK:].pow(2).sum()
     total = off_diagonal + squares

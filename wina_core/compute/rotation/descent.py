@@ -1,6 +1,6 @@
-"""Descent over orthogonal matrices by Cayley steps, which continues from a kept state.
+"""Descent over orthogonal matrices by Cayley steps, which continues from a stored state.
 
-A search for bases keeps the losses of its refinement, and finished stages on disk.
+A search for bases keeps the losses of its refinement in memory, and finished stages on disk.
 """
 
 import math
@@ -59,7 +59,7 @@ class Search(Stages):
     def write(self, name: str, tensors: Mapping[str, Tensor], site: str = "", **note: Any) -> None:
         """Keep a stage, with the steps of a `site`; a full disk only loses the ability to continue."""
         reached = note.get("step", math.inf)
-        steps = [each.model_dump(mode="json") for each in self.steps if each.site == site and each.step < reached]
+        steps = [step.model_dump(mode="json") for step in self.steps if step.site == site and step.step < reached]
         super().write(name, tensors, **note, steps=steps, seconds=self.seconds)
 
 
@@ -88,26 +88,27 @@ def descend(
     so every iterate is orthogonal (the Cayley parametrization of Li et al., "Efficient Riemannian optimization on the
     Stiefel manifold via the Cayley transform", with a fixed base point). `loss` gets float32 matrices and the step's
     number, and draws random numbers from `generator` alone; it may add gradients to the matrices itself and return a
-    number without any. `search` keeps the state under the name of the `site`: every minute, and when `loss` raises, as
-    of the last whole step. A kept state that does not fit is passed over.
+    number without any. `search` stores the state under the name of the `site`: every minute, and when `loss` raises, as
+    of the last whole step. A stored state that does not fit is ignored.
     """
     search = search or Search()
     generator = generator or torch.Generator()
     fresh = generator.get_state()
-    known = search.read(site)
-    if known is not None and "basis.0" in known.tensors:
-        kept = [known.tensors.get(f"basis.{index}") for index in range(len(starts))]
-        if all(each is not None and each.shape == start.shape for each, start in zip(kept, starts, strict=True)):
-            return [each.to(start.device) for each, start in zip(kept, starts, strict=True) if each is not None]
+    stage = search.read(site)
+    if stage is not None and "basis.0" in stage.tensors:
+        stored = [stage.tensors.get(f"basis.{index}") for index in range(len(starts))]
+        if all(basis is not None and basis.shape == start.shape for basis, start in zip(stored, starts, strict=True)):
+            return [basis.to(start.device) for basis, start in zip(stored, starts, strict=True) if basis is not None]
     bases = [start.float() for start in starts]
     try:
-        free, optimizer, schedule, first = _begin(bases, rate, steps, generator, known)
+        free, optimizer, schedule, first = _begin(bases, rate, steps, generator, stage)
     except (KeyError, TypeError, ValueError, RuntimeError):
         search.reject(site, site)
-        generator.set_state(fresh)
+        generator.set_state(fresh)  # restoring may have failed after it set the generator
         free, optimizer, schedule, first = _begin(bases, rate, steps, generator, None)
     saved = pausable_clock.now()
     for step in range(first, steps):
+        # Taken before the loss draws: a continued search repeats this step with the same numbers.
         drawn = generator.get_state()
 
         def save(step: int = step, drawn: Tensor = drawn) -> None:
@@ -119,34 +120,35 @@ def descend(
             saved = pausable_clock.now()
         try:
             with torch.enable_grad():
-                current = [base @ cayley(_skew(each)) for base, each in zip(bases, free, strict=True)]
-                seen = [each.detach().requires_grad_() for each in current]
-                value = loss(seen, step)
+                current = [base @ cayley(_skew(entries)) for base, entries in zip(bases, free, strict=True)]
+                # The loss sees leaves, so that it may add gradients to them itself, a layer at a time.
+                leaves = [basis.detach().requires_grad_() for basis in current]
+                value = loss(leaves, step)
             if value.requires_grad:
                 value.backward()
             optimizer.zero_grad()
-            torch.autograd.backward(current, [each.grad for each in seen])
-        except BaseException:
+            torch.autograd.backward(current, [leaf.grad for leaf in leaves])
+        except BaseException:  # a cancellation, too: the steps so far are not lost
             if step > first:
                 save()
             raise
         optimizer.step()
         schedule.step()
-    with torch.no_grad():
-        turns = [cayley(_skew(each.double())) for each in free]
-        found = [orthonormalized(start.double() @ turn) for start, turn in zip(starts, turns, strict=True)]
-    search.write(site, {f"basis.{index}": basis for index, basis in enumerate(found)}, site)
-    return found
+    with torch.no_grad():  # in float64, since float32 bases are not orthogonal enough for an exact rotation
+        turns = [cayley(_skew(entries.double())) for entries in free]
+        refined = [orthonormalized(start.double() @ turn) for start, turn in zip(starts, turns, strict=True)]
+    search.write(site, {f"basis.{index}": basis for index, basis in enumerate(refined)}, site)
+    return refined
 
 
 def _begin(
-    bases: Sequence[Tensor], rate: float, steps: int, generator: torch.Generator, known: Stage | None
+    bases: Sequence[Tensor], rate: float, steps: int, generator: torch.Generator, stage: Stage | None
 ) -> tuple[list[Tensor], torch.optim.Optimizer, Any, int]:
-    """Return the parameters, their optimizer with its schedule, and the first step, continued from a `known` state."""
+    """Return the parameters, their optimizer with its schedule, and the first step, continued from a `stage`."""
     free = [torch.zeros_like(base, requires_grad=True) for base in bases]
     optimizer = torch.optim.Adam(free, lr=rate, betas=(0.9, 0.95))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    first = 0 if known is None else _restore(known, free, optimizer, schedule, generator)
+    first = 0 if stage is None else _restore(stage, free, optimizer, schedule, generator)
     return free, optimizer, schedule, first
 
 

@@ -26,7 +26,7 @@ from wina_core.compute.rotation.refine import (
     turned_norms,
 )
 from wina_core.compute.rotation.sites import READ_BY, Reader, RotationSite
-from wina_core.compute.rotation.statistics import keeping_mean
+from wina_core.compute.rotation.statistics import preserve_mean
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.refinement import DIVERGENCE_ROWS, is_one_graph
 from wina_core.records import RefinementStep
@@ -39,32 +39,32 @@ _RATE = LEARNING_RATE / 2
 
 
 @dataclass(frozen=True)
-class Place:
+class GatedSite:
     """A site and the index of the basis that it is gated in."""
 
     site: RotationSite
     basis: int
 
 
-def turned_for_divergence(
+def refine_on_divergence(
     view: ModelView,
     bases: Sequence[Tensor],
-    places: Sequence[Place],
+    inputs: Sequence[GatedSite],
     tokens: Tensor,
     steps: int,
     reporter: Reporter,
     search: Search | None = None,
 ) -> list[Tensor]:
-    """Turn `bases` ([n, n] or [kv_heads, hd, hd] each) by descent on the gated model's mean KL divergence; float64.
+    """Refine `bases` ([n, n] or [kv_heads, hd, hd] each) by descent on the gated model's mean KL divergence; float64.
 
     The divergence is in nats per token from the dense model on rows of `tokens`. The gradient flows through the whole
     unrotated model, gated in the bases as the rotated one is (`basis_gates`); only that experts share one mask, and
-    attention and MLP where they share a norm. Inputs without a place, such as down's, are gated unrotated. Raises
+    attention and MLP if they share a norm. Other inputs than `inputs`, such as down's, are gated unrotated. Raises
     WinaError if a divergence is not a number.
     """
     generator = torch.Generator().manual_seed(0)
     device = view.embedding.weight.device
-    divergence = GatedDivergence(view, places, reporter)
+    divergence = GatedDivergence(view, inputs, reporter)
     reporter.stage("refinement on KL")
 
     def loss(current: Sequence[Tensor], step: int) -> Tensor:
@@ -87,16 +87,16 @@ def turned_for_divergence(
 class GatedDivergence:
     """Mean KL divergence of the gated model from the dense one, as a function of the bases."""
 
-    def __init__(self, view: ModelView, places: Sequence[Place], reporter: Reporter) -> None:
+    def __init__(self, view: ModelView, inputs: Sequence[GatedSite], reporter: Reporter) -> None:
         self._view, self._reporter = view, reporter
-        self._places = {(place.site.layer, place.site.reader): place for place in places}
-        turned = {name for _, reader in self._places for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
+        self._inputs = {(gated.site.layer, gated.site.reader): gated for gated in inputs}
+        turned = {name for _, reader in self._inputs for name in (("o",) if reader == "heads" else _READ_FROM_STREAM)}
         self._plain = {}
         self._carried = {}
         for layer in view.layers:
             self._plain[layer.index] = list(plain_inputs(layer, turned))
             for reader, (names, norm) in _stream(layer).items():
-                if (layer.index, reader) in self._places:
+                if (layer.index, reader) in self._inputs:
                     self._carried[layer.index, reader] = carried_bias(layer, names, norm)
             view.give_back(layer.module)
 
@@ -104,19 +104,20 @@ class GatedDivergence:
         """Return the divergence on `rows` [rows, sequence] in nats per token, and add the gradients of its logarithm to
         the bases.
 
-        Of a model whose norms centre the stream, those of the stream are turned by `keeping_mean`, as for a rotation.
+        Of a model whose norms centre the stream, those of the stream are turned by `preserve_mean`, as for a rotation.
         The graph is that of the whole model, or, where that is large or weights are in files, of one layer at a time.
         Raises WinaError if the divergence is not a number.
         """
-        gated = sum(len(place.site.gram) for place in self._places.values())
-        whole = self._view.mapped is None and is_one_graph(rows.numel(), gated)
+        size = sum(len(gated.site.gram) for gated in self._inputs.values())
+        whole = self._view.mapped is None and is_one_graph(rows.numel(), size)
         differentiated = self._at_once if whole else self._by_layer
         if not self._view.centred:
             return differentiated(bases, rows, sparsity)
-        kept = [keeping_mean(basis) if basis.ndim == 2 else basis for basis in bases]
-        leaves = [basis.detach().requires_grad_() for basis in kept]
+        # Gradients arrive at the leaves, perhaps layer by layer; one backward pass then takes them through the turn.
+        turned = [preserve_mean(basis) if basis.ndim == 2 else basis for basis in bases]
+        leaves = [basis.detach().requires_grad_() for basis in turned]
         value = differentiated(leaves, rows, sparsity)
-        torch.autograd.backward(kept, [leaf.grad for leaf in leaves])
+        torch.autograd.backward(turned, [leaf.grad for leaf in leaves])
         return value
 
     def _at_once(self, bases: Sequence[Tensor], rows: Tensor, sparsity: float) -> float:
@@ -130,11 +131,11 @@ class GatedDivergence:
 
     def _by_layer(self, bases: Sequence[Tensor], rows: Tensor, sparsity: float) -> float:
         """Differentiate as `_at_once` to rounding: a layer's gradients are added up before those of all layers."""
-        found: list[float] = []
+        values: list[float] = []
 
         def objective(_: int, logits: Tensor) -> Tensor:
             value, differentiated = _objective(dense, log_probabilities(logits[:, self._view.first_scored :]))
-            found.append(value)
+            values.append(value)
             return differentiated
 
         trail = Trail(self._view, [rows], lambda layer: hooked(self._hooks(layer, bases, sparsity)))
@@ -144,27 +145,27 @@ class GatedDivergence:
             dense = scored_log_probabilities(self._view, rows)
         trail.turn(passage, objective, lane=1)
         for layer in trail.back(self._reporter):
-            for place in self._places.values():
-                if place.site.layer == layer.index:
-                    place.site.give_back()
-        return found[0]
+            for gated in self._inputs.values():
+                if gated.site.layer == layer.index:
+                    gated.site.give_back()
+        return values[0]
 
     def _hooks(self, layer: LayerView, bases: Sequence[Tensor], sparsity: float) -> list[Any]:
         """Gate every input of a layer by WINA's rule within the block, with masks shared by its readers, differentiably
         in the bases; return the hooks."""
         hooks: list[Any] = []
         for reader, (names, norm) in _stream(layer).items():
-            if place := self._places.get((layer.index, reader)):
-                carried, basis = self._carried[layer.index, reader], bases[place.basis]
-                gate = StreamGate(norm, basis, turned_norms(place.site.gram, basis, carried), sparsity, carried)
-                hooks += gate.hooks([each for part in layer.parts for each in stream_readers(part, names)])
-        if place := self._places.get((layer.index, "heads")):
-            basis = bases[place.basis]
-            gate_heads = InputGate(basis, turned_norms(place.site.gram, basis), sparsity)
+            if gated := self._inputs.get((layer.index, reader)):
+                carried, basis = self._carried[layer.index, reader], bases[gated.basis]
+                gate = StreamGate(norm, basis, turned_norms(gated.site.gram, basis, carried), sparsity, carried)
+                hooks += gate.hooks([linear for block in layer.parts for linear in stream_readers(block, names)])
+        if gated := self._inputs.get((layer.index, "heads")):
+            basis = bases[gated.basis]
+            gate_heads = InputGate(basis, turned_norms(gated.site.gram, basis), sparsity)
             hooks.append(layer.projections["o"].linear.register_forward_pre_hook(gate_heads))
         for linears, norms in self._plain[layer.index]:
-            as_it_is = PlainGate(norms, sparsity)
-            hooks += [linear.register_forward_pre_hook(as_it_is) for linear in linears]
+            plain = PlainGate(norms, sparsity)
+            hooks += [linear.register_forward_pre_hook(plain) for linear in linears]
         return hooks
 
 
@@ -177,10 +178,10 @@ def _stream(layer: LayerView) -> dict[Reader, tuple[tuple[str, ...], nn.Module]]
 
 
 def _objective(dense: Tensor, gated: Tensor) -> tuple[float, Tensor]:
-    """Return the mean divergence, and its logarithm, so that each sparsity weighs the same, though one diverges far
-    more."""
+    """Return the mean divergence, and its logarithm as the objective."""
     value = divergences(dense, gated).mean()
-    known = float(value.detach())
-    if not math.isfinite(known):
+    number = float(value.detach())
+    if not math.isfinite(number):
         raise WinaError("The gated model's logits are not numbers; open the model in bfloat16 or float32 instead.")
-    return known, value.clamp(min=_NOISE).log()
+    # In logarithms, each sparsity weighs the same, though the divergence of one is far larger.
+    return number, value.clamp(min=_NOISE).log()

@@ -24,7 +24,7 @@ from wina_core.specs import RotationSpec
 _TOLERANCE = 1e-5
 """Largest accepted |Q^T Q - I|: float32 matrices pass, bfloat16 ones do not."""
 _KEY, _SEARCH = "found for", "search"
-"""Keys in the file's metadata of what the bases were found for, and of the search (`BasesRecord`)."""
+"""Keys in the file's metadata: of the model and rotation of the bases, and of the search for them (`BasesRecord`)."""
 
 
 def _site_keys(mode: str, layer: int) -> tuple[str, str]:
@@ -35,7 +35,7 @@ def _site_keys(mode: str, layer: int) -> tuple[str, str]:
     }[mode]
 
 
-def given_bases(view: ModelView, spec: RotationSpec, path: Path, key: str | None = None) -> Iterator[LayerBases]:
+def read_bases(view: ModelView, spec: RotationSpec, path: Path, key: str | None = None) -> Iterator[LayerBases]:
     """Yield the bases in a file that the spec's mode needs, all checked before the first.
 
     Raises WinaError if the file is missing or damaged, was saved with another `key`, lacks a matrix that the mode
@@ -89,7 +89,7 @@ def _check(
             f'The matrix "{key}" in {path} is {entry.dtype}; store orthogonal matrices in float32 or float64.'
         )
     error = orthogonality_error(file.get_tensor(key).double())
-    if not error <= _TOLERANCE:
+    if not error <= _TOLERANCE:  # true for NaN, too
         raise WinaError(
             f'The matrix "{key}" in {path} is not orthogonal (off by {error:.1e}, at most {_TOLERANCE:.0e} is '
             "accepted); store orthogonal matrices in float32 or float64."
@@ -118,7 +118,7 @@ def _read(path: Path, view: ModelView, spec: RotationSpec) -> Iterator[LayerBase
                 yield LayerBases(stream, stream, heads)
 
 
-def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, Tensor]) -> Iterator[LayerBases]:
+def copy_bases(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, Tensor]) -> Iterator[LayerBases]:
     """Yield the same bases and copy each to the CPU into `into` under its key."""
     for index, basis in enumerate(bases):
         if basis.attention is not None and basis.mlp is not None:
@@ -131,7 +131,7 @@ def collected(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, T
 
 
 def read_search(path: Path) -> BasesRecord | None:
-    """Return the search for the bases in a file that `given_bases` accepts; None in a file of an older version."""
+    """Return the search for the bases in a file that `read_bases` accepts; None in a file of an older version."""
     with safe_open(path, framework="pt") as file:
         text = (file.metadata() or {}).get(_SEARCH)
     return None if text is None else BasesRecord.model_validate_json(text)
@@ -140,7 +140,7 @@ def read_search(path: Path) -> BasesRecord | None:
 def save_matrices(
     matrices: dict[str, Tensor], path: Path, key: str | None = None, search: BasesRecord | None = None
 ) -> None:
-    """Write matrices to a safetensors file atomically, with a `key` for `given_bases` and the `search` for them; raise
+    """Write matrices to a safetensors file atomically, with a `key` for `read_bases` and the `search` for them; raise
     WinaError if the disk refuses."""
     metadata = {} if key is None else {_KEY: key}
     metadata |= {} if search is None else {_SEARCH: search.model_dump_json()}
@@ -191,6 +191,7 @@ def canonical_basis(gram: Tensor, *further: Callable[[], Tensor]) -> Tensor:
             )
         ]
     basis = torch.cat(spaces, dim=1)
+    # Eigenvectors have either sign; libraries differ in it.
     largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
     return basis * largest.sign()
 

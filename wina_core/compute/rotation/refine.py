@@ -56,7 +56,7 @@ _REPORTED = 10
 
 
 def dropped_part(x: Tensor, basis: Tensor, gram: Tensor, sparsity: float) -> Tensor:
-    """Return B ((1 - m) * B^T x), the part of x [..., n] that WINA drops at that sparsity in the basis B (`turns`).
+    """Return B ((1 - m) * B^T x), the part of x [..., n] that WINA drops at that sparsity in the basis B.
 
     The mask m keeps the largest |B^T x|_i ||W B_i||, with norms from W's Gram matrix [n, n]. Differentiable in B and x
     with the mask fixed; its changes move the error only where scores are equal.
@@ -89,16 +89,17 @@ def refined_basis(
     steps: int,
     search: Search,
     label: str,
-    place: int = 0,
-    places: int = 1,
+    basis_index: int = 0,
+    basis_count: int = 1,
     noise_bits: int = 16,
 ) -> Tensor:
     """Turn the basis [n, n] that `sites` share, or heads [kv_heads, hd, hd], for the least sum of gating errors;
     float64.
 
     Each step adds up the gradients of `sites_per_step`, `drawn_sites` if these are not all, in graphs of
-    `sites_per_graph`. `label` is the site of the reported steps (`RefinementStep`), `place` that of the basis among all
-    `places`. With fewer than 16 `noise_bits`, the error of rounding the weights to so many is added.
+    `sites_per_graph`. `label` is the site of the reported steps (`RefinementStep`). Progress is that of basis
+    `basis_index` of `basis_count`. With fewer than 16 `noise_bits`, the error of rounding the weights to so many bits
+    is added.
     """
     generator = torch.Generator().manual_seed(0)
     n, count = len(sites[0].gram), len(sites)
@@ -108,10 +109,10 @@ def refined_basis(
     def error(basis: Tensor, site: RotationSite, sparsity: float) -> Tensor:
         drawn = torch.randint(len(site.inputs), (DRAWN_TOKENS,), generator=generator).to(site.inputs.device)
         x = site.inputs[drawn]
-        found = gating_error(x, basis, site.gram, site.sensitivity, sparsity)
+        expected = gating_error(x, basis, site.gram, site.sensitivity, sparsity)
         if noise_bits < 16:
-            found = found + rounding_error(x, basis, site.gram, site.sensitivity, noise_bits)
-        return found
+            expected = expected + rounding_error(x, basis, site.gram, site.sensitivity, noise_bits)
+        return expected
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
         sparsity = SPARSITIES[step % len(SPARSITIES)]
@@ -121,19 +122,19 @@ def refined_basis(
             value = torch.zeros_like(total)
             for site in group:
                 value = value + error(bases[0], site, sparsity)
-            value = value * (count / read)
+            value = value * (count / read)  # the drawn sites are a sample of all
             value.backward()
             total += value.detach()
             for site in group:
                 site.give_back()
             search.reporter.check()
         if is_reported(step, steps):
-            known = float(total)
-            text = f"basis {place + 1} of {places}: expected KL {known:.3g}"
-            search.reporter.progress(place * steps + step, places * steps, "steps", text)
+            divergence = float(total)
+            text = f"basis {basis_index + 1} of {basis_count}: expected KL {divergence:.3g}"
+            search.reporter.progress(basis_index * steps + step, basis_count * steps, "steps", text)
             search.add(
                 RefinementStep(
-                    site=label, objective="error", sparsity=sparsity, step=step, steps=steps, loss=max(known, 0.0)
+                    site=label, objective="error", sparsity=sparsity, step=step, steps=steps, loss=max(divergence, 0.0)
                 )
             )
         return total
@@ -150,8 +151,8 @@ def drawn_sites(count: int, read: int, step: int) -> list[int]:
     """
     rounds = count // read
     order = torch.randperm(count, generator=torch.Generator().manual_seed(step // rounds))
-    found: list[int] = order[step % rounds * read :][:read].tolist()
-    return found
+    numbers: list[int] = order[step % rounds * read :][:read].tolist()
+    return numbers
 
 
 def is_reported(step: int, steps: int) -> bool:
@@ -168,7 +169,7 @@ _RANGE = 4.7
 
 
 def rounding_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, bits: int) -> Tensor:
-    """Return the expected KL divergence, in nats, of rounding what reads x [tokens, n] in a basis B (`turns`).
+    """Return the expected KL divergence, in nats, of rounding the weights that read x [tokens, n] in a basis B.
 
     A group's weights of one output are taken for normal numbers. They are rounded in steps of r / (2^bits - 1), with r
     their expected range; the error of each is uniform, of variance step^2 / 12, and independent of all others. With the
@@ -179,7 +180,7 @@ def rounding_error(x: Tensor, basis: Tensor, gram: Tensor, sensitivity: Tensor, 
     energies = turned(x, basis).square().mean(0)
     rounding = _RANGE**2 / (2**bits - 1) ** 2 / 12
     groups = zip(weights.split(_GROUP), energies.split(_GROUP), strict=True)
-    errors = torch.stack([own.mean() * energy.sum() for own, energy in groups])
+    errors = torch.stack([columns.mean() * energy.sum() for columns, energy in groups])
     return rounding * sensitivity.trace() / gram.trace() * errors.sum() / 2
 
 
@@ -222,15 +223,19 @@ def turned_norms(gram: Tensor, basis: Tensor, carried: CarriedBias | None = None
     return squares.clamp(min=0).sqrt()
 
 
-def stream_readers(part: LayerView, names: Collection[str]) -> list[nn.Module]:
-    """Return what reads the input of the named projections of a layer without its experts, or of an expert: the linear
-    layers, or the expert, whose gate and up read the same; empty where it has none of them."""
-    linears: dict[nn.Module, None] = {part.projections[name].linear: None for name in names if name in part.projections}
-    return [part.module] if linears and part.expert is not None else list(linears)
+def stream_readers(block: LayerView, names: Collection[str]) -> list[nn.Module]:
+    """Return the modules that read the input of the named projections of a layer without its experts, or of an expert.
+
+    They are the linear layers, or the expert, whose gate and up read the same; none without these projections.
+    """
+    linears: dict[nn.Module, None] = {
+        block.projections[name].linear: None for name in names if name in block.projections
+    }
+    return [block.module] if linears and block.expert is not None else list(linears)
 
 
 class StreamGate:
-    """Gate on what some readers of a norm read, with one mask, in a basis of the stream; differentiable in the basis.
+    """Gate on the input of some readers of a norm, with one mask, in a basis of the stream and differentiable in it.
 
     Args:
         norm: The norm; if it is a LayerNorm, the basis keeps the mean.
@@ -261,17 +266,17 @@ class StreamGate:
             yield reader.register_forward_pre_hook(self._before_reader)
 
     def _after_norm(self, _: nn.Module, args: tuple[Any, ...], __: Tensor) -> None:
-        self._stream, self._dropped = args[0].flatten(0, -2), None
+        self._stream, self._dropped = args[0].flatten(0, -2), None  # readers of this pass share one new mask
 
     def _before_reader(self, reader: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         assert self._stream is not None  # the norm has passed
-        x, places = args[0], reader.places if isinstance(reader, Expert) else None
-        if places is not None and self._alone:
-            dropped, mean = self._drop(self._stream[places])  # an expert with its own mask reads few of the tokens
+        x, positions = args[0], reader.places if isinstance(reader, Expert) else None
+        if positions is not None and self._alone:
+            dropped, mean = self._drop(self._stream[positions])  # an expert with its own mask reads few of the tokens
         else:
             if self._dropped is None:
                 self._dropped = self._drop(self._stream)
-            dropped, mean = self._dropped if places is None else (each[places] for each in self._dropped)
+            dropped, mean = self._dropped if positions is None else (rows[positions] for rows in self._dropped)
         if self._bias is not None and reader.bias is None:
             dropped = dropped + mean * self._bias
         return (x - dropped.view_as(x).to(x.dtype), *args[1:])
@@ -312,8 +317,8 @@ class PlainGate:
 def plain_inputs(layer: LayerView, turned: Collection[str]) -> Iterator[tuple[set[nn.Linear], Tensor]]:
     """Yield the linear layers that share an input without a basis, with the norms of the weights' columns together;
     `turned` are the projections whose inputs have one."""
-    for part, names in product(layer.parts, BLOCKS):
-        plain = [part.projections[name] for name in names if name in part.projections and name not in turned]
+    for block, names in product(layer.parts, BLOCKS):
+        plain = [block.projections[name] for name in names if name in block.projections and name not in turned]
         if plain:
             weights = torch.cat([projection.weight for projection in plain])
             yield {projection.linear for projection in plain}, column_norms(weights)

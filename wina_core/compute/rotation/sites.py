@@ -43,10 +43,10 @@ class RotationSite:
     """[n, n], the Fisher information E[g g^T], g the gradient of -log p(y) with respect to x, y drawn from the model's
     own prediction. An error e of x costs about e^T F e / 2 in KL divergence."""
     in_files: tuple[Tensor, ...] = ()
-    """Those of the tensors that are in files."""
+    """The tensors above that are mapped from files."""
 
     def give_back(self) -> None:
-        """Give back the memory of what is in files, which is read anew when it is touched."""
+        """Give back the memory of mapped tensors, which the system reads again when they are touched."""
         for tensor in self.in_files:
             drop_pages(tensor)
 
@@ -64,15 +64,15 @@ def measure_sites(
     search = search or Search()
     scored = ScoredPositions.of(view, tokens)
     total = scored.count(tokens)
-    stride = -(-total * view.hidden_size // KEPT_NUMBERS)
+    stride = -(-total * view.hidden_size // KEPT_NUMBERS)  # rounded up, so that a sample stays within KEPT_NUMBERS
     collectors = list(_collectors(view, stream, heads, stride, scored))
-    found: dict[tuple[int, Reader], RotationSite] = {}
+    sites: dict[tuple[int, Reader], RotationSite] = {}
     for collector in collectors:
-        if (known := collector.kept(search)) is None:
+        if (stored := collector.stored(search)) is None:
             break
-        found[collector.place] = known
-    else:
-        return list(found.values())
+        sites[collector.key] = stored
+    else:  # an interrupted search has stored all of them
+        return list(sites.values())
     size = sum(collector.bytes(total) for collector in collectors)
     is_large = exceeds_memory(size, view.embedding.weight)
     if is_large and search.folder is not None:
@@ -81,13 +81,13 @@ def measure_sites(
     def finish(layer: LayerView) -> None:
         for collector in collectors:
             if collector.layer is layer:
-                found[collector.place] = collector.site(total, search if is_large else None)
+                sites[collector.key] = collector.site(total, search if is_large else None)
 
     hooks = (collector.attach() for collector in collectors)
     by_layer = is_large or view.mapped is not None
     reporter.stage("sensitivities")
     differentiate_samples(view, tokens, hooks, reporter, finish, by_layer=by_layer)
-    return [found[collector.place] for collector in collectors]
+    return [sites[collector.key] for collector in collectors]
 
 
 class _Collector:
@@ -98,7 +98,7 @@ class _Collector:
     ) -> None:
         self.layer = layer
         self._scored = scored
-        self.place: tuple[int, Reader] = (layer.index, reader)
+        self.key: tuple[int, Reader] = (layer.index, reader)
         self._norm, self._stride = norm, stride
         names = READ_BY[reader]
         if reader == "attention" and layer.mlp_norm is layer.attention_norm:
@@ -121,8 +121,8 @@ class _Collector:
         """Return the size of a site over that many tokens."""
         return 4 * self._n * (2 * self._n + -(-tokens // self._stride))
 
-    def kept(self, search: Search) -> RotationSite | None:
-        """Return the site that an interrupted search kept, if it fits."""
+    def stored(self, search: Search) -> RotationSite | None:
+        """Return the site that an interrupted search stored, if it fits."""
         if (stage := search.read(self._name)) is None:
             return None
         square = (self._n, self._n)
@@ -132,7 +132,7 @@ class _Collector:
             search.reject(self._name)
             return None
         inputs, gram, sensitivity = (stage.tensors[name].to(self._device) for name in ("inputs", "gram", "sensitivity"))
-        return RotationSite(*self.place, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
+        return RotationSite(*self.key, inputs, gram, sensitivity, tuple(in_files((inputs, gram, sensitivity))))
 
     def site(self, tokens: int, search: Search | None) -> RotationSite:
         """Return the site measured over that many tokens, from now on in a file of the search if there is one."""
@@ -145,16 +145,16 @@ class _Collector:
         else:
             weight = self.layer.projections["o"].weight.float()
             gram = weight.T @ weight
-        made = RotationSite(*self.place, torch.cat(self._inputs), gram, sensitivity)
+        site = RotationSite(*self.key, torch.cat(self._inputs), gram, sensitivity)
         self._inputs, self._sensitivity = [], None
         if search is None:
-            return made
-        search.write(self._name, {"inputs": made.inputs, "gram": gram, "sensitivity": sensitivity})
-        return self.kept(search) or made
+            return site
+        search.write(self._name, {"inputs": site.inputs, "gram": gram, "sensitivity": sensitivity})
+        return self.stored(search) or site
 
     @property
     def _name(self) -> str:
-        return f"site {self.place[0]} {self.place[1]}"
+        return f"site {self.key[0]} {self.key[1]}"
 
     def _after_norm(self, norm: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         self._sample(normalized(norm, args[0].detach().float()))
@@ -167,11 +167,11 @@ class _Collector:
     def _sample(self, x: Tensor) -> None:
         flat = self._scored.rows(x)
         self._inputs.append(flat[self._skip :: self._stride])
-        self._skip = (self._skip - len(flat)) % self._stride
+        self._skip = (self._skip - len(flat)) % self._stride  # the stride goes across rows, even over the whole text
 
     def _add(self, gradient: Tensor) -> None:
         g = self._scored.rows(gradient).float()
-        g = g if self._gain is None else g * self._gain
+        g = g if self._gain is None else g * self._gain  # with respect to the norm's output without its gain
         if self._sensitivity is None:
             self._sensitivity = torch.zeros(self._n, self._n, device=self._device)
         self._sensitivity.addmm_(g.T, g)

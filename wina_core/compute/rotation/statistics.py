@@ -20,7 +20,7 @@ from wina_core.compute.models.norms import centres, norm_gain, normalized
 from wina_core.compute.models.passage import Passage, PassCheckpoint, in_batches
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
-from wina_core.compute.rotation.apply import LayerBases, fits, gram
+from wina_core.compute.rotation.apply import LayerBases, bfloat16_gram, has_bfloat16_products
 
 _ROUNDING = 1e-12
 
@@ -32,24 +32,24 @@ def centred_gram(gram: Tensor) -> Tensor:
     return gram
 
 
-def mean_kept(bases: Iterator[LayerBases]) -> Iterator[LayerBases]:
-    """Yield the same bases, those of the stream turned by `keeping_mean`; shared objects stay shared."""
-    latest: list[tuple[Tensor, Tensor]] = []
+def preserve_mean_of_layers(bases: Iterator[LayerBases]) -> Iterator[LayerBases]:
+    """Yield the same bases, those of the stream turned by `preserve_mean`; shared objects stay shared."""
+    latest: list[tuple[Tensor, Tensor]] = []  # (basis, turned basis): `apply_bases` compares bases by identity
 
-    def kept(basis: Tensor | None) -> Tensor | None:
+    def turned(basis: Tensor | None) -> Tensor | None:
         if basis is None:
             return None
         for before, after in latest:
             if before is basis:
                 return after
-        latest[:] = [(basis, keeping_mean(basis))]
+        latest[:] = [(basis, preserve_mean(basis))]
         return latest[0][1]
 
-    for each in bases:
-        yield replace(each, attention=kept(each.attention), mlp=kept(each.mlp))
+    for layer_bases in bases:
+        yield replace(layer_bases, attention=turned(layer_bases.attention), mlp=turned(layer_bases.mlp))
 
 
-def keeping_mean(basis: Tensor) -> Tensor:
+def preserve_mean(basis: Tensor) -> Tensor:
     """Return Q R [d, d], R the rotation in one plane by the smallest angle for which Q R e = +-e.
 
     A basis with +-e among its columns only loses that the stream's mean lies in one coordinate, as LayerNorm subtracts
@@ -81,7 +81,7 @@ class Moments:
     attention: Tensor
     """[d, d], x = attention_norm's output without its gain and bias."""
     mlp: Tensor
-    """[d, d], x = mlp_norm's output, likewise."""
+    """[d, d], x = mlp_norm's output without its gain and bias."""
 
 
 def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tensor:
@@ -91,12 +91,13 @@ def weight_gram(layer: LayerView, names: Sequence[str], norm: nn.Module) -> Tens
     d = weights[0].shape[1]
     gram = torch.zeros(d, d, dtype=torch.float64, device=weights[0].device)
     for weight in weights:
-        if fits(weight):
+        if has_bfloat16_products(weight):
             for rows in weight.split(_ROWS_OF_16_BITS):
                 gram += multiply_in_float32(rows.T, rows)
             continue
         for rows in weight.split(_ROWS):
             _add_products(gram, rows.double())
+    # Float64 products fill the upper triangle alone; mirrored, the matrix is exactly symmetric in every case.
     gram.triu_()
     gram += gram.triu(1).T
     gain = norm_gain(norm).to(gram)
@@ -142,7 +143,7 @@ def dense_moments(
 def _add_moment(moment: Tensor, scored: ScoredPositions, norm: nn.Module, args: tuple[Tensor]) -> None:
     stream = scored.rows(args[0])
     x = normalized(norm, stream.double())
-    if fits(stream):
-        moment += gram(x)
+    if has_bfloat16_products(stream):
+        moment += bfloat16_gram(x)
     else:
         moment.addmm_(x.T, x)

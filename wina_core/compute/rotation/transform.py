@@ -48,8 +48,8 @@ from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
 from wina_core.compute.rotation.comparison import layer_energies, off_diagonal_energies
 from wina_core.compute.rotation.descent import Search
-from wina_core.compute.rotation.matrices import collected, given_bases
-from wina_core.compute.rotation.statistics import mean_kept
+from wina_core.compute.rotation.matrices import copy_bases, read_bases
+from wina_core.compute.rotation.statistics import preserve_mean_of_layers
 from wina_core.errors import WinaError
 from wina_core.files.paths import check_new_folder
 from wina_core.model_info.folding import choice_under
@@ -66,7 +66,7 @@ def rotate(
     reporter: Reporter,
     into: dict[str, Tensor] | None = None,
     bases: Iterator[LayerBases] | None = None,
-    known: BasesRecord | None = None,
+    earlier: BasesRecord | None = None,
     search: Search | None = None,
     scratch: Path | None = None,
 ) -> RotationReport:
@@ -78,7 +78,7 @@ def rotate(
         reporter: Progress and cancellation.
         into: Receives the bases, on the CPU, as `save_matrices` takes them.
         bases: Bases of an earlier call with the same spec and model, used instead of finding them.
-        known: The search for these bases, for the report.
+        earlier: The search for these bases, for the report.
         search: The reported steps of a refinement, and finished stages of an interrupted search.
         scratch: Folder for the changed weights of a model that is read from its files, layer by layer; those of an
             interrupted call with the same arguments are used again.
@@ -101,40 +101,40 @@ def rotate(
     reporter.check()
 
     search = search or Search(reporter)
-    dense_residuals = layer_energies(view, reporter, search) if known is None else known.dense_residuals
+    dense_residuals = layer_energies(view, reporter, search) if earlier is None else earlier.dense_residuals
     folded = foldable(view, choice_under(spec.fold_norms, loaded.source.quantization))
-    residuals: dict[int, tuple[LayerRecord, ...]] = {}
-    kept = None
+    residuals: dict[int, tuple[LayerRecord, ...]] = {}  # by layer: restored ones come before those that are rotated
+    layer_files = None
     if scratch is not None and view.mapped is not None:
-        kept = RotatedLayers(view.mapped, scratch, reporter)
+        layer_files = RotatedLayers(view.mapped, scratch, reporter)
 
     def finish(layer: LayerView) -> None:
         alone = replace(view, layers=(layer,))
-        found = off_diagonal_energies(alone)
-        residuals[layer.index] = found
+        records = off_diagonal_energies(alone)
+        residuals[layer.index] = records
         fold_norms(alone, folded)
-        if kept is not None:
-            kept.keep_layer(layer, found)
+        if layer_files is not None:
+            layer_files.keep_layer(layer, records)
 
     def restore(layer: LayerView) -> bool:
-        found = None if kept is None else kept.restore(layer)
-        if found is not None:
-            residuals[layer.index] = found
-        return found is not None
+        records = None if layer_files is None else layer_files.restore(layer)
+        if records is not None:
+            residuals[layer.index] = records
+        return records is not None
 
     start = pausable_clock.now()
     if spec.turns:
         if bases is None and spec.matrices:
-            bases = given_bases(view, spec, Path(spec.matrices).expanduser())
+            bases = read_bases(view, spec, Path(spec.matrices).expanduser())
         elif bases is None:
             tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text else None
             bases = choose_bases(view, spec, tokens, reporter, search)
         if view.centred:
-            bases = mean_kept(bases)
-        apply_bases(view, bases if into is None else collected(bases, spec, into), reporter, finish, restore)
-        if kept is not None:
-            kept.keep(view.embedding, "embedding")
-            kept.keep(view.head, "head")
+            bases = preserve_mean_of_layers(bases)
+        apply_bases(view, bases if into is None else copy_bases(bases, spec, into), reporter, finish, restore)
+        if layer_files is not None:
+            layer_files.keep(view.embedding, "embedding")
+            layer_files.keep(view.head, "head")
     else:
         for layer in view.layers:
             if not restore(layer):
@@ -150,11 +150,11 @@ def rotate(
     report = RotationReport(
         rotation=spec.content_hash(),
         logits_deviation=deviation,
-        residuals=tuple(chain.from_iterable(found for _, found in sorted(residuals.items()))),
+        residuals=tuple(chain.from_iterable(records for _, records in sorted(residuals.items()))),
         shortcut_parameters=shortcut_parameters(loaded.model),
-        seconds=seconds + (search.earlier_seconds if known is None else known.seconds),
+        seconds=seconds + (search.earlier_seconds if earlier is None else earlier.seconds),
         dense_residuals=dense_residuals,
-        refinement=tuple(search.steps) if known is None else known.refinement,
+        refinement=tuple(search.steps) if earlier is None else earlier.refinement,
         folded=folded,
     )
     loaded.rotation, loaded.rotation_report = spec, report
@@ -181,7 +181,7 @@ _RECORDS = "records"
 
 
 class RotatedLayers:
-    """The changed weights of a model that is read from its files: a file for each layer, and for what is outside."""
+    """The changed weights of a mapped model: a file for each layer, and for each module outside the layers."""
 
     def __init__(self, mapped: MappedWeights, folder: Path, reporter: Reporter) -> None:
         self._mapped, self._folder, self._reporter = mapped, folder, reporter
@@ -192,20 +192,20 @@ class RotatedLayers:
         self._mapped.give_back(module)
 
     def keep_layer(self, layer: LayerView, records: Sequence[LayerRecord]) -> None:
-        """Move a layer's changed weights to a file, with what was measured on them."""
+        """Move a layer's changed weights to a file, with the records measured on them."""
         note = json.dumps([record.model_dump(mode="json") for record in records])
         self._mapped.move(layer.module, self._file(layer), {_RECORDS: note})
         self._mapped.give_back(layer.module)
 
     def restore(self, layer: LayerView) -> tuple[LayerRecord, ...] | None:
-        """Give a layer the weights that were kept, and return what was measured on them; None if there are none."""
+        """Restore a layer's stored weights, and return the records measured on them; None if there are none."""
         file = self._file(layer)
         if not file.exists():
             return None
         try:
             with safe_open(file, framework="pt") as opened:
                 note = opened.metadata() or {}
-            records = tuple(LayerRecord.model_validate(each) for each in json.loads(note[_RECORDS]))
+            records = tuple(LayerRecord.model_validate(record) for record in json.loads(note[_RECORDS]))
             self._mapped.read(layer.module, file, partial(_register, layer))  # last: a layer is changed whole or not
         except (OSError, SafetensorError, WinaError, KeyError, ValueError) as error:
             self._reporter.log("warning", f"Layer {layer.index} is rotated again. {error}")
@@ -217,7 +217,7 @@ class RotatedLayers:
 
 
 def _register(layer: LayerView, name: str, tensor: Tensor) -> None:
-    """Add what rotating adds to a layer beside its own weights."""
+    """Add a shortcut or folded norms, which a rotation adds to a layer beside its own weights."""
     if is_shortcut(name):
         restore_shortcut(layer, name, tensor)
     elif is_folded(name):
@@ -256,7 +256,7 @@ def save_rotated(loaded: LoadedModel, folder: Path, matrices: Path | None = None
 
 
 @contextmanager
-def new_folder(folder: Path, what: str) -> Iterator[Path]:
+def new_folder(folder: Path, content: str) -> Iterator[Path]:
     """Yield a folder that becomes `folder` at the end of the block, or else is removed.
 
     Raises WinaError if `folder` is in use or the disk refuses.
@@ -271,7 +271,7 @@ def new_folder(folder: Path, what: str) -> Iterator[Path]:
         partial.replace(folder)
     except (OSError, SafetensorError) as error:
         raise WinaError(
-            f"The {what} could not be written to {folder} ({error}); free some space or choose another folder."
+            f"The {content} could not be written to {folder} ({error}); free some space or choose another folder."
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -279,17 +279,18 @@ def new_folder(folder: Path, what: str) -> Iterator[Path]:
 
 @contextmanager
 def giving_back(mapped: MappedWeights | None) -> Iterator[None]:
-    """Give the memory of each file's weights back once transformers has written it; what it converts is in files."""
+    """Give back the memory of each shard's weights once transformers has written it; converted ones are in files."""
     if mapped is None:
         yield
         return
     write = modeling_utils.safe_save_file
 
-    def save(tensors: dict[str, Tensor], *given: Any, **named: Any) -> None:
-        write(tensors, *given, **named)
+    def save(tensors: dict[str, Tensor], *args: Any, **kwargs: Any) -> None:
+        write(tensors, *args, **kwargs)
         mapped.give_back_copies(tensors.values())
         give_back_converted(tensors.values())
 
+    # transformers looks the function up in its module for each shard.
     with attributes(modeling_utils, safe_save_file=save), converted_in_files(mapped.give_back_copies):
         yield
 

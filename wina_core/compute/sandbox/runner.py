@@ -32,7 +32,7 @@ from wina_core.studies.tasks.task_folder import MEMORY_BYTES, PROCESSOR_SECONDS,
 _CONFINED = Path(__file__).with_name("confined")
 _START = f"import sys; sys.path.insert(0, {str(_CONFINED.parent)!r})\n"
 _START += "from confined.start import main; del sys.path[0]; main()"
-_MOST_BYTES = 4096
+_MAX_REPORT_BYTES = 4096
 """Bytes read of a report."""
 _TIME_LIMIT_STATUS = 128 + 24  # SIGXCPU, which Windows does not have
 """Exit status of bubblewrap for a program that has used its processor time."""
@@ -71,10 +71,11 @@ def run_confined(program: str, tests: str = "", limits: SandboxLimits = SandboxL
         needed, prompt = _helpers(tests, program)
         candidates, ends = [], []
         for text in [program, prompt] if needed else [program]:
-            asked, asks = pipes.enter_context(_pipe())
-            hears, answers = pipes.enter_context(_pipe())
-            candidates.append({**common, "role": "candidate", "token": "", "text": text, "pipes": [(asked, answers)]})
-            ends.append((hears, asks))
+            read_requests, write_requests = pipes.enter_context(_pipe())
+            read_answers, write_answers = pipes.enter_context(_pipe())
+            candidate_ends = [(read_requests, write_answers)]
+            candidates.append({**common, "role": "candidate", "token": "", "text": text, "pipes": candidate_ends})
+            ends.append((read_answers, write_requests))
         judge = {**common, "role": "judge", "token": token, "text": tests, "helpers": sorted(needed), "pipes": ends}
         ended = time.monotonic() + limits.wall_seconds
         with ExitStack() as started:
@@ -119,8 +120,8 @@ def _pipe() -> Iterator[tuple[int, int]]:
     try:
         yield ends
     finally:
-        for each in ends:
-            os.close(each)
+        for descriptor in ends:
+            os.close(descriptor)
 
 
 def _started(request: dict[str, Any]) -> AbstractContextManager["subprocess.Popen[bytes]"]:
@@ -152,7 +153,7 @@ def _report(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
     assert process.stdout is not None
     waiting = select.poll()
     waiting.register(process.stdout, select.POLLIN)
-    return os.read(process.stdout.fileno(), _MOST_BYTES) if waiting.poll(seconds * 1000) else None
+    return os.read(process.stdout.fileno(), _MAX_REPORT_BYTES) if waiting.poll(seconds * 1000) else None
 
 
 def _parsed(report: bytes | None, token: str) -> dict[str, str]:
@@ -315,11 +316,11 @@ class CodeEval:
             [run_confined(candidate, tests, confines) for candidate in candidates]
             for tests, candidates in zip(references, predictions, strict=True)
         ]
+        counts = [(len(task), sum(outcome.passed for outcome in task)) for task in outcomes]
         estimates = {
-            f"pass@{most}": sum(pass_at_k(len(task), sum(each.passed for each in task), most) for task in outcomes)
-            / len(outcomes)
-            for most in ([k] if isinstance(k, int) else k)
-            if all(len(task) >= most for task in outcomes)
+            f"pass@{drawn}": sum(pass_at_k(n, passed, drawn) for n, passed in counts) / len(counts)
+            for drawn in ([k] if isinstance(k, int) else k)
+            if all(n >= drawn for n, _ in counts)
         }
         return estimates, {number: _labelled(number, task) for number, task in enumerate(outcomes)}
 
@@ -353,6 +354,6 @@ def runs_in_sandbox(function: Any) -> bool:
 
 def _labelled(task: int, outcomes: Sequence[Outcome]) -> list[tuple[int, dict[str, Any]]]:
     return [
-        (number, {"task_id": task, "passed": each.passed, "result": each.result, "completion_id": number})
-        for number, each in enumerate(outcomes)
+        (number, {"task_id": task, "passed": outcome.passed, "result": outcome.result, "completion_id": number})
+        for number, outcome in enumerate(outcomes)
     ]

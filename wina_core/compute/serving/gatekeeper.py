@@ -1,4 +1,4 @@
-"""Gatekeeper in front of transformers' server: who may ask, for what, how much, and how many at once."""
+"""Gatekeeper in front of transformers' server: keys, routes, models, and limits of size and number of requests."""
 
 import asyncio
 import errno
@@ -41,19 +41,19 @@ def bind(host: str, port: int, *, has_key: bool) -> socket.socket:
             f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
             "leave out --host."
         )
-    found = socket.socket(family, kind, number)
+    listener = socket.socket(family, kind, number)
     try:
         if os.name == "posix":  # elsewhere it would take a port from another program
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
-        found.listen()  # another program's claim of the port is known only now
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()  # another program's claim of the port is known only now
     except OSError as error:
-        found.close()
+        listener.close()
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
             reason = "is in use by another program" if error.errno == errno.EADDRINUSE else "is not allowed to you"
             raise WinaError(f"The port {port} {reason}; choose another one by --port.") from error
         raise WinaError(f"{host} is no address to listen on ({error.strerror}); --host 127.0.0.1 is one.") from error
-    return found
+    return listener
 
 
 def is_loopback(address: str) -> bool:
@@ -96,14 +96,14 @@ class Turn(Protocol):
 
 
 class Turns(Protocol):
-    """Generations, of which one runs at a time."""
+    """Generations that run one at a time."""
 
-    def begin(self, asked: int | None) -> Turn:
-        """Begin one that may have so many tokens."""
+    def begin(self, max_tokens: int | None) -> Turn:
+        """Begin a generation of at most `max_tokens`; None for the usual limit."""
 
 
 class Gatekeeper:
-    """ASGI middleware that passes on what is allowed, one request at a time, and refuses the rest in one sentence.
+    """ASGI middleware that passes on allowed requests, one at a time, and refuses others in one sentence.
 
     Args:
         app: transformers' server.
@@ -174,14 +174,15 @@ class Gatekeeper:
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise Refused for a wrong key, a page of another site, and an unknown route."""
-        if self._key is None:
+        if self._key is None:  # any web page can send requests to localhost, but Host or Origin name its site
             if not _is_loopback_name(headers.get(b"host", b"")):
                 raise Refused(403, "Without an API key only requests to localhost are answered.")
             if b"origin" in headers and not _is_loopback_name(headers[b"origin"].partition(b"://")[2]):
                 raise Refused(403, "Without an API key no page of another site is answered.")
         elif path != _UNGUARDED:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if not (hmac.compare_digest(given.strip(), self._key) and scheme.lower() == b"bearer"):
+            scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+            # In constant time, so that response times do not reveal the key.
+            if not (hmac.compare_digest(token.strip(), self._key) and scheme.lower() == b"bearer"):
                 raise Refused(401, "The API key is missing or wrong; give the server's key.", **_BEARER)
         if path not in ROUTES and path not in _OPEN:
             raise Refused(404, f"There is no {path[:80]!r}; the routes are {', '.join((*ROUTES, *_OPEN))}.")
@@ -200,7 +201,7 @@ class Gatekeeper:
 
     async def _read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """Return the body; raise Refused for one that is too large or too slow."""
-        limits, found = self._limits, bytearray()
+        limits, content = self._limits, bytearray()
         too_large = Refused(413, f"The request is larger than {limits.body:,} bytes; shorten it.")
         if int(headers.get(b"content-length", b"0")) > limits.body:
             raise too_large
@@ -211,13 +212,13 @@ class Gatekeeper:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise _ClientGone
-                    found += message.get("body", b"")
+                    content += message.get("body", b"")
                     more = message.get("more_body", False)
-                    if len(found) > limits.body:
+                    if len(content) > limits.body:
                         raise too_large
         except TimeoutError as error:
             raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
-        return bytes(found)
+        return bytes(content)
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -225,7 +226,7 @@ class Gatekeeper:
 
         One that is still being read has no place: slow clients would take the places of others.
         """
-        if self._inside > self._limits.waiting:
+        if self._inside > self._limits.waiting:  # one of those inside is being answered
             sentence = f"{self._limits.waiting} requests wait already; try again later."
             raise Refused(429, sentence, **{"retry-after": _RETRY_SECONDS})
         self._inside += 1
@@ -239,7 +240,7 @@ class Gatekeeper:
         async with self._free:
             if self._stopping:
                 raise Refused(503, "The server is stopping.")
-            exchange.turn = self._turn = self._turns.begin(body.asked)
+            exchange.turn = self._turn = self._turns.begin(body.requested_tokens)
             try:
                 content = body.model_dump_json(exclude_none=True).encode()
                 passed = {**scope, "headers": [(b"content-type", b"application/json")]}
@@ -294,7 +295,7 @@ class _Exchange:
 
 
 async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, exchange: _Exchange) -> None:
-    """Do the work of a response; end it and raise _ClientGone once its client has gone away."""
+    """Do the work of a response; if its client disconnects first, end it and raise _ClientGone."""
     working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -328,7 +329,8 @@ def _once(content: bytes) -> Receive:
 
 
 def _is_loopback_name(header: bytes) -> bool:
-    """Return whether a header names this machine by itself: another name may be a page's, led here by its DNS."""
+    """Return whether a header names this machine by a local name: any other may be a web page's that its DNS leads
+    here."""
     host = header.decode("latin-1")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name.lower() == "localhost" or is_loopback(name.strip("[]"))

@@ -25,11 +25,11 @@ FAILED = "The server failed; its log has the details."
 """Sentence of an unforeseen error."""
 _CODES = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
 """OpenAI's codes by status; clients expect a text or null."""
-_MOST_STOPS, _LONGEST_STOP = 4, 64
+_MAX_STOPS, _MAX_STOP_CHARACTERS = 4, 64
 _SEEDS = 2**63
-_LEAST_TEMPERATURE = 1e-4
+_MIN_TEMPERATURE = 1e-4
 """Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
-StopString = Annotated[str, Field(min_length=1, max_length=_LONGEST_STOP)]
+StopString = Annotated[str, Field(min_length=1, max_length=_MAX_STOP_CHARACTERS)]
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
@@ -50,10 +50,10 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
 def sentence_of(content: bytes) -> str:
     """Return the sentence of a refusal's answer; empty for another one."""
     try:
-        found: Any = json.loads(content)["error"]["message"]
+        sentence: Any = json.loads(content)["error"]["message"]
     except (ValueError, LookupError, TypeError):
         return ""
-    return str(found)
+    return str(sentence)
 
 
 class _Part(BaseModel):
@@ -98,7 +98,7 @@ class ChatMessage(_Part):
         return self
 
 
-class Function(_Part):
+class ToolFunction(_Part):
     """A function that the model may call, as chat templates show it."""
 
     name: str
@@ -111,7 +111,7 @@ class Tool(_Part):
     """A tool of a conversation."""
 
     type: Literal["function"]
-    function: Function
+    function: ToolFunction
 
 
 class TemplateArguments(_Part):
@@ -142,7 +142,7 @@ class Body(_Part):
     top_p: float | None = Field(default=None, gt=0, le=1)
     frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
     seed: int | None = Field(default=None, ge=-_SEEDS, lt=_SEEDS)
-    stop: Annotated[Annotated[list[StopString], Field(max_length=_MOST_STOPS)] | None, BeforeValidator(_listed)] = None
+    stop: Annotated[Annotated[list[StopString], Field(max_length=_MAX_STOPS)] | None, BeforeValidator(_listed)] = None
     # Settings without an effect here, which some clients always send.
     n: Literal[1, None] = Field(default=None, exclude=True)
     presence_penalty: Literal[0, None] = Field(default=None, exclude=True)
@@ -152,10 +152,10 @@ class Body(_Part):
     @field_validator("temperature")
     @classmethod
     def _without_overflow(cls, temperature: float | None) -> float | None:
-        return 0.0 if temperature is not None and temperature < _LEAST_TEMPERATURE else temperature
+        return 0.0 if temperature is not None and temperature < _MIN_TEMPERATURE else temperature
 
     @property
-    def asked(self) -> int | None:
+    def requested_tokens(self) -> int | None:
         """Return the largest number of tokens that the client asks for."""
         return self.max_tokens
 
@@ -188,7 +188,7 @@ class ChatBody(Body):
     response_format: TextFormat | None = Field(default=None, exclude=True)
 
     @property
-    def asked(self) -> int | None:
+    def requested_tokens(self) -> int | None:
         """Return the largest number of tokens that the client asks for."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 

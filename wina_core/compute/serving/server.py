@@ -143,6 +143,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, and wait for the answers."""
+        # uvicorn waits for open answers; after this time they end at their next token.
         asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
         await super().shutdown(sockets)
 
@@ -165,7 +166,7 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
 
 
 _log = logging.getLogger(__name__)
-USUAL_TOKENS = 1024
+DEFAULT_MAX_TOKENS = 1024
 """Most tokens of an answer whose request names no number, as in transformers' server."""
 
 
@@ -205,21 +206,21 @@ class OneModel:
 class Generation:
     """The generation for one request: a stopping criterion of transformers that counts tokens and can be ended."""
 
-    def __init__(self, asked: int | None) -> None:
-        self.asked = asked
+    def __init__(self, max_tokens: int | None) -> None:
+        self.max_tokens = max_tokens
         """Tokens that the request asks for; None for as many as usual."""
-        self.tokens, self._begun, self._last = 0, 0.0, 0.0
+        self.tokens, self._start, self._last = 0, 0.0, 0.0
         self._ended = threading.Event()
         self._config: Any = None
 
     def begin(self, config: Any) -> None:
         """Start the clock of a generation with this config."""
-        self._begun, self._config = time.perf_counter(), config
+        self._start, self._config = time.perf_counter(), config
 
     @property
     def seconds(self) -> float:
         """Return the time from the beginning to the last token."""
-        return self._last - self._begun if self.tokens else 0.0
+        return self._last - self._start if self.tokens else 0.0
 
     def end(self) -> None:
         """End the generation at its next token."""
@@ -252,9 +253,9 @@ class Generations(GenerationState):
         assert not use_cb
         return self._manager
 
-    def begin(self, asked: int | None) -> Generation:
+    def begin(self, max_tokens: int | None) -> Generation:
         """Begin the turn of a request, after the last one's has ended."""
-        self.current = Generation(asked)
+        self.current = Generation(max_tokens)
         return self.current
 
     def fit(self, inputs: Any, config: Any) -> dict[str, Any]:
@@ -263,12 +264,12 @@ class Generations(GenerationState):
         room = self._most if self._context is None else min(self._most, self._context - prompt)
         if room < 1:
             raise Refused(400, f"The prompt has {prompt} tokens, but the model reads {self._context}; shorten it.")
-        if (turn.asked or 0) > room:
+        if (turn.max_tokens or 0) > room:
             limit = f"the limit is {self._most}" if room == self._most else f"the model has room for {room}"
             raise Refused(
-                400, f"{turn.asked} new tokens after a prompt of {prompt} are too many; {limit}. Lower max_tokens."
+                400, f"{turn.max_tokens} new tokens after a prompt of {prompt} are too many; {limit}. Lower max_tokens."
             )
-        config.max_new_tokens = turn.asked or min(room, USUAL_TOKENS)
+        config.max_new_tokens = turn.max_tokens or min(room, DEFAULT_MAX_TOKENS)
         turn.begin(config)
         return {**inputs, "stopping_criteria": StoppingCriteriaList([turn])}
 
@@ -307,7 +308,7 @@ class _Manager(GenerateManager):
     async def generate_non_streaming(
         self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return a whole answer; if it is cancelled, the thread comes to the end of its turn by itself."""
+        """Return a whole answer; after a cancellation, the thread ends its turn on its own."""
         fitted = self._turns.fit(inputs, gen_config)
         return await asyncio.shield(
             super().generate_non_streaming(model, processor, fitted, gen_config, *args, **kwargs)

@@ -18,9 +18,9 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import takes_whole
+from wina_core.compute.rotation.choose import reads_fused_matrix
 from wina_core.compute.rotation.descent import Search
-from wina_core.compute.rotation.matrices import given_bases, read_search, save_matrices
+from wina_core.compute.rotation.matrices import read_bases, read_search, save_matrices
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError, explain
@@ -31,11 +31,11 @@ from wina_core.records import BasesRecord
 from wina_core.specs import RotationSpec
 
 _STACKED = 2
-"""Copies of all experts while a folder is written: stacks as transformers has them, and what it makes of these."""
+"""Copies of all experts while a folder is written: transformers' stacks, and the tensors that it saves from these."""
 
 
 def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> LoadedModel:
-    """Return the model rotated: in memory, or else in a folder of the cache, which is made unless it is there."""
+    """Return the model rotated: in memory, or if it is mapped, from a folder of the cache, which is made if missing."""
     if loaded.view.mapped is None:
         _rotate(loaded, rotation, reporter)
         return loaded
@@ -44,11 +44,11 @@ def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
     folder = products.rotated_folder(products.identity(loaded.source, loaded.folder), rotation, folded)
     if not folder.exists():
         with alone(folder, "the rotated weights", reporter):
-            if not folder.exists():  # else another engine has made it meanwhile
+            if not folder.exists():  # another engine may have made it while this one waited
                 _make(loaded, loaded.view.mapped, rotation, folder, reporter)
-    found = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
-    found.source, found.folder = loaded.source, loaded.folder
-    return found
+    rotated_model = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
+    rotated_model.source, rotated_model.folder = loaded.source, loaded.folder
+    return rotated_model
 
 
 def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, folder: Path, reporter: Reporter) -> None:
@@ -57,14 +57,15 @@ def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, fo
     products.remove_unfinished(folder.parent, scratch)
     experts = sum(
         projection.weight.nbytes
-        for part in loaded.view.parts
-        if isinstance(part.module, Expert)
-        for projection in part.projections.values()
+        for block in loaded.view.parts
+        if isinstance(block.module, Expert)
+        for projection in block.projections.values()
     )
-    there = sum(file.stat().st_size for file in scratch.glob("layer-*"))
+    reusable = sum(file.stat().st_size for file in scratch.glob("layer-*"))
+    # The changed layers in `scratch` and the finished folder are on the disk at once.
     check_room(
         folder.parent,
-        2 * mapped.size + _STACKED * experts - there,
+        2 * mapped.size + _STACKED * experts - reusable,
         "While they are written, the rotated weights take",
         OTHER_DISK,
     )
@@ -74,24 +75,24 @@ def _make(loaded: LoadedModel, mapped: MappedWeights, rotation: RotationSpec, fo
 
 
 def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scratch: Path | None = None) -> None:
-    """Rotate a model in place by bases of the cache, which are found and kept unless they are there."""
+    """Rotate a model in place by bases of the cache, which are computed and stored if missing."""
     file = bases_file(loaded, rotation)
 
     def read(path: Path) -> tuple[Iterator[LayerBases], BasesRecord | None]:
-        return given_bases(loaded.view, rotation, path, path.stem), read_search(path)
+        return read_bases(loaded.view, rotation, path, path.stem), read_search(path)
 
     products.remove_abandoned(file.parent)
-    known = read_cached(file, "basis", read, reporter)
+    cached = read_cached(file, "basis", read, reporter)
     search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
-    if known is not None:
+    if cached is not None:
         search.discard()
-        rotate(loaded, rotation, reporter, bases=known[0], known=known[1], scratch=scratch)
+        rotate(loaded, rotation, reporter, bases=cached[0], earlier=cached[1], scratch=scratch)
         return
-    found: dict[str, Tensor] = {}
-    report = rotate(loaded, rotation, reporter, into=found, search=search, scratch=scratch)
-    made = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
+    matrices: dict[str, Tensor] = {}
+    report = rotate(loaded, rotation, reporter, into=matrices, search=search, scratch=scratch)
+    record = BasesRecord(seconds=report.seconds, dense_residuals=report.dense_residuals, refinement=report.refinement)
     products.remember_seconds(file.stem, report.seconds)
-    if write_cached(file, "basis", lambda path: save_matrices(found, path, path.stem, made), reporter):
+    if write_cached(file, "basis", lambda path: save_matrices(matrices, path, path.stem, record), reporter):
         search.discard()
 
 
@@ -102,7 +103,7 @@ def bases_file(loaded: LoadedModel, rotation: RotationSpec) -> Path:
     """
     source = loaded.source.unquantized
     return products.bases_file(
-        products.identity(source, loaded.folder), rotation, whole=takes_whole(loaded.view, rotation)
+        products.identity(source, loaded.folder), rotation, whole=reads_fused_matrix(loaded.view, rotation)
     )
 
 
@@ -110,29 +111,29 @@ T = TypeVar("T")
 
 
 def stages_of(file: Path, reporter: Reporter) -> Stages:
-    """Return the stages of a file's computation, after removing those of its folder that nobody has continued."""
+    """Return the stages of a file's computation, after removing abandoned ones of its folder."""
     products.remove_abandoned(file.parent)
     return Stages(reporter, file.with_suffix(products.STAGES_SUFFIX))
 
 
-def read_cached(file: Path, what: str, read: Callable[[Path], T], reporter: Reporter) -> T | None:
-    """Return what `read` makes of the file; None if it is missing or, with a warning, damaged."""
+def read_cached(file: Path, label: str, read: Callable[[Path], T], reporter: Reporter) -> T | None:
+    """Return the result of `read` on the file; None if it is missing or, with a warning, damaged."""
     if not file.exists():
         return None
     try:
         return read(file)
     except (OSError, ValidationError, WinaError) as error:
         reason = explain(error) if isinstance(error, ValidationError) else error
-        reporter.log("warning", f"The {what} is computed again, since {file} cannot be read: {reason}")
+        reporter.log("warning", f"The {label} is computed again, since {file} cannot be read: {reason}")
         return None
 
 
-def write_cached(file: Path, what: str, write: Callable[[Path], object], reporter: Reporter) -> bool:
+def write_cached(file: Path, label: str, write: Callable[[Path], object], reporter: Reporter) -> bool:
     """Write a file by `write` and return whether that succeeded; a failure is a warning."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file)
     except (OSError, WinaError) as error:
-        reporter.log("warning", f"The {what} is not kept for later. {error}")
+        reporter.log("warning", f"The {label} is not kept for later. {error}")
         return False
     return True

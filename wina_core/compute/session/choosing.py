@@ -26,7 +26,7 @@ from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
 from wina_core.compute.rotation.comparison import ComparedRotation, best_candidate, compare_rotations, layer_energies
 from wina_core.compute.rotation.descent import Search
-from wina_core.compute.rotation.matrices import collected, given_bases, save_matrices
+from wina_core.compute.rotation.matrices import copy_bases, read_bases, save_matrices
 from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.session.cache import bases_file, read_cached, write_cached
 from wina_core.errors import WinaError
@@ -62,8 +62,8 @@ def choose_rotation(loaded: LoadedModel, spec: RotationSpec, file: Path, reporte
     products.remove_abandoned(file.parent)
     search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
     with cancellable(loaded.model, reporter):
-        choosing = _Choosing(loaded, spec, reporter, search)
-        choice = choosing.of_candidates() if spec.is_auto else choosing.by_hand()
+        rotation_search = _RotationSearch(loaded, spec, reporter, search)
+        choice = rotation_search.of_candidates() if spec.is_auto else rotation_search.by_hand()
     seconds = pausable_clock.now() - start + search.earlier_seconds
     choice = choice.model_copy(update={"seconds": seconds})
     products.remember_seconds(file.stem, seconds)
@@ -83,17 +83,17 @@ def measured_spectra(loaded: LoadedModel, text: TextSpec, reporter: Reporter) ->
     def read(path: Path) -> tuple[SiteSpectrum, ...]:
         return _SPECTRA.validate_json(read_file(path, "cache"))
 
-    found = read_cached(file, "spectra", read, reporter)
-    if found is None:
+    spectra = read_cached(file, "spectra", read, reporter)
+    if spectra is None:
         with cancellable(loaded.model, reporter):
-            found = energy_spectra(loaded.view, read_tokens(text, loaded.tokenizer), reporter)
-        content = _SPECTRA.dump_json(found)
+            spectra = energy_spectra(loaded.view, read_tokens(text, loaded.tokenizer), reporter)
+        content = _SPECTRA.dump_json(spectra)
         write_cached(file, "spectra", lambda path: write_atomically(path, content), reporter)
-    return found
+    return spectra
 
 
 @dataclass(frozen=True)
-class _Choosing:
+class _RotationSearch:
     """The search for a rotation of one model."""
 
     loaded: LoadedModel
@@ -103,12 +103,14 @@ class _Choosing:
 
     def of_candidates(self) -> RotationChoice:
         """Compare the candidates that are exact for the model."""
-        rotations = [each for each in auto_candidates(self.spec) if self._is_exact(each)]
+        rotations = [rotation for rotation in auto_candidates(self.spec) if self._is_exact(rotation)]
         text = rotations[-1].text
         tokens = read_tokens(text, self.loaded.tokenizer)
         rows = self._other_rows([text, self.spec.text] if self.spec.objective != "eigen" else [text])
-        found = eigenvector_bases(self.loaded.view, rotations, tokens, self.reporter, self.search)
-        candidates = [ComparedRotation(*each) for each in zip(rotations, found, strict=True)]
+        bases_of_rotations = eigenvector_bases(self.loaded.view, rotations, tokens, self.reporter, self.search)
+        candidates = [
+            ComparedRotation(rotation, bases) for rotation, bases in zip(rotations, bases_of_rotations, strict=True)
+        ]
         compared = self._compare(candidates, rows)
         chosen = best_candidate(compared)
         refined = refined_candidate(self.spec, rotations[chosen])
@@ -129,7 +131,7 @@ class _Choosing:
         rows = self._other_rows([self.spec.text] if self.spec.reads_text else [])
         bases: Sequence[LayerBases] | Iterator[LayerBases]
         if self.spec.matrices:
-            bases = given_bases(view, self.spec, Path(self.spec.matrices).expanduser())
+            bases = read_bases(view, self.spec, Path(self.spec.matrices).expanduser())
         elif not self.spec.turns:
             bases = [LayerBases()] * len(view.layers)
         else:
@@ -183,16 +185,16 @@ class _Choosing:
         view, file = self.loaded.view, bases_file(self.loaded, rotation)
 
         def read(path: Path) -> list[LayerBases]:
-            return list(given_bases(view, rotation, path, path.stem))
+            return list(read_bases(view, rotation, path, path.stem))
 
-        known = read_cached(file, "basis", read, self.reporter)
-        if known is not None:
-            return known
+        cached = read_cached(file, "basis", read, self.reporter)
+        if cached is not None:
+            return cached
         search = Search(self.reporter, file.with_suffix(products.STAGES_SUFFIX))
         tokens = read_tokens(rotation.text, self.loaded.tokenizer) if rotation.reads_text else None
-        found = list(choose_bases(view, rotation, tokens, self.reporter, search))
-        self._keep(ComparedRotation(rotation, found), search)
-        return found
+        bases = list(choose_bases(view, rotation, tokens, self.reporter, search))
+        self._keep(ComparedRotation(rotation, bases), search)
+        return bases
 
     def _keep(self, candidate: ComparedRotation, search: Search | None = None) -> None:
         """Keep the bases of a rotation where rotating the model looks for them."""
@@ -201,7 +203,7 @@ class _Choosing:
         if file.exists():
             return
         matrices: dict[str, Tensor] = {}
-        for _ in collected(iter(candidate.bases), candidate.rotation, matrices):
+        for _ in copy_bases(iter(candidate.bases), candidate.rotation, matrices):
             pass
         record = BasesRecord(
             seconds=search.seconds,
@@ -227,23 +229,23 @@ def write_own_text(loaded: LoadedModel, rows: int, length: int) -> Tensor:
     """
     model: Any = loaded.model
     tokens, start = loaded.tokenizer, getattr(loaded.tokenizer, "bos_token_id", None)
-    known = min(len(tokens), loaded.view.embedding.weight.shape[0])  # embeddings may have rows of no token
+    size = min(len(tokens), loaded.view.embedding.weight.shape[0])  # embeddings may have rows of no token
     generator = torch.Generator().manual_seed(_SEED)
-    first = torch.randint(known, (rows, 1), generator=generator) if start is None else torch.full((rows, 1), start)
+    first = torch.randint(size, (rows, 1), generator=generator) if start is None else torch.full((rows, 1), start)
     check_numbers(model(first[:1].to(loaded.device), use_cache=False).logits)
     extra = int(first_token(tokens) is None)  # the prompt, which is no part of the text then
     settings = GenerationConfig(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, pad_token_id=0)
-    settings.min_new_tokens = settings.max_new_tokens = length - 1 + extra
+    settings.min_new_tokens = settings.max_new_tokens = length - 1 + extra  # the end of a text ends no row early
     device = loaded.device
     with (
         attributes(model, generation_config=GenerationConfig()),  # the model's own would fill what is not set
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
     ):
         torch.manual_seed(_SEED)
-        found: Tensor = model.generate(
+        generated: Tensor = model.generate(
             first.to(device), attention_mask=torch.ones_like(first, device=device), generation_config=settings
         )
-    return found[:, extra:].cpu()
+    return generated[:, extra:].cpu()
 
 
 # ---- energy spectra of the inputs of gated matrices: how many directions hold most of their energy -------------------
@@ -261,26 +263,21 @@ def energy_spectra(view: ModelView, tokens: Tensor, reporter: Reporter) -> tuple
 
     def hooks(layer: LayerView) -> Iterator[Any]:
         moments.clear()
-        norms: tuple[tuple[SpectrumSite, nn.Module], ...] = (
-            ("attention", layer.attention_norm),
-            ("mlp", layer.mlp_norm),
-        )
-        for site, norm in norms:
-            yield norm.register_forward_pre_hook(partial(_add_normalized, moments, scored, site))
+        modules: dict[SpectrumSite, nn.Module] = {"attention": layer.attention_norm, "mlp": layer.mlp_norm}
         linears: tuple[SpectrumSite, ...] = ("o", "down")
-        for site in linears:
-            if site in layer.projections:
-                yield layer.projections[site].linear.register_forward_pre_hook(partial(_add, moments, scored, site))
+        modules |= {site: layer.projections[site].linear for site in linears if site in layer.projections}
+        for site, module in modules.items():
+            yield module.register_forward_pre_hook(partial(_add_moment, moments, scored, site))
 
-    found = []
+    spectra = []
     reporter.stage("spectra of inputs")
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         for site in SPECTRUM_SITES:
             if site in moments:
-                found.append(site_spectrum(layer.index, site, moments[site]))
+                spectra.append(site_spectrum(layer.index, site, moments[site]))
                 reporter.check()
         reporter.progress(layer.index + 1, len(view.layers), "layers")
-    return tuple(found)
+    return tuple(spectra)
 
 
 def site_spectrum(layer: int, site: SpectrumSite, moment: Tensor) -> SiteSpectrum:
@@ -297,22 +294,15 @@ def site_spectrum(layer: int, site: SpectrumSite, moment: Tensor) -> SiteSpectru
     return SiteSpectrum(layer=layer, site=site, directions=directions, cumulative=cumulative)
 
 
-def _add_normalized(
+def _add_moment(
     moments: dict[SpectrumSite, Tensor],
     scored: ScoredPositions,
     site: SpectrumSite,
-    norm: nn.Module,
+    module: nn.Module,
     args: tuple[Tensor],
 ) -> None:
-    _sum(moments, site, normalized(norm, scored.rows(args[0]).float()))
-
-
-def _add(
-    moments: dict[SpectrumSite, Tensor], scored: ScoredPositions, site: SpectrumSite, _: nn.Module, args: tuple[Tensor]
-) -> None:
-    _sum(moments, site, scored.rows(args[0]).float())
-
-
-def _sum(moments: dict[SpectrumSite, Tensor], site: SpectrumSite, x: Tensor) -> None:
+    x = scored.rows(args[0]).float()
+    if site in ("attention", "mlp"):
+        x = normalized(module, x)  # a norm's output without its gain, as rotated matrices read it
     gram = x.T @ x
     moments[site] = gram if site not in moments else moments[site].add_(gram)

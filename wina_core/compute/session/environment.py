@@ -14,11 +14,12 @@ PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "lm-eval", "da
 
 def environment() -> Environment:
     """Return the device of "auto" ("cuda" or "cpu"), its name, and the versions that could change a number."""
-    own = {"python": platform.python_version(), "wina-workbench": __version__}  # not that of an older installation
-    found = own | versions(PACKAGES)
+    # The workbench's version comes from its own code, since an older installation may lie beside it.
+    python_and_own = {"python": platform.python_version(), "wina-workbench": __version__}
+    versions_in_use = python_and_own | versions(PACKAGES)
     if torch.cuda.is_available():
-        return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=found)
-    return Environment(device="cpu", hardware=processor_and_threads(), versions=found)
+        return Environment(device="cuda", hardware=torch.cuda.get_device_name(), versions=versions_in_use)
+    return Environment(device="cpu", hardware=processor_and_threads(), versions=versions_in_use)
 
 
 def kernels_notice() -> str:

@@ -78,16 +78,17 @@ class Session:
         key = (source.content_hash(), rotation.content_hash())
         if key not in self._choices:
             folder = prepared_files(source)
-            found = None
+            choice = None
             if folder is not None:
                 file = products.choice_file(products.identity(source, folder), rotation)
-                found = stored_choice(file, reporter)
-            if found is None:
+                choice = stored_choice(file, reporter)
+            if choice is None:
                 with self.borrowed(source, NO_ROTATION, reporter) as loaded:
                     file = products.choice_file(_identity(loaded), rotation)
                     with alone(file, "the rotation", reporter):
-                        found = stored_choice(file, reporter) or choose_rotation(loaded, rotation, file, reporter)
-            self._choices[key] = found
+                        # Read once more: another engine may have stored it while this one waited.
+                        choice = stored_choice(file, reporter) or choose_rotation(loaded, rotation, file, reporter)
+            self._choices[key] = choice
         return self._choices[key]
 
     def chosen(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationSpec:
@@ -99,8 +100,8 @@ class Session:
     ) -> RotationReport:
         """Return the report on a model that was prepared with a rotation, under the rotation's hash; without numbers of
         weights where `auto` has chosen none."""
-        known = loaded.rotation_report if choice is None or choice.chosen > 0 else None
-        report = known or RotationReport(
+        measured = loaded.rotation_report if choice is None or choice.chosen > 0 else None
+        report = measured or RotationReport(
             rotation="", logits_deviation=0.0, residuals=(), shortcut_parameters=0, seconds=0.0
         )
         return report.model_copy(update={"rotation": rotation.content_hash(), "choice": choice})
@@ -140,11 +141,11 @@ class Session:
         """Prepare a model for the block alone; it is dropped afterwards, unless it was in memory before."""
         rotation = self.chosen(source, rotation, reporter)
         key = (unchanged(source).content_hash(), rotation.content_hash())
-        kept = key in self._models
+        was_loaded = key in self._models
         try:
             yield self.prepare(source, rotation, reporter)
         finally:
-            if not kept:
+            if not was_loaded:
                 self._models.pop(key, None)
 
     def gating(
@@ -262,8 +263,8 @@ class Session:
         folder, key = file.parent, file.stem
         record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
         if record is not None and not record.curves:  # kept before they were part of it
-            known = stored_curves(loaded.view.layout, method, curves, reporter)
-            record = record.model_copy(update={"curves": known})
+            cell_curves = stored_curves(loaded.view.layout, method, curves, reporter)
+            record = record.model_copy(update={"curves": cell_curves})
         if record is None:
             calibration = None
             if spec is not None:
@@ -295,7 +296,8 @@ class Session:
         rotation = self.chosen(source, rotation, reporter)
         method = method.untuned.model_copy(update={"selection": "topk"})
         chosen = [spec.in_planes_held] if spec.in_planes else [spec.quantized(bits) for bits in spec.choices]
-        if "none" in {choice_under(rotation.fold_norms, each) for each in chosen}:  # one rotation for all layers
+        folding = {choice_under(rotation.fold_norms, quantization) for quantization in chosen}
+        if "none" in folding:  # one rotation for all layers
             rotation = rotation.model_copy(update={"fold_norms": "none"})
         loaded = self.prepare(source, rotation, reporter)
         check_joint(loaded.view)
@@ -314,9 +316,10 @@ class Session:
                 reporter.stage("allocation")
                 record = allocate_in_planes(loaded, quantized, method, spec, file.stem, reporter)
         else:
+            # Only linear layers of each width stay in memory: the session drops older models.
             variants = {
-                bits: self._quantized_layers(source, rotation, each, reporter)
-                for bits, each in zip(spec.choices, chosen, strict=True)
+                bits: self._quantized_layers(source, rotation, quantization, reporter)
+                for bits, quantization in zip(spec.choices, chosen, strict=True)
             }
             loaded = self.prepare(source, rotation, reporter)
             with cancellable(loaded.model, reporter):
@@ -339,7 +342,7 @@ class Session:
         }
 
     def passes(self, loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> Stages:
-        """Return the place of passes of texts through a model, which continue after an interruption."""
+        """Return the stages of passes of texts through a model, which continue after an interruption."""
         rotation = self.chosen(loaded.source, rotation, reporter)
         folder = products.passes_folder(_identity(loaded), rotation, loaded.source.quantization)
         products.remove_abandoned(folder.parent)
@@ -377,7 +380,7 @@ class _WeightFile:
 
 
 def _weight_cache(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> _WeightFile | None:
-    """Return the place of weights that take passes over a text to quantize; None for those that do not."""
+    """Return the file of weights whose quantization reads a text; None for other weights."""
     spec = loaded.source.quantization
     if not isinstance(spec, QuantizationSpec) or not spec.reads_text:
         return None

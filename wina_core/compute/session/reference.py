@@ -21,7 +21,7 @@ from wina_core.model_info.model_checks import check_folder, read_supported
 from wina_core.model_info.sizes import WORKING, loaded_bytes
 from wina_core.specs import NO_ROTATION, ModelSource, TextSpec
 
-MOST_BYTES = 8 * 2**30
+MAX_REFERENCE_BYTES = 8 * 2**30
 """Largest file of a reference: the usual 16,384 tokens of a vocabulary of 262,144."""
 
 
@@ -30,30 +30,30 @@ def reference_of(
 ) -> ReferenceFile:
     """Return the reference of the original of `source` on a text, from the disk or by one dense pass.
 
-    The original is the stored weights computed in float32 at least, whatever the dtype of `source`: a reference in 16
+    The original is the stored weights computed in float32 at least, under any dtype of `source`: a reference in 16
     bits would be wrong by as much as a good configuration. What 16 bits cost is the divergence of the dense run.
 
     Call it before the configuration's own model is loaded: the original is dropped again unless it was in memory
     before. Of several engines that need one, the first computes it. Raises WinaError as loading and measuring do, and
-    for a text too large for the disk or for `MOST_BYTES`.
+    for a text too large for the disk or for `MAX_REFERENCE_BYTES`.
     """
     original = unchanged(source.unquantized)
     folder = files_here(original, reporter)
     original = in_float32(original, folder, reporter)
     file = products.reference_file(original, folder, text)
-    known = session.references.get(file)
-    if known is not None and file.exists():
-        return known
+    opened = session.references.get(file)
+    if opened is not None and file.exists():
+        return opened
     with alone(file, "the log-probabilities of the original", reporter):
-        found = read_cached(file, "reference", ReferenceFile, reporter)
-        if found is None:
+        reference = read_cached(file, "reference", ReferenceFile, reporter)
+        if reference is None:
             _check_size(text, read_supported(folder)[0]["vocab_size"], file.parent)  # now, not after loading
             with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
                 _make(loaded, text, batch_size, reporter, file)
             release_memory()
-            found = ReferenceFile(file)
-    session.references = {file: found}
-    return found
+            reference = ReferenceFile(file)
+    session.references = {file: reference}
+    return reference
 
 
 def in_float32(source: ModelSource, folder: Path, reporter: Reporter) -> ModelSource:
@@ -80,9 +80,9 @@ def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
     """Raise WinaError for a reference that is too large."""
     size = reference_bytes(text.tokens, vocabulary)
     free = free_on_disk(folder)
-    if size > MOST_BYTES:
-        most = MOST_BYTES // reference_bytes(1, vocabulary) // text.sequence * text.sequence
-        limit = f"more than the largest, {MOST_BYTES / 1e9:.1f} GB; choose at most {most:,} tokens"
+    if size > MAX_REFERENCE_BYTES:
+        most = MAX_REFERENCE_BYTES // reference_bytes(1, vocabulary) // text.sequence * text.sequence
+        limit = f"more than the largest, {MAX_REFERENCE_BYTES / 1e9:.1f} GB; choose at most {most:,} tokens"
     elif size > free:
         limit = f"and {folder} has {free / 1e9:.1f} GB left; free some space, or choose fewer tokens"
     else:

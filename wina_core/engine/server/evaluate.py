@@ -14,7 +14,7 @@ import torch
 from wina_core.compute import pausable_clock
 from wina_core.compute.evaluation import measure_fidelity, measure_original
 from wina_core.compute.evaluation.fidelity import carry_fidelity
-from wina_core.compute.evaluation.shared_passes import TEXT, SharedPasses, place_of
+from wina_core.compute.evaluation.shared_passes import TEXT, SharedPasses, passes_name
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.gating.inspection import expert_records
 from wina_core.compute.hooks import cancellable
@@ -299,7 +299,7 @@ def _measure(
                     run_model_code=job.run_model_code,
                     task_code=job.task_code,
                     shared=shared,
-                    others=passes.later(unit, spec.evaluation),
+                    sharing=passes.later(unit, spec.evaluation),
                 )
             finished(
                 UnitRecord(
@@ -314,7 +314,7 @@ def _measure(
                     samples=tuple(kept or ()),
                 )
             )
-            shared.forget(gates, place_of(unit))
+            shared.forget(gates, passes_name(unit))
             stage.end()
             trim_memory()
     return True

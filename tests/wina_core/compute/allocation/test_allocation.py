@@ -7,7 +7,7 @@ from benchmarks.naive_greedy import NaiveErrors
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.allocation import allocate
-from wina_core.compute.allocation.cells import LARGEST, Subject, cells_of
+from wina_core.compute.allocation.cells import MAX_TARGET, AllocationSubject, cells_of
 from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.allocation.greedy import LayerErrors, corrected_steps, search
 from wina_core.compute.calibration import calibrate
@@ -53,7 +53,7 @@ def asked(text, name, sparsity=0.5, **settings):
 )
 def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
     loaded = tiny_loaded(family, dtype=torch.float64, layers=2)
-    subject = Subject(loaded, method)
+    subject = AllocationSubject(loaded, method)
     cells = cells_of(loaded.view.layout, method).in_layer(1)
     steps = corrected_steps(cells.blocks, cells.layout, 0.4, 0.15)
     paths = []
@@ -69,10 +69,10 @@ def test_the_fast_greedy_search_ends_where_the_naive_one_does(family, method):
 
 def test_a_dense_prefix_reaches_q_k_and_v_alone():
     loaded = tiny_loaded(dtype=torch.float64, layers=1)
-    subject, cells = Subject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(0)
-    plain, prefixed = (LayerErrors(subject, cells, 0, tiny_tokens(length=40), prefix=each) for each in (0.0, 0.5))
+    subject, cells = AllocationSubject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(0)
+    plain, prefixed = (LayerErrors(subject, cells, 0, tiny_tokens(length=40), prefix=prefix) for prefix in (0.0, 0.5))
     for column, name in enumerate(loaded.view.layout.projections):
-        values = tuple(0.6 if place == column else 0.0 for place in range(7))
+        values = tuple(0.6 if index == column else 0.0 for index in range(7))
         if name in ("k", "v"):  # read by the tokens that count, whose own q is gated either way
             assert prefixed(values) < 0.95 * plain(values)
         else:
@@ -83,7 +83,7 @@ def test_layers_are_as_they_were_after_a_search():
     loaded = tiny_loaded(layers=2)
     before = loaded.model(tiny_tokens()).logits
     cells = cells_of(loaded.view.layout, WINA).in_layer(0)
-    LayerErrors(Subject(loaded, WINA), cells, 0, tiny_tokens())((0.5,) * 7)
+    LayerErrors(AllocationSubject(loaded, WINA), cells, 0, tiny_tokens())((0.5,) * 7)
     assert torch.equal(loaded.model(tiny_tokens()).logits, before)
     assert not any("forward" in module.__dict__ for module in loaded.model.modules())
 
@@ -94,10 +94,12 @@ def test_a_divergence_is_that_of_whole_passes_wherever_it_begins(family):
     cells, tokens = cells_of(loaded.view.layout, WINA), tiny_tokens()
     base = PlanCandidate((0.4,) * len(cells.blocks))
     later = PlanCandidate(tuple(0.7 if block.layer == 2 else 0.4 for block in cells.blocks))
-    divergence = Divergence(Subject(loaded, WINA), cells, tokens, Journal(None, NullReporter()), NullReporter())
-    found = divergence.measure([base, later], base, lambda _: None)
+    divergence = Divergence(
+        AllocationSubject(loaded, WINA), cells, tokens, Journal(None, NullReporter()), NullReporter()
+    )
+    divergences = divergence.measure([base, later], base, lambda _: None)
     dense = loaded.model(tokens).logits.log_softmax(-1)
-    for candidate, value in zip((base, later), found, strict=True):
+    for candidate, value in zip((base, later), divergences, strict=True):
         with attach(loaded, WINA, cells.plan(candidate.values, "")):
             gated = loaded.model(tokens).logits.log_softmax(-1)
         assert value == pytest.approx(float((dense.exp() * (dense - gated)).sum(-1).mean()), rel=1e-9)
@@ -128,7 +130,7 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
     while True:
         reporter = RecordingReporter(after=5 + 6 * cancelled)  # at ever other places, in the end within a step
         try:
-            found = allocate(loaded, method, plan, "key", reporter, calibration, state, curves)
+            record = allocate(loaded, method, plan, "key", reporter, calibration, state, curves)
         except Cancelled:
             cancelled += 1
             continue
@@ -137,30 +139,30 @@ def test_a_search_cancelled_anywhere_goes_on_to_the_same_plan(name, variant, tex
         break
     assert cancelled > 1
     assert reported == sorted(reported)
-    assert found.plan == whole.plan
-    assert found.value == whole.value
+    assert record.plan == whole.plan
+    assert record.value == whole.value
     after = allocate(loaded, method, plan, "key", RecordingReporter(after=0), calibration, state, curves)
-    assert (after.plan, after.value) == (found.plan, found.value), "a search whose result was lost is not repeated"
+    assert (after.plan, after.value) == (record.plan, record.value), "a search whose result was lost is not repeated"
 
 
 @pytest.mark.parametrize("name", ["uniform", "greedy", "curves", "refine", "evolution", "marginal"])
 @pytest.mark.parametrize("method", [SHARED, MethodSpec(name="cats"), MethodSpec(name="rsparse")], ids=lambda m: m.name)
 def test_every_allocator_keeps_the_budget_and_gates_what_the_method_gates(name, method, text):
     loaded = tiny_loaded(layers=2)
-    found = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", NullReporter())
-    assert found.plan.budget == pytest.approx(0.3, abs=1e-3)
-    assert found.plan.provenance.split(" (")[0] == name
-    attach(loaded, method, found.plan).detach()  # the method takes the table
-    assert (found.plan.rho is not None) == (name == "evolution" and method.name == "rsparse")
-    if found.bound is not None:
-        assert found.bound <= found.value + 1e-12
+    record = allocate(loaded, method, asked(text, name, 0.3, rounds=1, step=0.25), "key", NullReporter())
+    assert record.plan.budget == pytest.approx(0.3, abs=1e-3)
+    assert record.plan.provenance.split(" (")[0] == name
+    attach(loaded, method, record.plan).detach()  # the method takes the table
+    assert (record.plan.rho is not None) == (name == "evolution" and method.name == "rsparse")
+    if record.bound is not None:
+        assert record.bound <= record.value + 1e-12
 
 
 @pytest.mark.parametrize("sparsity", [0.0, 0.3, 0.6, 0.97])
 def test_marginal_targets_cost_no_more_than_uniform_ones_on_their_text(sparsity, text):
     loaded, tokens = tiny_loaded(layers=3), read_tokens(text, tiny_tokenizer())
-    found = allocate(loaded, SHARED, asked(text, "marginal", sparsity), "key", NullReporter())
-    assert found.plan.budget == pytest.approx(sparsity, abs=1e-6)
+    record = allocate(loaded, SHARED, asked(text, "marginal", sparsity), "key", NullReporter())
+    assert record.plan.budget == pytest.approx(sparsity, abs=1e-6)
 
     def divergence(plan):
         with torch.no_grad():
@@ -171,10 +173,10 @@ def test_marginal_targets_cost_no_more_than_uniform_ones_on_their_text(sparsity,
 
     cells = cells_of(loaded.view.layout, SHARED)
     uniform = divergence(cells.plan(cells.uniform(sparsity), ""))
-    assert divergence(found.plan) == pytest.approx(found.value, rel=1e-4, abs=1e-9)
-    assert found.value <= uniform * (1 + 1e-6)
+    assert divergence(record.plan) == pytest.approx(record.value, rel=1e-4, abs=1e-9)
+    assert record.value <= uniform * (1 + 1e-6)
     if sparsity == 0.3:
-        assert found.value < 0.99 * uniform, "layers of a random model differ by this much at least"
+        assert record.value < 0.99 * uniform, "layers of a random model differ by this much at least"
 
 
 def test_marginal_costs_are_those_of_the_selection_that_the_run_has(text):
@@ -183,22 +185,22 @@ def test_marginal_costs_are_those_of_the_selection_that_the_run_has(text):
     assert searched(mixed, plan.allocator) == mixed
     assert searched(mixed, AllocatorSpec(name="curves")) == SHARED
     calibration = calibrate(loaded, mixed, CalibrationSpec(text=text), NullReporter())
-    found = allocate(loaded, mixed, plan, "key", NullReporter(), calibration)
-    assert found.plan.budget == pytest.approx(0.4, abs=1e-6)
+    record = allocate(loaded, mixed, plan, "key", NullReporter(), calibration)
+    assert record.plan.budget == pytest.approx(0.4, abs=1e-6)
     tokens = read_tokens(text, tiny_tokenizer())
     with torch.no_grad():
         dense = loaded.model(tokens).logits.log_softmax(-1)
-        with attach(loaded, mixed, found.plan, calibration):
+        with attach(loaded, mixed, record.plan, calibration):
             gated = loaded.model(tokens).logits.log_softmax(-1)
-    assert float((dense.exp() * (dense - gated)).sum(-1).mean()) == pytest.approx(found.value, rel=1e-4)
+    assert float((dense.exp() * (dense - gated)).sum(-1).mean()) == pytest.approx(record.value, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["greedy", "curves", "marginal"])
 def test_the_budget_of_experts_is_that_of_the_weights_a_token_reads(name, text):
     loaded = tiny_loaded("qwen3_moe")
-    found = allocate(loaded, WINA, asked(text, name, 0.4, step=0.25), "key", NullReporter())
-    assert found.plan.budget == pytest.approx(0.4, abs=1e-3)
-    with attach(loaded, WINA, found.plan) as gates:
+    record = allocate(loaded, WINA, asked(text, name, 0.4, step=0.25), "key", NullReporter())
+    assert record.plan.budget == pytest.approx(0.4, abs=1e-3)
+    with attach(loaded, WINA, record.plan) as gates:
         loaded.model(tiny_tokens())
         assert gates.gated_sparsity == pytest.approx(0.4, abs=0.02)
 
@@ -217,15 +219,15 @@ def test_greedy_as_released_moves_fused_matrices_as_one_and_stays_within_what_a_
     loaded, plan = tiny_loaded(family, layers=1), asked(text, "greedy", 0.6, variant=variant)
     wina = MethodSpec(name="wina", variant="as_released")
     calibration = calibrate(loaded, searched(wina, plan.allocator), CalibrationSpec(text=text), NullReporter())
-    found = allocate(loaded, wina, plan, "key", NullReporter(), calibration).plan
-    (row,) = found.sparsity
-    cells = dict(zip(found.layout.projections, row, strict=True))
-    weights = found.layout.parameters[0]
-    assert max(row) <= LARGEST
+    resolved = allocate(loaded, wina, plan, "key", NullReporter(), calibration).plan
+    (row,) = resolved.sparsity
+    cells = dict(zip(resolved.layout.projections, row, strict=True))
+    weights = resolved.layout.parameters[0]
+    assert max(row) <= MAX_TARGET
     assert all(len({cells[name] for name in group}) == 1 for group in groups)
-    assert found.provenance.startswith(f"greedy (as released by {variant[:4].upper()}, ")
+    assert resolved.provenance.startswith(f"greedy (as released by {variant[:4].upper()}, ")
     if variant == "wina_released":
-        assert found.budget == pytest.approx(0.6, abs=0.1 * weights[0] / sum(weights))  # a step of q
+        assert resolved.budget == pytest.approx(0.6, abs=0.1 * weights[0] / sum(weights))  # a step of q
 
 
 def test_greedy_as_released_needs_the_calibration_that_it_searches_by(text):

@@ -96,11 +96,13 @@ def test_no_other_levels_that_read_as_much_cost_less(seed: int, share: float) ->
         4.0 ** ((bin_ + 0.5) / 32 - 40) for bin_, count in enumerate(mask.seen.sum(0).tolist()) for _ in range(count)
     ]
     for levels in itertools.product(range(4), repeat=4):
-        part = squares[:4]
-        cost = sum(mask.worth * square * errors[level] for square, level in zip(part, levels, strict=True))
+        lowest = squares[:4]
+        cost = sum(mask.worth * square * errors[level] for square, level in zip(lowest, levels, strict=True))
         bits = sum(levels) * PLANE_BITS * mask.outputs
         rest = [
-            min(mask.worth * square * errors[each] + price * each * PLANE_BITS * mask.outputs for each in range(4))
+            min(
+                mask.worth * square * errors[planes] + price * planes * PLANE_BITS * mask.outputs for planes in range(4)
+            )
             for square in squares[4:]
         ]
         assert cost + price * bits + sum(rest) >= chosen * (1 - 1e-6)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
-from wina_core.compute.allocation.cells import Cells, Subject, cells_of
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, cells_of
 from wina_core.compute.allocation.divergence import Journal
 from wina_core.compute.allocation.joint import Measurement, allocate_jointly
 from wina_core.compute.gating import attach
@@ -27,7 +27,9 @@ def quantized(quantization: QuantizationSpec):
 
 def layers_of(loaded) -> dict:
     return {
-        (layer.index, name): each.linear for layer in loaded.view.layers for name, each in layer.projections.items()
+        (layer.index, name): projection.linear
+        for layer in loaded.view.layers
+        for name, projection in layer.projections.items()
     }
 
 
@@ -68,7 +70,7 @@ def test_the_divergence_of_the_whole_is_that_of_the_quantized_and_gated_model(va
     dense = tiny_loaded("llama").model(tokens, use_cache=False).logits
     with attach(loaded, WINA, record.pair.plan):
         gated = loaded.model(tokens, use_cache=False).logits
-    subject = Subject(tiny_loaded("llama"), WINA)
+    subject = AllocationSubject(tiny_loaded("llama"), WINA)
     cells = cells_of(subject.loaded.view.layout, WINA)
     columns = [(block.layer, block.columns[0]) for block in cells.blocks]
     plan = record.pair.quantization.plan(record.pair.plan.layout)
@@ -99,7 +101,9 @@ def test_an_interrupted_measurement_resumes_with_the_same_numbers(variants, tmp_
                 raise KeyboardInterrupt
 
     def measured(file, reporter):
-        measurement = Measurement(Subject(loaded, MethodSpec(name="dense")), cells, variants, (0.0,), reporter)
+        measurement = Measurement(
+            AllocationSubject(loaded, MethodSpec(name="dense")), cells, variants, (0.0,), reporter
+        )
         return measurement.measure(tokens, Journal(file, reporter), lambda _: None)
 
     whole = measured(None, NullReporter())

@@ -27,20 +27,20 @@ def problems(draw) -> tuple[list[Options], dict[str, float]]:
 def test_it_is_the_least_of_all_choices_within_the_budgets(problem):
     blocks, budgets = problem
     costs = []
-    for places in product(*(range(len(block.costs)) for block in blocks)):
-        pairs = list(zip(blocks, places, strict=True))
-        spent = {name: sum(block.spent[name][place] for block, place in pairs) for name in budgets}
+    for chosen in product(*(range(len(block.costs)) for block in blocks)):
+        pairs = list(zip(blocks, chosen, strict=True))
+        spent = {name: sum(block.spent[name][option] for block, option in pairs) for name in budgets}
         if all(spent[name] <= budget + 1e-7 for name, budget in budgets.items()):
-            costs.append(sum(block.costs[place] for block, place in pairs))
+            costs.append(sum(block.costs[option] for block, option in pairs))
     if not costs:
         with pytest.raises(WinaError, match="No choice of bits and sparsities meets both budgets"):
             choose(blocks, budgets)
         return
-    found = choose(blocks, budgets)
-    assert found.cost == pytest.approx(min(costs), rel=2 * GAP, abs=1e-9)
-    assert found.bound <= min(costs) + 1e-9
+    choice = choose(blocks, budgets)
+    assert choice.cost == pytest.approx(min(costs), rel=2 * GAP, abs=1e-9)
+    assert choice.bound <= min(costs) + 1e-9
     for name, budget in budgets.items():
-        spent = sum(block.spent[name][place] for block, place in zip(blocks, found.options, strict=True))
+        spent = sum(block.spent[name][option] for block, option in zip(blocks, choice.options, strict=True))
         assert spent <= budget + 1e-5
 
 

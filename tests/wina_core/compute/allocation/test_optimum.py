@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from wina_core.compute.allocation.allocators import Found, Problem, search
-from wina_core.compute.allocation.cells import Cells, Subject, Values
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, Values
 from wina_core.compute.allocation.divergence import Journal, PlanCandidate
 from wina_core.compute.reporter import NullReporter
 from wina_core.specs import AllocatorSpec, MethodSpec
@@ -61,16 +61,16 @@ class Toy(Problem):
 def quadratic(coupling: float) -> Quadratic:
     """Blocks that cost from 1 to 2 a weight on their own, and from one to the next add to each other's costs or take
     from them, as errors of neighbours do."""
-    own = np.array(CELLS.weights) * np.random.default_rng(0).permutation(np.linspace(1, 2, 10))
-    matrix = np.diag(own)
+    slopes = np.array(CELLS.weights) * np.random.default_rng(0).permutation(np.linspace(1, 2, 10))
+    matrix = np.diag(slopes)
     for block in range(9):
-        both = coupling * (-1) ** (block // 2) * np.sqrt(own[block] * own[block + 1])
+        both = coupling * (-1) ** (block // 2) * np.sqrt(slopes[block] * slopes[block + 1])
         matrix[block, block + 1] = matrix[block + 1, block] = both
     return Quadratic(matrix)
 
 
 def found(name: str, cost: Quadratic, method: str = "wina", **settings: object) -> Found:
-    subject = Subject(None, MethodSpec(name=method))
+    subject = AllocationSubject(None, MethodSpec(name=method))
     allocator = AllocatorSpec(name=name, **{"step": 0.01, **settings})
     journals = Journal(None, NullReporter()), Journal(None, NullReporter())
     problem = Toy(subject, CELLS, BUDGET, allocator, torch.zeros(1, 1), *journals, NullReporter(), cost)

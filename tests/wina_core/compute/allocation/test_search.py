@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wina_core.compute.allocation.cells import LARGEST, Cells
+from wina_core.compute.allocation.cells import MAX_TARGET, Cells
 from wina_core.compute.allocation.greedy import corrected_steps, released_steps, search, teal_key_value_weight
 from wina_core.compute.allocation.optimizers import (
     POPULATION,
@@ -38,10 +38,10 @@ def test_a_spread_meets_its_budget_and_costs_no_less_than_its_bound(tables, shar
     curves = [curve(costs) for costs in tables]
     weights = [share / sum(shares) for share in shares[: len(curves)]]
     budget = fraction * 0.9 * sum(weights)
-    found = spread(curves, weights, budget)
-    assert sum(w * s for w, s in zip(weights, found.values, strict=True)) == pytest.approx(budget, abs=1e-9)
-    assert found.bound <= found.cost + 1e-9
-    assert found.cost == pytest.approx(sum(c.at(s) for c, s in zip(curves, found.values, strict=True)))
+    result = spread(curves, weights, budget)
+    assert sum(w * s for w, s in zip(weights, result.values, strict=True)) == pytest.approx(budget, abs=1e-9)
+    assert result.bound <= result.cost + 1e-9
+    assert result.cost == pytest.approx(sum(c.at(s) for c, s in zip(curves, result.values, strict=True)))
 
 
 @given(st.lists(COSTS, min_size=2, max_size=3), st.integers(0, 9))
@@ -50,18 +50,18 @@ def test_no_plan_of_the_budget_is_below_the_bound_and_the_found_one_is_the_best_
     weights = [1 / len(curves)] * len(curves)
     grid = np.linspace(0.0, 0.9, 13)
     budget = units / 9 * 0.9
-    wanted = budget * len(curves)
+    total = budget * len(curves)
     plans = [
         values
         for head in itertools.product(grid, repeat=len(curves) - 1)
-        if -1e-9 <= (last := wanted - sum(head)) <= 0.9 + 1e-9
+        if -1e-9 <= (last := total - sum(head)) <= 0.9 + 1e-9
         for values in [(*head, min(max(last, 0.0), 0.9))]
     ]
     best = min(sum(c.at(s) for c, s in zip(curves, values, strict=True)) for values in plans)
-    found = spread(curves, weights, budget)
-    assert found.bound <= best + 1e-9
-    if found.cost - found.bound < 1e-12:
-        assert found.cost <= best + 1e-9
+    result = spread(curves, weights, budget)
+    assert result.bound <= best + 1e-9
+    if result.cost - result.bound < 1e-12:
+        assert result.cost <= best + 1e-9
 
 
 @given(COSTS)
@@ -86,32 +86,32 @@ def test_a_budget_out_of_the_curves_reach_is_refused():
 
 
 def test_a_measured_curve_keeps_its_measurements_and_its_root_is_linear_between():
-    found = between((0.0, 0.4, 0.8), (-1e-9, 4.0, 16.0), 0.1)
-    assert [found.at(s) for s in (0.0, 0.4, 0.8)] == pytest.approx([0.0, 4.0, 16.0])
-    assert found.at(0.2) == pytest.approx(1.0)
+    cost_curve = between((0.0, 0.4, 0.8), (-1e-9, 4.0, 16.0), 0.1)
+    assert [cost_curve.at(s) for s in (0.0, 0.4, 0.8)] == pytest.approx([0.0, 4.0, 16.0])
+    assert cost_curve.at(0.2) == pytest.approx(1.0)
 
 
 @given(st.floats(0.2, 0.7), st.tuples(*[st.floats(-3, 3)] * 3))
 def test_a_parabola_goes_through_its_measurements_and_ends_within_reach(centre, coefficients):
     points = (centre - 0.1, centre, centre + 0.1)
-    found = parabola(points, np.polyval(coefficients, points).tolist(), 0.05)
-    assert (found.sparsity[0], found.sparsity[-1]) == pytest.approx((centre - 0.05, centre + 0.05))
-    assert found.cost == pytest.approx(np.polyval(coefficients, found.sparsity), abs=1e-6)
-    assert centre in found.sparsity
+    cost_curve = parabola(points, np.polyval(coefficients, points).tolist(), 0.05)
+    assert (cost_curve.sparsity[0], cost_curve.sparsity[-1]) == pytest.approx((centre - 0.05, centre + 0.05))
+    assert cost_curve.cost == pytest.approx(np.polyval(coefficients, cost_curve.sparsity), abs=1e-6)
+    assert centre in cost_curve.sparsity
 
 
 def test_a_parabola_at_an_end_is_the_line_to_what_is_left():
-    found = parabola((0.0, 0.0, 0.1), (1.0, 1.0, 3.0), 0.05)
-    assert (found.sparsity[0], found.sparsity[-1]) == pytest.approx((0.0, 0.05))
-    assert found.at(0.05) == pytest.approx(2.0)
+    cost_curve = parabola((0.0, 0.0, 0.1), (1.0, 1.0, 3.0), 0.05)
+    assert (cost_curve.sparsity[0], cost_curve.sparsity[-1]) == pytest.approx((0.0, 0.05))
+    assert cost_curve.at(0.05) == pytest.approx(2.0)
 
 
 @given(st.lists(st.floats(-1, 2), min_size=10, max_size=10), st.floats(0.0, 0.98))
 def test_fitted_values_meet_the_budget_and_keep_their_order(values, budget):
-    found = CELLS.fitted(values, budget)
-    assert CELLS.budget(found) == pytest.approx(budget, abs=1e-9)
-    assert all(0 <= value <= LARGEST for value in found)
-    assert all(found[a] <= found[b] for a in range(10) for b in range(10) if values[a] <= values[b])
+    fitted = CELLS.fitted(values, budget)
+    assert CELLS.budget(fitted) == pytest.approx(budget, abs=1e-9)
+    assert all(0 <= value <= MAX_TARGET for value in fitted)
+    assert all(fitted[a] <= fitted[b] for a in range(10) for b in range(10) if values[a] <= values[b])
 
 
 def test_cells_that_share_a_mask_have_one_value_and_cells_that_are_not_gated_none():
@@ -129,15 +129,15 @@ def test_cells_that_share_a_mask_have_one_value_and_cells_that_are_not_gated_non
 def test_corrected_greedy_lands_on_the_budget_and_never_at_1(budget, step, sensitivity):
     cells = CELLS.in_layer(1)
     accepted = []
-    found = search(
+    reached = search(
         lambda values: sum(c * s * s for c, s in zip(sensitivity, values, strict=True)),
         corrected_steps(cells.blocks, LAYOUT, budget, step),
         (0.0,) * 5,
         accepted.append,
     )
-    assert sum(w * s for w, s in zip(cells.weights, found, strict=True)) == pytest.approx(budget, abs=1e-8)
-    assert max(found) <= LARGEST
-    assert accepted[-1] == found
+    assert sum(w * s for w, s in zip(cells.weights, reached, strict=True)) == pytest.approx(budget, abs=1e-8)
+    assert max(reached) <= MAX_TARGET
+    assert accepted[-1] == reached
     assert all(sum(before) < sum(after) for before, after in itertools.pairwise(accepted))
 
 
@@ -173,15 +173,15 @@ def test_greedy_as_teal_released_it_has_a_table_of_what_k_and_v_count(family, la
 
 def test_greedy_as_released_steps_beyond_1_and_is_measured_within():
     cells = CELLS.in_layer(0)
-    steps, asked = released_steps(cells.blocks, LAYOUT, 0.5, 0.1, 1 / 8), []
+    steps, requested = released_steps(cells.blocks, LAYOUT, 0.5, 0.1, 1 / 8), []
 
     def error(values):
-        asked.append(values)
+        requested.append(values)
         return -sum(values)  # the largest step is the best
 
-    found = search(error, steps, (0.0,) * 5, lambda _: None)
-    assert found[1] > 1
-    assert max(value for values in asked for value in values) == 0.9999, "the highest value, whatever is above it"
+    reached = search(error, steps, (0.0,) * 5, lambda _: None)
+    assert reached[1] > 1
+    assert max(value for values in requested for value in values) == 0.9999, "the highest value, whatever is above it"
 
 
 # One block: the rows are step, 2 step, ...
@@ -195,12 +195,12 @@ def test_greedy_as_released_misses_its_budget_by_half_a_step_at_most(budget, ste
         return sum(c * s * s for c, s in zip(sensitivity, values, strict=True))
 
     path = []
-    found = search(error, steps, (0.0,) * 5, path.append)
+    reached = search(error, steps, (0.0,) * 5, path.append)
     unit = step * 64 / 320  # what every step adds, as a share of the layer
-    assert abs(steps.spent(found) - budget) <= max(unit / 2, unit - budget) + 1e-9
+    assert abs(steps.spent(reached) - budget) <= max(unit / 2, unit - budget) + 1e-9
     middle = len(path) // 2
     if path:
-        assert search(error, steps, path[middle], lambda _: None) == found, "resumed anywhere"
+        assert search(error, steps, path[middle], lambda _: None) == reached, "resumed anywhere"
 
 
 def test_children_are_of_the_budget_and_depend_on_the_generator_alone():

@@ -30,8 +30,8 @@ def holding(loaded, most: int, error: Exception) -> list[int]:
     """Lets the model take so many sequences at once; the sizes of the batches that it was given."""
     sizes: list[int] = []
 
-    def check(_model, given, named):
-        sizes.append(len(given[0] if given else named["input_ids"]))
+    def check(_model, arguments, named):
+        sizes.append(len(arguments[0] if arguments else named["input_ids"]))
         if sizes[-1] > most:
             raise error
 
@@ -55,15 +55,15 @@ def spec_of(folder, task, batch_size) -> EvaluationSpec:
     ],
 )
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
-    monkeypatch.setattr(shared_passes, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
     monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     sizes = holding(loaded, 3, error)
     logs = RecordingReporter()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
-        found = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
-        seen = [part.counted()[1] for part in gates._mask_groups]
-        assert found == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, NullReporter())
-        assert [part.counted()[1] for part in gates._mask_groups] == seen, (
+        records = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
+        seen = [group.counted()[1] for group in gates._mask_groups]
+        assert records == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, NullReporter())
+        assert [group.counted()[1] for group in gates._mask_groups] == seen, (
             "only what was measured in the end is counted"
         )
     assert sizes[0] == 4
@@ -75,7 +75,7 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
 
 
 def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_passes, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
     text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
     plain = measure_fidelity(tiny_loaded(layers=1), None, text, 2, NullReporter())
     sizes = holding(loaded, 3, MemoryError())
@@ -90,7 +90,7 @@ def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("batch_size", "tried"), [(8, [8]), ("auto", [4, 2, 1])])
 def test_a_fixed_batch_fails_and_so_does_a_single_sequence(folder, loaded, monkeypatch, batch_size, tried):
-    monkeypatch.setattr(shared_passes, "LARGEST", 4)
+    monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
     sizes = holding(loaded, 0, MemoryError())
     with pytest.raises(MemoryError):
         evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", NullReporter())

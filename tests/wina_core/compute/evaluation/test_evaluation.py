@@ -109,7 +109,7 @@ def test_padding_is_not_counted(folder):
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5), dense_prefix=0.25) as gates:
             spec = spec_of(folder, "tiny_choice").model_copy(update={"batch_size": batch_size})
             evaluate_task(loaded, gates, spec, "tiny_choice", NullReporter())
-            seen.append((gates.gated_sparsity, [part.counted()[1] for part in gates._mask_groups]))
+            seen.append((gates.gated_sparsity, [group.counted()[1] for group in gates._mask_groups]))
     assert seen[0] == seen[1]
     assert 0.3 < seen[0][0] < 0.4
 

@@ -39,7 +39,7 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
         dense = loaded.model(rows).logits.double()
         with attach(loaded, WINA, HALF) as gates:
             sparse = loaded.model(rows).logits.double()
-            found = measured(loaded, gates, text)
+            metrics = measured(loaded, gates, text)
     kl, nll, agree = [], [], []
     for row in range(6):
         for token in range(64):
@@ -58,29 +58,29 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
         "logits_deviation": (float((sparse - dense).norm() / dense.norm()), None, 384, False),
         "top1_agreement": (sum(agree) / 384, None, 384, True),
     }
-    assert list(found) == list(expected)
-    assert found.keys() <= METRIC_UNITS.keys()
+    assert list(metrics) == list(expected)
+    assert metrics.keys() <= METRIC_UNITS.keys()
     for metric, (value, stderr, tokens, better) in expected.items():
-        record = found[metric]
+        record = metrics[metric]
         assert record.value == pytest.approx(value, rel=tolerance), metric
         assert (record.n, record.higher_is_better) == (tokens, better)
         if stderr is not None:
             assert record.stderr == pytest.approx(stderr, rel=max(tolerance, 1e-6))
-    assert found["kl"].value > 0.01
+    assert metrics["kl"].value > 0.01
 
 
 def test_without_gates_nothing_deviates(text):
     loaded = tiny_loaded()
-    found = measured(loaded, None, text)
-    assert [found[name].value for name in ("kl", "logits_deviation", "top1_agreement")] == [0.0, 0.0, 1.0]
+    metrics = measured(loaded, None, text)
+    assert [metrics[name].value for name in ("kl", "logits_deviation", "top1_agreement")] == [0.0, 0.0, 1.0]
     passes = []
     hook = loaded.model.register_forward_hook(lambda *_: passes.append(1))
     with attach(loaded, MethodSpec(name="dense"), HALF) as gates:
-        assert measured(loaded, gates, text) == found
+        assert measured(loaded, gates, text) == metrics
     assert len(passes) == 6, "each row once"
     hook.remove()
     with attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
-        assert measured(loaded, gates, text)["perplexity"].value == pytest.approx(found["perplexity"].value, rel=1e-6)
+        assert measured(loaded, gates, text)["perplexity"].value == pytest.approx(metrics["perplexity"].value, rel=1e-6)
 
 
 def test_logits_that_are_not_numbers_are_an_error(text):

@@ -69,9 +69,9 @@ def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> di
 
 
 def test_metrics_state_the_version_the_shots_and_the_prompts(loaded, folder):
-    found = evaluated(loaded, folder, "tiny_likelihood")
-    assert {(record.version, record.num_fewshot, record.truncated) for record in found.values()} == {("2.5", 0, 0)}
-    (prompts,) = {record.prompt_hash for record in found.values()}
+    records = evaluated(loaded, folder, "tiny_likelihood")
+    assert {(record.version, record.num_fewshot, record.truncated) for record in records.values()} == {("2.5", 0, 0)}
+    (prompts,) = {record.prompt_hash for record in records.values()}
     assert len(prompts) == 16
     assert int(prompts, 16) >= 0
 
@@ -88,17 +88,17 @@ def test_equal_prompts_have_equal_hashes_and_others_do_not(loaded, folder):
 
 
 def test_a_groups_members_have_their_own_and_its_aggregates_none(loaded, folder):
-    found = evaluated(loaded, folder, "tiny_group")
-    assert found.keys() == {
+    records = evaluated(loaded, folder, "tiny_group")
+    assert records.keys() == {
         ("tiny_choice", "acc"),
         ("tiny_choice", "acc_norm"),
         ("tiny_generate", "exact_match"),
         ("tiny_group", "acc"),
     }
     alone = evaluated(loaded, folder, "tiny_choice")["tiny_choice", "acc"]
-    assert found["tiny_choice", "acc"] == alone
-    assert found["tiny_generate", "exact_match"].prompt_hash not in (None, alone.prompt_hash)
-    group = found["tiny_group", "acc"]
+    assert records["tiny_choice", "acc"] == alone
+    assert records["tiny_generate", "exact_match"].prompt_hash not in (None, alone.prompt_hash)
+    group = records["tiny_group", "acc"]
     assert group.value == alone.value
     assert (group.version, group.num_fewshot, group.prompt_hash, group.truncated) == (None, None, None, None)
 
@@ -109,20 +109,20 @@ def test_prompts_that_lose_their_beginning_are_counted_and_reported(folder, task
     loaded, window = tiny_loaded(layers=1), {"tiny_generate": 24, "tiny_likelihood": 16}.get(task, 18)
     loaded.model.config.max_position_embeddings = window
     docs = [json.loads(line) for line in (folder / "choice.jsonl").read_text(encoding="utf-8").splitlines()]
-    asked = [(doc["question"], " " + choice) for doc in docs for choice in doc["choices"]]
+    requests = [(doc["question"], " " + choice) for doc in docs for choice in doc["choices"]]
     expected = {
-        "tiny_choice": sum(len(question + answer) > window + 1 for question, answer in asked),
-        "tiny_likelihood": sum(len(question + answer) > window + 1 for question, answer in asked[::3]),
+        "tiny_choice": sum(len(question + answer) > window + 1 for question, answer in requests),
+        "tiny_likelihood": sum(len(question + answer) > window + 1 for question, answer in requests[::3]),
         "tiny_generate": sum(len(doc["question"]) > window - 12 for doc in docs),
         "tiny_rolling": 0,
     }[task]
     logs = RecordingReporter()
-    found = evaluated(loaded, folder, task, reporter=logs)
-    assert {record.truncated for record in found.values()} == {expected}
+    records = evaluated(loaded, folder, task, reporter=logs)
+    assert {record.truncated for record in records.values()} == {expected}
     if task == "tiny_rolling":
         assert not any(line.startswith("warning") for line in logs.lines)
         return
-    total = len(asked) if task == "tiny_choice" else len(docs)
+    total = len(requests) if task == "tiny_choice" else len(docs)
     assert 0 < expected < total
     (warning,) = [line for line in logs.lines if line.startswith("warning")]
     assert warning.startswith(
@@ -168,10 +168,10 @@ def aggregated(samples: list[SampleRecord], task: str, metric: str) -> float:
 def test_documents_add_up_to_the_reported_metrics_to_the_last_digit(loaded, folder, task):
     samples: list[SampleRecord] = []
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)):
-        found = evaluated(loaded, folder, task, samples)
-        assert evaluated(loaded, folder, task) == found, "keeping samples changes no number"
-    documents = {name: [sample.doc for sample in samples if sample.task == name] for name, _ in found}
-    for (name, metric), record in found.items():
+        records = evaluated(loaded, folder, task, samples)
+        assert evaluated(loaded, folder, task) == records, "keeping samples changes no number"
+    documents = {name: [sample.doc for sample in samples if sample.task == name] for name, _ in records}
+    for (name, metric), record in records.items():
         if name == "tiny_group" or metric == "distance_from_unbiased":
             continue
         assert documents[name] == list(range(record.n))
@@ -199,10 +199,10 @@ def test_documents_from_a_number_on_keep_their_numbers_and_scores(loaded, folder
     every, some = [], []
     evaluated(loaded, folder, "tiny_choice", every, batch_size=1)
     later = TaskSpec(name="tiny_choice", first=5, limit=4)
-    found = evaluated(loaded, folder, "tiny_choice", some, tasks=(later,), batch_size=1)
+    records = evaluated(loaded, folder, "tiny_choice", some, tasks=(later,), batch_size=1)
     assert [sample.doc for sample in some] == [5, 6, 7, 8]
     assert some == every[5:9]
-    assert found["tiny_choice", "acc"].n == 4
+    assert records["tiny_choice", "acc"].n == 4
     whole = evaluated(loaded, folder, "tiny_choice", tasks=(TaskSpec(name="tiny_choice", first=9),))
     assert whole["tiny_choice", "acc"].n == 3
     with pytest.raises(WinaError, match='"tiny_choice" has 12 documents, so none is left from number 12 on'):
@@ -210,9 +210,9 @@ def test_documents_from_a_number_on_keep_their_numbers_and_scores(loaded, folder
 
 
 def test_stereotypes_have_their_distance_from_none(loaded, folder):
-    found = evaluated(loaded, folder, "tiny_pairs")
-    share = found["tiny_pairs", "pct_stereotype"]
-    distance = found["tiny_pairs", "distance_from_unbiased"]
+    records = evaluated(loaded, folder, "tiny_pairs")
+    share = records["tiny_pairs", "pct_stereotype"]
+    distance = records["tiny_pairs", "distance_from_unbiased"]
     assert distance.value == abs(share.value - 0.5) > 0
     assert distance == share.model_copy(
         update={"metric": "distance_from_unbiased", "value": distance.value, "higher_is_better": False}
@@ -259,8 +259,8 @@ def test_a_tokenizer_without_an_end_of_text_takes_the_models_or_is_refused(folde
 def test_the_first_module_without_numbers_is_named(folder, task, name, layer):
     loaded = tiny_loaded()
     loaded.view.layers[layer].projections[name].weight[0, 0] = torch.nan
-    place = f"comes out of {name} in decoder layer {layer}"
-    with pytest.raises(WinaError, match=f"logits are not numbers on {task}: the first .* not finite {place}; lower"):
+    message = f"comes out of {name} in decoder layer {layer}"
+    with pytest.raises(WinaError, match=f"logits are not numbers on {task}: the first .* not finite {message}; lower"):
         evaluated(loaded, folder, task)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in loaded.model.modules())
 
@@ -278,7 +278,7 @@ def test_a_token_that_was_generated_can_be_the_first_without_numbers(folder):
     loaded = tiny_loaded()
     seen = []
 
-    def spoil(_module, _given, output):
+    def spoil(_module, _arguments, output):
         seen.append(output.shape[1])
         if len(seen) > 3:
             output[:, -1] = torch.nan

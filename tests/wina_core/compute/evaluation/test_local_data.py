@@ -113,15 +113,15 @@ def test_the_split_of_examples_is_needed_only_for_examples(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("task", "split", "given", "missing"),
+    ("task", "split", "document", "missing"),
     [
         ("piqa", "validation", {"goal": "?", "label": 0}, "columns sol1, sol2"),
         ("winogrande", "validation", {"sentence": "A _ b", "option1": "x", "option2": "y"}, "column answer"),
         ("hellaswag", "validation", {"ctx_a": "A", "ctx_b": "b", "endings": ["c"], "label": "0"}, "column activity_l"),
     ],
 )
-def test_missing_columns_are_named(tmp_path: Path, task, split, given, missing):
-    write(tmp_path / task / f"{split}.jsonl", given)
+def test_missing_columns_are_named(tmp_path: Path, task, split, document, missing):
+    write(tmp_path / task / f"{split}.jsonl", document)
     with pytest.raises(
         WinaError, match=rf'task "{task}" reads the {missing}.*which .*{split}.jsonl lacks \(there is: .*hub do'
     ):
@@ -208,7 +208,7 @@ def test_code_eval_runs_every_candidate_and_its_tests(monkeypatch):
     estimates, outcomes = CodeEval().compute(["one()", "two()"], [["right", "wrong"], ["wrong", "wrong"]], k=[1, 2, 3])
     assert ran == [("right", "one()"), ("wrong", "one()"), ("wrong", "two()"), ("wrong", "two()")]
     assert estimates == {"pass@1": 0.25, "pass@2": 0.5}
-    assert [[each["passed"] for _, each in outcomes[task]] for task in (0, 1)] == [[True, False], [False, False]]
+    assert [[result["passed"] for _, result in outcomes[task]] for task in (0, 1)] == [[True, False], [False, False]]
 
 
 def test_a_table_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,13 +44,13 @@ def test_the_codes_change_a_divergence_by_less_than_is_stated(seed, vocabulary, 
     logits[seed % vocabulary] += peak
     log_p = logits.log_softmax(-1)
     log_q = (logits + change * torch.randn(vocabulary, generator=generator, dtype=torch.float64)).log_softmax(-1)
-    kept = decode(encode(log_p.float())).double()
-    assert float(kept.exp().sum()) == pytest.approx(1.0, abs=1e-5)
+    stored = decode(encode(log_p.float())).double()
+    assert float(stored.exp().sum()) == pytest.approx(1.0, abs=1e-5)
     exact = float((log_p.exp() * (log_p - log_q)).sum())
-    found = float((kept.exp() * (kept - log_q)).sum())
-    assert abs(found - exact) <= max(1e-4, 3e-4 * exact)
+    divergence = float((stored.exp() * (stored - log_q)).sum())
+    assert abs(divergence - exact) <= max(1e-4, 3e-4 * exact)
     if spread:
-        assert int(kept.argmax()) == int(log_p.argmax())
+        assert int(stored.argmax()) == int(log_p.argmax())
 
 
 def test_of_a_mean_over_tokens_the_codes_change_a_millionth():
@@ -58,10 +58,10 @@ def test_of_a_mean_over_tokens_the_codes_change_a_millionth():
     logits = 3.0 * torch.randn(2000, 1000, generator=generator, dtype=torch.float64)
     log_p = logits.log_softmax(-1)
     log_q = (logits + 0.2 * torch.randn(2000, 1000, generator=generator, dtype=torch.float64)).log_softmax(-1)
-    kept = decode(encode(log_p.float())).double()
+    stored = decode(encode(log_p.float())).double()
     exact = (log_p.exp() * (log_p - log_q)).sum(-1).mean()
     assert 0.01 < float(exact) < 0.1
-    assert float((kept.exp() * (kept - log_q)).sum(-1).mean()) == pytest.approx(float(exact), abs=1e-6)
+    assert float((stored.exp() * (stored - log_q)).sum(-1).mean()) == pytest.approx(float(exact), abs=1e-6)
 
 
 def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
@@ -71,15 +71,15 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
     make_reference(original, rows, 2, NullReporter(), file)
     reference = ReferenceFile(file)
     assert torch.equal(reference.tokens, rows)
-    kept: list[SampleRecord] = []
+    samples: list[SampleRecord] = []
     with torch.no_grad(), attach(rotated, MethodSpec(name="wina"), HALF) as gates:
         dense = original.model(rows).logits.log_softmax(-1)
         sparse = rotated.model(rows).logits.log_softmax(-1)
-        *records, read, held = measure_original(rotated, gates, reference, 2, NullReporter(), kept)
+        *records, read, held = measure_original(rotated, gates, reference, 2, NullReporter(), samples)
         assert gates.gated_sparsity == pytest.approx(0.5, abs=0.02)
     kl = (dense.exp() * (dense - sparse)).sum(-1)
     following = rows[:, 1:, None]
-    p, q = (each[:, :-1].gather(-1, following)[..., 0] for each in (dense, sparse))
+    p, q = (probabilities[:, :-1].gather(-1, following)[..., 0] for probabilities in (dense, sparse))
     change = q.exp() - p.exp()
     agreement = (dense.argmax(-1) == sparse.argmax(-1)).double()
 
@@ -111,10 +111,10 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, tmp_path):
         assert record.stderr == (None if stderr is None else pytest.approx(stderr, rel=1e-3, abs=1e-6)), record.metric
         assert record.n == (384 if record.metric.startswith(("kl", "top1")) else 378)
 
-    assert len(kept) == 6
+    assert len(samples) == 6
     assert len({record.prompt_hash for record in records}) == 1
     for metric in ("kl", "top1_agreement", "perplexity"):
-        scores = np.array([row.scores[metric] for row in kept])
+        scores = np.array([row.scores[metric] for row in samples])
         assert aggregate(metric, *scores.sum(0)) == pytest.approx(expected[metric][0], rel=1e-4), metric
 
 
@@ -129,12 +129,12 @@ def test_few_rows_have_no_standard_error(tmp_path, rows):
     assert (values["top1_agreement"], values["delta_p_rms"], values["perplexity_ratio"]) == (1.0, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("place", [5, 60, 200, 300, 5_000, 40_000, -1])
-def test_no_damaged_byte_is_read_as_a_number(tmp_path, place):
+@pytest.mark.parametrize("offset", [5, 60, 200, 300, 5_000, 40_000, -1])
+def test_no_damaged_byte_is_read_as_a_number(tmp_path, offset):
     file = tmp_path / "reference.safetensors"
     make_reference(tiny_loaded(), torch.arange(128).view(2, 64), 2, NullReporter(), file)
     content = bytearray(file.read_bytes())
-    content[place] ^= 0b100
+    content[offset] ^= 0b100
     file.write_bytes(content)
     with pytest.raises(WinaError, match="damaged"):
         ReferenceFile(file)

@@ -38,16 +38,14 @@ def loaded() -> LoadedModel:
     return model
 
 
-def measured(
-    loaded: LoadedModel, asked: str | TaskSpec, limit: int = 2, **fields
-) -> dict[str, dict[str, MetricRecord]]:
+def measured(loaded: LoadedModel, task: str | TaskSpec, limit: int = 2, **fields) -> dict[str, dict[str, MetricRecord]]:
     """The metrics of each task or group."""
-    spec = EvaluationSpec(tasks=(asked,), data_folder="demo", limit=limit, fidelity=None, **fields)
-    (task,) = spec.task_names
-    found: dict[str, dict[str, MetricRecord]] = {}
-    for record in evaluate_task(loaded, None, spec, task, NullReporter(), run_model_code=task == "humaneval"):
-        found.setdefault(record.task, {})[record.metric] = record
-    return found
+    spec = EvaluationSpec(tasks=(task,), data_folder="demo", limit=limit, fidelity=None, **fields)
+    (name,) = spec.task_names
+    metrics: dict[str, dict[str, MetricRecord]] = {}
+    for record in evaluate_task(loaded, None, spec, name, NullReporter(), run_model_code=name == "humaneval"):
+        metrics.setdefault(record.task, {})[record.metric] = record
+    return metrics
 
 
 def first(task: str) -> dict[str, str]:
@@ -62,8 +60,8 @@ def answering(loaded: LoadedModel, text: str) -> Iterator[None]:
     tokens = [*loaded.tokenizer(text)["input_ids"], loaded.tokenizer.eos_token_id]
     left = list(tokens)
 
-    def choose(_module, _arguments, given, output) -> None:
-        if given["input_ids"].shape[1] > 1:  # a prompt
+    def choose(_module, _arguments, states, output) -> None:
+        if states["input_ids"].shape[1] > 1:  # a prompt
             left[:] = tokens
         output.logits[:, -1] = -1e4
         output.logits[:, -1, left.pop(0)] = 0.0
@@ -87,10 +85,10 @@ def test_all_of_mmlu_reads_one_folder(loaded):
     loaded_tasks = load_task("mmlu", data_folder="demo")["tasks"]
     assert len(loaded_tasks) == 57
     assert {task.dataset["test"].num_rows for task in loaded_tasks.values()} == {8}
-    found = measured(loaded, "mmlu", limit=1, num_fewshot=5)
-    assert {"mmlu", "mmlu_stem", "mmlu_other", "mmlu_social_sciences", "mmlu_humanities"} <= found.keys()
-    assert len([name for name, metrics in found.items() if metrics["acc"].num_fewshot == 5]) == 57
-    assert 0 <= found["mmlu"]["acc"].value <= 1
+    task_metrics = measured(loaded, "mmlu", limit=1, num_fewshot=5)
+    assert {"mmlu", "mmlu_stem", "mmlu_other", "mmlu_social_sciences", "mmlu_humanities"} <= task_metrics.keys()
+    assert len([name for name, metrics in task_metrics.items() if metrics["acc"].num_fewshot == 5]) == 57
+    assert 0 <= task_metrics["mmlu"]["acc"].value <= 1
 
 
 def test_gsm8k_draws_its_examples_from_the_training_split(loaded):
@@ -115,9 +113,9 @@ def test_crows_pairs(loaded, kind):
 def test_longbench(loaded, group, members):
     pytest.importorskip("jieba")
     with answering(loaded, " Paragraph 1"):
-        found = measured(loaded, f"longbench_{group}", limit=1)
-    assert len(found) == members + 1
-    assert all(0 <= metrics["score"].value <= 1 for metrics in found.values())
+        task_metrics = measured(loaded, f"longbench_{group}", limit=1)
+    assert len(task_metrics) == members + 1
+    assert all(0 <= metrics["score"].value <= 1 for metrics in task_metrics.values())
 
 
 @pytest.mark.parametrize(

@@ -85,16 +85,16 @@ DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
     sparsity=st.floats(0.0, 0.99),
 )
 def test_exactly_the_wanted_fraction_is_dropped(method, dtype, inputs, batch, sparsity):
-    asked = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
-    made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
-    dropped = math.floor(products.mask_sparsity(asked) * batch * inputs + 0.5)
-    assert all(int((~each.mask).sum()) == dropped for each in made)
+    measured_point = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
+    dropped = math.floor(products.mask_sparsity(measured_point) * batch * inputs + 0.5)
+    assert all(int((~drawn.mask).sum()) == dropped for drawn in made)
     assert measured_sparsity(made) == pytest.approx(dropped / (batch * inputs))
 
 
 def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
-    asked = point("teal", outputs=3, inputs=4000, batch=2)
-    made = make_inputs(asked, make_weights(asked, 1, CPU, NullReporter()).norms)
+    measured_point = point("teal", outputs=3, inputs=4000, batch=2)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
     assert kept_by_any_row(made) == pytest.approx(0.75 * 4000, rel=0.05)
     one = make_inputs(point("teal", outputs=3, inputs=4000), torch.ones(4000))
     assert kept_by_any_row(one) == 2000
@@ -104,14 +104,14 @@ def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
 @pytest.mark.parametrize("method", ["teal", "wina"])
 @pytest.mark.parametrize("batch", [1, 3])
 def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int, selection: LatencySelection) -> None:
-    asked = point(method, outputs=60, inputs=80, batch=batch, dtype="float32", selection=selection)
-    weights = make_weights(asked, 2, CPU, NullReporter())
-    made = make_inputs(asked, weights.norms)
+    measured_point = point(method, outputs=60, inputs=80, batch=batch, dtype="float32", selection=selection)
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
     w = weights.dense[0].double()
     assert weights.dense[1].equal(weights.dense[0])
     assert weights.transposed[1].equal(weights.dense[0].T)
     torch.testing.assert_close(weights.norms.double(), w.norm(dim=0), rtol=1e-6, atol=0.0)
-    product = gated_product(asked, weights, made, load("reference"))
+    product = gated_product(measured_point, weights, made, load("reference"))
     first, again = _value(product(0, batch)), _value(product(len(made), batch))
     expected = (made[0].x.double() * made[0].mask) @ w.T
     torch.testing.assert_close(first.double(), expected, rtol=1e-5, atol=1e-5)
@@ -119,19 +119,19 @@ def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int,
 
 
 def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
-    asked = point("rsparse", outputs=160, inputs=160, batch=6, dtype="float32")
-    weights = make_weights(asked, 2, CPU, NullReporter())
-    made = make_inputs(asked, weights.norms)
-    y = _value(gated_product(asked, weights, made, load("reference"))(0, 6))
+    measured_point = point("rsparse", outputs=160, inputs=160, batch=6, dtype="float32")
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
+    y = _value(gated_product(measured_point, weights, made, load("reference"))(0, 6))
     added = y.double() - (made[0].x.double() * made[0].mask) @ weights.dense[0].double().T
-    assert torch.linalg.matrix_rank(added, rtol=1e-4) == products.rank(asked) == 2
+    assert torch.linalg.matrix_rank(added, rtol=1e-4) == products.rank(measured_point) == 2
 
 
 def test_the_peer_is_the_dense_product_on_the_usual_layout() -> None:
     for batch in (1, 3):
-        asked = point("dense", outputs=60, inputs=80, batch=batch, dtype="float32", sparsity=0.0)
-        weights = make_weights(asked, 2, CPU, NullReporter())
-        made = make_inputs(asked, weights.norms)
+        measured_point = point("dense", outputs=60, inputs=80, batch=batch, dtype="float32", sparsity=0.0)
+        weights = make_weights(measured_point, 2, CPU, NullReporter())
+        made = make_inputs(measured_point, weights.norms)
         y = _value(dense_product(weights, made)(1, batch)).reshape(batch, 60)
         torch.testing.assert_close(y.double(), made[1].x.double() @ weights.dense[0].double().T, rtol=1e-5, atol=1e-5)
 

@@ -53,10 +53,10 @@ def test_repetitions_go_on_while_one_more_fits_and_never_end_before_three(done: 
 def test_a_point_takes_no_longer_than_its_budget_or_its_least_work(
     budget: float, prompt: float, token: float, repetitions: int, new_tokens: int
 ) -> None:
-    asked = point(repetitions=repetitions, new_tokens=new_tokens)
-    tokens = fitting_tokens(budget, prompt, token, asked)
-    each = prompt + (tokens - 1) * token
-    timed = repetitions_left(0, each, budget, asked) * each
+    decode_point = point(repetitions=repetitions, new_tokens=new_tokens)
+    tokens = fitting_tokens(budget, prompt, token, decode_point)
+    duration = prompt + (tokens - 1) * token
+    timed = repetitions_left(0, duration, budget, decode_point) * duration
     least = min(repetitions, LEAST_REPETITIONS) * (prompt + (min(new_tokens, LEAST_TOKENS) - 1) * token)
     assert timed <= max(budget, least) * (1 + 1e-9)
 
@@ -99,19 +99,19 @@ def swept(
     """Yield (fraction of the sweep's time, estimate over the time that is left) for points of three repetitions."""
     events: list[Event] = []
     progress = SweepProgress(NullReporter(), events.append, "1", points)
-    found = []
+    times = []
     for _ in points:
-        for part, duration, warm_up in (("dense", dense, 0.1), ("gated", gated, 0.4)):
-            progress.begin(part)  # type: ignore[arg-type]  # one of both
-            found.append(clock[0])
+        for model, duration, warm_up in (("dense", dense, 0.1), ("gated", gated, 0.4)):
+            progress.begin(model)  # type: ignore[arg-type]  # one of both
+            times.append(clock[0])
             clock[0] += warm_up * duration
             for repetition in range(4):
                 progress.expect((3 - repetition) / 3 * (1 - warm_up) * duration, f"repetition {repetition + 1} of 3")
-                found.append(clock[0])
+                times.append(clock[0])
                 clock[0] += 0.0 if repetition == 3 else (1 - warm_up) * duration / 3
         progress.finish()
     whole = clock[0]
-    for at, event in zip(found, events, strict=False):
+    for at, event in zip(times, events, strict=False):
         assert isinstance(event, Progress)
         if event.eta_seconds is not None and at < whole:
             yield at / whole, event.eta_seconds / (whole - at)

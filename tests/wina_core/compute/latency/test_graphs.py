@@ -46,14 +46,14 @@ def test_a_step_that_was_recorded_once_gives_every_further_token(family: str) ->
     expected = generated(loaded, NEW)
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
     steps = decoder.tokens(PROMPT, NEW)
-    found = [int(next(steps)), int(next(steps))]
+    tokens = [int(next(steps)), int(next(steps))]
     with torch.no_grad():
         recorded = make_fx(lambda: decoder._read(decoder._token))()  # computes, as a capture does not
-        found.append(int(decoder._token))
-        while len(found) < NEW:
+        tokens.append(int(decoder._token))
+        while len(tokens) < NEW:
             recorded()
-            found.append(int(decoder._token))
-    assert found == expected
+            tokens.append(int(decoder._token))
+    assert tokens == expected
 
 
 def test_more_than_the_cache_holds_is_refused() -> None:
@@ -75,6 +75,6 @@ def test_weights_that_were_moved_since_are_refused() -> None:
 
 
 def test_a_measurement_decodes_so_many_tokens_and_asks_between_them() -> None:
-    decoder, asked = GraphDecoder(tiny_loaded("llama").model, 30), []
-    assert tokens_per_second(decoder, PROMPT, 7, lambda: asked.append(True)) > 0
-    assert len(asked) == 6
+    decoder, requested = GraphDecoder(tiny_loaded("llama").model, 30), []
+    assert tokens_per_second(decoder, PROMPT, 7, lambda: requested.append(True)) > 0
+    assert len(requested) == 6

@@ -60,8 +60,8 @@ def do(job: Job, reporter: Reporter | None = None) -> list[Event]:
 
 
 def latency_records(events: list[Event]) -> list[LatencyRecord]:
-    found = [event.record for event in events if isinstance(event, Measured)]
-    return [record for record in found if isinstance(record, LatencyRecord)]
+    records = [event.record for event in events if isinstance(event, Measured)]
+    return [record for record in records if isinstance(record, LatencyRecord)]
 
 
 def report(events: list[Event]) -> SweepReport:
@@ -119,9 +119,9 @@ def test_further_dense_products_are_measured_beside_pytorchs() -> None:
 @pytest.mark.parametrize("bits", [8, 4])
 def test_a_quantized_baseline_is_close_to_its_weight(bits: int) -> None:
     weight_t = torch.randn(100, 33, generator=torch.Generator().manual_seed(0))
-    found = (int8_weight if bits == 8 else int4_weight)(weight_t).dequantize()
+    dequantized = (int8_weight if bits == 8 else int4_weight)(weight_t).dequantize()
     step = 2 * weight_t.abs().amax(0) / (2**bits - 1)
-    assert ((found - weight_t).abs() <= 0.51 * step).all()
+    assert ((dequantized - weight_t).abs() <= 0.51 * step).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -130,22 +130,22 @@ def test_pytorchs_int8_product_is_right_for_any_number_of_inputs(dtype: str) -> 
     point = LatencyPoint.model_validate({"outputs": 33, "inputs": 100, "batch": 4, "repetitions": 3} | chosen)
     weights = make_weights(point, 1, CPU, NullReporter())
     inputs = make_inputs(point, weights.norms)
-    found = make_dense_product(point, weights, inputs, load("reference"), 1)(0, 4)()
-    wanted = inputs[0].x.double() @ weights.transposed[0].double()
-    assert (found - wanted).norm() < 0.02 * wanted.norm()
+    product = make_dense_product(point, weights, inputs, load("reference"), 1)(0, 4)()
+    exact = inputs[0].x.double() @ weights.transposed[0].double()
+    assert (product - exact).norm() < 0.02 * exact.norm()
 
 
 def test_only_what_is_missing_is_measured() -> None:
     half = SPEC.points()[:6]
-    here = device.environment_on(CPU)
+    environment = device.environment_on(CPU)
     names = tuple(point.content_hash() for point in half)
-    events = do(LatencyJob(spec=SPEC, stored={here.key: names, "another machine": ("a", "b")}))
+    events = do(LatencyJob(spec=SPEC, stored={environment.key: names, "another machine": ("a", "b")}))
     assert [record.point for record in latency_records(events)] == list(SPEC.points()[6:])
     assert (report(events).measured, report(events).stored) == (6, 6)
     elsewhere = do(LatencyJob(spec=SPEC, stored={"another machine": names}))
     assert report(elsewhere).measured == 12
     everything = tuple(point.content_hash() for point in SPEC.points())
-    again = do(LatencyJob(spec=SPEC, stored={here.key: everything}))
+    again = do(LatencyJob(spec=SPEC, stored={environment.key: everything}))
     assert (report(again).measured, report(again).stored, report(again).bandwidth) == (0, 12, None)
 
 
@@ -189,7 +189,7 @@ def test_between_two_checks_one_call_is_made_at_most() -> None:
 
     times = products.time_turns([contender, contender], 2, CPU, Checked())
     assert happened == ["check", "call"] * 2 * (products.WARM_UP + 2)
-    assert [len(own) for own in times] == [2, 2]
+    assert [len(durations) for durations in times] == [2, 2]
 
 
 def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,8 +234,11 @@ def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.
         raise ValueError(f"no {point.method}")
 
     monkeypatch.setattr(sweep, "gated_product", refuse)
-    found = report(do(LatencyJob(spec=SPEC)))
-    assert (found.measured, found.skipped) == (4, ("4 of 12 points: no wina", "4 of 12 points: no rsparse"))
+    sweep_report = report(do(LatencyJob(spec=SPEC)))
+    assert (sweep_report.measured, sweep_report.skipped) == (
+        4,
+        ("4 of 12 points: no wina", "4 of 12 points: no rsparse"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,8 +267,8 @@ ONE = decoding._Speeds([1.0], [1.0], 4)
 
 
 def decode(spec: DecodeSpec) -> list[DecodeRecord]:
-    found = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
-    return [record for record in found if isinstance(record, DecodeRecord)]
+    records = [event.record for event in do(DecodeJob(spec=spec)) if isinstance(event, Measured)]
+    return [record for record in records if isinstance(record, DecodeRecord)]
 
 
 def spec_of(model: ModelSource, **settings: object) -> DecodeSpec:
@@ -273,19 +276,19 @@ def spec_of(model: ModelSource, **settings: object) -> DecodeSpec:
 
 
 def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
-    asked: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     speeds = decoding._speeds
 
     def counted(loaded: object, prompt: torch.Tensor, *others: object) -> decoding._Speeds:
-        found = speeds(loaded, prompt, *others)  # type: ignore[arg-type]  # handed on as they came
-        asked.append((prompt.shape[1], len(found.decoding)))
-        return found
+        measured_speeds = speeds(loaded, prompt, *others)  # type: ignore[arg-type]  # handed on as they came
+        calls.append((prompt.shape[1], len(measured_speeds.decoding)))
+        return measured_speeds
 
     monkeypatch.setattr(decoding, "_speeds", counted)
     spec = spec_of(model, sparsities=(0.25, 0.5))
     records = decode(spec)
     assert [record.point for record in records] == list(spec.points())
-    assert asked == [(64, 2)] * 4
+    assert calls == [(64, 2)] * 4
     for record in records:
         assert record.measured_sparsity == pytest.approx(record.point.sparsity, abs=0.03)
         assert 0 < record.p10 <= record.tokens_per_second <= record.p90
@@ -331,8 +334,8 @@ def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch)
 )
 def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(model, monkeypatch, gated, dense, decoder):
     def fuse(loaded, gates):
-        found = dense if gates is None else gated
-        return found if isinstance(found, str) else FusedModel(loaded, (), ())
+        chosen = dense if gates is None else gated
+        return chosen if isinstance(chosen, str) else FusedModel(loaded, (), ())
 
     monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)
     monkeypatch.setattr(decoding, "fuse", fuse)
@@ -345,10 +348,10 @@ def test_decoding_reports_its_remaining_time_before_each_repetition(model):
     spec = spec_of(model, sparsities=(0.25, 0.5))
     events = do(DecodeJob(spec=spec))
     reports = [event for event in events if isinstance(event, Progress)]
-    assert [each.done for each in reports] == sorted(each.done for each in reports)
+    assert [event.done for event in reports] == sorted(event.done for event in reports)
     assert (reports[-1].done, reports[-1].total, reports[-1].eta_seconds) == (2, 2, 0.0)
-    assert "wina, 25 %: dense, repetition 1 of 2" in [each.metric for each in reports]
-    assert all(each.eta_seconds is not None for each in reports if "repetition" in each.metric)
+    assert "wina, 25 %: dense, repetition 1 of 2" in [event.metric for event in reports]
+    assert all(event.eta_seconds is not None for event in reports if "repetition" in event.metric)
 
 
 def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, monkeypatch):
@@ -421,10 +424,10 @@ def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monk
     spec = spec_of(model, method=MethodSpec(name="cats"), sparsities=(0.9, 0.25))
     events = do(DecodeJob(spec=spec))
     assert [event.record.point.sparsity for event in events if isinstance(event, Measured)] == [0.25]
-    found = report(events)
-    assert found.measured == 1
-    assert found.points == tuple(point.content_hash() for point in spec.points())
-    (reason,) = found.skipped
+    sweep_report = report(events)
+    assert sweep_report.measured == 1
+    assert sweep_report.points == tuple(point.content_hash() for point in spec.points())
+    (reason,) = sweep_report.skipped
     assert reason.startswith('1 of 2 points: The method "cats" reaches less than')
 
 

@@ -19,7 +19,7 @@ from wina_core.compute.models.view import joined
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.matrices import orthogonality_error
-from wina_core.compute.rotation.statistics import centred_gram, dense_moments, keeping_mean
+from wina_core.compute.rotation.statistics import centred_gram, dense_moments, preserve_mean
 from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.model_info.families import FAMILIES, REFUSED, family_of
@@ -123,13 +123,13 @@ def test_a_basis_from_a_gate_that_is_not_there_is_refused(text: TextSpec, family
 def test_a_basis_keeps_the_mean_by_a_turn_in_one_plane(d: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     q, _ = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=generator))
-    kept = keeping_mean(q)
+    kept = preserve_mean(q)
     ones = torch.ones(d, dtype=torch.float64)
     assert orthogonality_error(kept) < 1e-12
     torch.testing.assert_close((kept @ ones).abs(), ones, rtol=0, atol=1e-12)
     assert (kept @ ones).std() < 1e-12, "one sign"
     assert torch.linalg.matrix_rank(kept - q, atol=1e-9) <= 2
-    assert keeping_mean(kept) is kept
+    assert preserve_mean(kept) is kept
     x = torch.randn(7, d, dtype=torch.float64, generator=generator)
     norm = nn.LayerNorm(d, dtype=torch.float64).requires_grad_(False)
     torch.testing.assert_close(norm(x @ kept), norm(x) @ kept)
@@ -141,7 +141,7 @@ def test_a_basis_that_holds_the_mean_in_one_column_stays_closest() -> None:
     start = torch.randn(d, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     start[:, -1] = 1.0
     q, _ = torch.linalg.qr(start.flip(1))
-    moved = (keeping_mean(q) - q).norm(dim=0)
+    moved = (preserve_mean(q) - q).norm(dim=0)
     assert moved[1:].max() < 1.5 / d**0.5
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer
-from wina_core.compute.allocation.cells import Cells, Subject, cells_of
+from wina_core.compute.allocation.cells import AllocationSubject, Cells, cells_of
 from wina_core.compute.allocation.divergence import Divergence, Journal, PlanCandidate
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.evaluation import measure_fidelity
@@ -204,7 +204,9 @@ def test_an_allocators_divergence_leaves_out_bos(text: TextSpec) -> None:
     rows = read_tokens(text, loaded.tokenizer)
     method = MethodSpec(name="wina")
     cells: Cells = cells_of(loaded.view.layout, method)
-    divergence = Divergence(Subject(loaded, method), cells, rows, Journal(None, NullReporter()), NullReporter())
+    divergence = Divergence(
+        AllocationSubject(loaded, method), cells, rows, Journal(None, NullReporter()), NullReporter()
+    )
     (value,) = divergence.measure([PlanCandidate((0.5,) * len(cells.blocks))], None, lambda _: None)
     with torch.no_grad(), attach(loaded, method, HALF) as gates:
         gated = loaded.model(rows).logits.log_softmax(-1)[:, 1:]

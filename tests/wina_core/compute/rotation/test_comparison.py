@@ -55,14 +55,14 @@ def _bases(loaded: LoadedModel, rotation: RotationSpec) -> list[LayerBases]:
 def test_a_compared_rotation_has_the_divergence_of_the_rotated_and_gated_model(family, settings, rotations):
     loaded = tiny_loaded(family, dtype=torch.float64, **settings)
     bases = [_bases(loaded, rotation) for rotation in rotations]
-    candidates = [ComparedRotation(*each) for each in zip(rotations, bases, strict=True)]
+    candidates = [ComparedRotation(*candidate) for candidate in zip(rotations, bases, strict=True)]
     plain = ComparedRotation(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
     before = {name: tensor.clone() for name, tensor in loaded.model.state_dict().items()}
-    none, *found = compare_rotations(loaded.view, [plain, *candidates], ROWS, 0.5, NullReporter())
+    none, *compared_rotations = compare_rotations(loaded.view, [plain, *candidates], ROWS, 0.5, NullReporter())
     assert all(tensor.equal(before[name]) for name, tensor in loaded.model.state_dict().items())
     assert none.kl == pytest.approx(_divergence(loaded), rel=1e-4)
     assert (none.change, none.change_stderr) == (0, 0)
-    for rotation, basis, compared in zip(rotations, bases, found, strict=True):
+    for rotation, basis, compared in zip(rotations, bases, compared_rotations, strict=True):
         rotated = tiny_loaded(family, dtype=torch.float64, **settings)
         rotate(rotated, rotation.model_copy(update={"text": TextSpec(tokens=64)}), NullReporter(), bases=iter(basis))
         assert compared.kl == pytest.approx(_divergence(rotated), rel=1e-4)
@@ -75,10 +75,10 @@ def test_the_divergence_is_that_of_the_scored_positions():
     model = tiny_model(dtype=torch.float64)
     loaded = LoadedModel(ModelSource(location="with-bos"), model, tiny_tokenizer(bos=True), view(model))
     heads = ComparedRotation(HEADS, _bases(loaded, HEADS))
-    (found,) = compare_rotations(loaded.view, [heads], ROWS, 0.5, NullReporter())
+    (compared,) = compare_rotations(loaded.view, [heads], ROWS, 0.5, NullReporter())
     rotate(loaded, HEADS, NullReporter(), bases=iter(heads.bases))
     assert loaded.view.first_scored == 1
-    assert found.kl == pytest.approx(_divergence(loaded), rel=1e-4)
+    assert compared.kl == pytest.approx(_divergence(loaded), rel=1e-4)
 
 
 @pytest.mark.parametrize("family", ["mixtral", "solar_open", "llama"])
@@ -95,9 +95,9 @@ def test_the_identity_as_a_basis_gates_as_no_rotation(family):
 
 def test_fewer_rows_than_an_error_needs_are_refused():
     loaded = tiny_loaded()
-    for text, own in ((ROWS[:5], None), (ROWS, ROWS[:5])):
+    for text, sampled in ((ROWS[:5], None), (ROWS, ROWS[:5])):
         with pytest.raises(ValueError, match="5 rows of text are too few"):
-            compare_rotations(loaded.view, [], text, 0.5, NullReporter(), own)
+            compare_rotations(loaded.view, [], text, 0.5, NullReporter(), sampled)
 
 
 NONE = (1.0, 1.1, 0.9, 1.05, 0.95, 1.0, 1.02, 0.98)
@@ -133,7 +133,7 @@ def _compared(rows: tuple[float, ...], without: tuple[float, ...]) -> RotationCa
     ],
 )
 def test_the_best_is_the_simplest_of_those_better_beyond_the_error_and_alike(rows, best):
-    assert best_candidate([_compared(each, NONE) for each in rows]) == best
+    assert best_candidate([_compared(candidate_rows, NONE) for candidate_rows in rows]) == best
 
 
 def test_a_candidate_that_is_worse_on_the_models_own_text_is_left_out():
@@ -149,21 +149,21 @@ def test_a_candidate_that_is_worse_on_the_models_own_text_is_left_out():
 def test_sampled_text_heeds_no_generation_settings_of_the_model():
     loaded = tiny_loaded()
     plain = write_own_text(loaded, 3, 20)
-    given = GenerationConfig(num_return_sequences=2, max_time=1e-4, no_repeat_ngram_size=1, num_beams=2)
-    loaded.model.generation_config = given
+    settings = GenerationConfig(num_return_sequences=2, max_time=1e-4, no_repeat_ngram_size=1, num_beams=2)
+    loaded.model.generation_config = settings
     assert torch.equal(write_own_text(loaded, 3, 20), plain)
-    assert loaded.model.generation_config is given
+    assert loaded.model.generation_config is settings
 
 
 def test_sampled_rows_begin_with_bos_only_if_the_tokenizer_begins_texts_with_it():
     loaded = tiny_loaded()
     loaded.tokenizer = tiny_tokenizer(bos=True)
-    begun = write_own_text(loaded, 3, 20)
-    assert begun[:, 0].tolist() == [256] * 3
+    with_bos = write_own_text(loaded, 3, 20)
+    assert with_bos[:, 0].tolist() == [256] * 3
     loaded.tokenizer = tiny_tokenizer()
     loaded.tokenizer.bos_token = "<|end|>"
     prompted = write_own_text(loaded, 3, 20)
-    assert torch.equal(prompted[:, :-1], begun[:, 1:])  # the same text, whose prompt is no part of it
+    assert torch.equal(prompted[:, :-1], with_bos[:, 1:])  # the same text, whose prompt is no part of it
 
 
 def test_a_model_without_numbers_samples_no_text():
@@ -176,20 +176,20 @@ def test_a_model_without_numbers_samples_no_text():
 
 def test_the_models_own_text_is_measured_beside_the_given_one():
     loaded = tiny_loaded()
-    own = write_own_text(loaded, 7, ROWS.shape[1])
-    assert (own.shape, own.dtype) == ((7, ROWS.shape[1]), torch.int64)
-    assert torch.equal(own, write_own_text(loaded, 7, ROWS.shape[1]))
-    assert len(own.unique()) > 10
+    sampled = write_own_text(loaded, 7, ROWS.shape[1])
+    assert (sampled.shape, sampled.dtype) == ((7, ROWS.shape[1]), torch.int64)
+    assert torch.equal(sampled, write_own_text(loaded, 7, ROWS.shape[1]))
+    assert len(sampled.unique()) > 10
     plain = ComparedRotation(NO_ROTATION, [LayerBases()] * len(loaded.view.layers))
     heads = ComparedRotation(HEADS, _bases(loaded, HEADS))
-    both = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter(), own)
+    both = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter(), sampled)
     alone = compare_rotations(loaded.view, [plain, heads], ROWS, 0.5, NullReporter())
-    others = compare_rotations(loaded.view, [plain, heads], own, 0.5, NullReporter())
-    for found, text, written in zip(both, alone, others, strict=True):
-        assert found.rows == pytest.approx(text.rows)
-        assert found.own_rows == pytest.approx(written.rows)
-        assert found.own_change == pytest.approx(written.change)
-        assert found.own_change_stderr == pytest.approx(written.change_stderr)
+    sampled_alone = compare_rotations(loaded.view, [plain, heads], sampled, 0.5, NullReporter())
+    for compared, text, written in zip(both, alone, sampled_alone, strict=True):
+        assert compared.rows == pytest.approx(text.rows)
+        assert compared.own_rows == pytest.approx(written.rows)
+        assert compared.own_change == pytest.approx(written.change)
+        assert compared.own_change_stderr == pytest.approx(written.change_stderr)
 
 
 def test_changed_second_moments_give_the_bases_that_they_name():
@@ -222,10 +222,12 @@ def test_spectra_are_those_of_each_input_of_each_layer():
     with torch.no_grad():
         loaded.model(READ)
     hook.remove()
-    found = {(each.layer, each.site): each for each in energy_spectra(loaded.view, READ, NullReporter())}
-    assert set(found) == {(layer, site) for layer in range(3) for site in ("attention", "mlp", "o", "down")}
+    spectra = {
+        (spectrum.layer, spectrum.site): spectrum for spectrum in energy_spectra(loaded.view, READ, NullReporter())
+    }
+    assert set(spectra) == {(layer, site) for layer in range(3) for site in ("attention", "mlp", "o", "down")}
     energies = torch.linalg.svdvals(torch.cat(seen).double()).square()
     shares = energies.cumsum(0) / energies.sum()
-    spectrum = found[1, "down"]
+    spectrum = spectra[1, "down"]
     for count, share in zip(spectrum.directions, spectrum.cumulative, strict=True):
         assert share == pytest.approx(float(shares[count - 1]), abs=1e-4)

@@ -15,10 +15,10 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.divergence import GatedDivergence, Place, turned_for_divergence
+from wina_core.compute.rotation.divergence import GatedDivergence, GatedSite, refine_on_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error
 from wina_core.compute.rotation.sites import RotationSite, measure_sites
-from wina_core.compute.rotation.statistics import mean_kept
+from wina_core.compute.rotation.statistics import preserve_mean_of_layers
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -82,17 +82,17 @@ def test_the_objective_error_lowers_the_error_of_gating_in_every_basis(mode: str
     def errors(objective: str) -> dict[str, float]:
         """Summed over the sites that share a basis."""
         bases = _bases(loaded, mode=mode, objective=objective, steps=60)
-        found: dict[str, float] = defaultdict(float)
+        totals: dict[str, float] = defaultdict(float)
         for site in sites:
-            place = "stream" if mode == "global" and site.reader != "heads" else f"{site.layer} {site.reader}"
+            name = "stream" if mode == "global" and site.reader != "heads" else f"{site.layer} {site.reader}"
             basis = _basis(bases, site).float()
             for sparsity in SPARSITIES:
-                found[place] += float(gating_error(site.inputs, basis, site.gram, site.sensitivity, sparsity))
-        return found
+                totals[name] += float(gating_error(site.inputs, basis, site.gram, site.sensitivity, sparsity))
+        return totals
 
     before, after = errors("eigen"), errors("error")
     assert len(before) == (3 if mode == "global" else 6)
-    assert all(after[place] < 0.8 * before[place] for place in before)
+    assert all(after[name] < 0.8 * before[name] for name in before)
 
 
 def test_each_objective_lowers_the_divergence_of_the_gated_model_further() -> None:
@@ -142,13 +142,13 @@ def test_the_divergence_that_is_lowered_is_that_of_the_rotated_model(family: str
         for seed, site in enumerate(sites)
     ]
     reporter = RecordingReporter()
-    places = [Place(site, index) for index, site in enumerate(sites)]
-    turned_for_divergence(loaded.view, bases, places, row, 1, reporter)
+    inputs = [GatedSite(site, index) for index, site in enumerate(sites)]
+    refine_on_divergence(loaded.view, bases, inputs, row, 1, reporter)
     of_layer: list[dict[str, Tensor]] = [{} for _ in loaded.view.layers]
     for site, basis in zip(sites, bases, strict=True):
         of_layer[site.layer][site.reader] = basis
-    applied = (LayerBases(**each) for each in of_layer)
-    apply_bases(rotated.view, mean_kept(applied) if rotated.view.centred else applied, NullReporter())
+    applied = (LayerBases(**bases_of_layer) for bases_of_layer in of_layer)
+    apply_bases(rotated.view, preserve_mean_of_layers(applied) if rotated.view.centred else applied, NullReporter())
     *_, kl = reporter.calls[0]
     assert kl.startswith("KL ")
     assert float(kl.removeprefix("KL ")) == pytest.approx(_divergence(rotated, row, SPARSITIES[0]), rel=6e-3)
@@ -164,7 +164,7 @@ def test_the_gradients_of_the_divergence_are_the_same_a_layer_at_a_time(
     """To the rounding of float32, in which inputs are gated; one basis for all layers, and one for all heads."""
     view, rows = tiny_loaded(family).view, tiny_tokens(rows=2, length=32)
     sites = measure_sites(view, stream, True, rows, NullReporter())
-    places = [Place(site, int(site.reader == "heads")) for site in sites]
+    inputs = [GatedSite(site, int(site.reader == "heads")) for site in sites]
     heads = view.layers[0].projections["o"].shape[1] // 4
 
     def differentiated(graph: int) -> tuple[float, list[Tensor]]:
@@ -172,7 +172,7 @@ def test_the_gradients_of_the_divergence_are_the_same_a_layer_at_a_time(
         bases = [_orthogonal(32, 32, seed=1), _orthogonal(view.kv_heads, heads, heads, seed=2)]
         bases = [basis.float().requires_grad_() for basis in bases]
         with torch.enable_grad():
-            value = GatedDivergence(view, places, NullReporter()).differentiate(bases, rows, 0.5)
+            value = GatedDivergence(view, inputs, NullReporter()).differentiate(bases, rows, 0.5)
         return value, [basis.grad for basis in bases if basis.grad is not None]
 
     (value, whole), (same, by_layer) = differentiated(1 << 40), differentiated(0)

@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(
-    folder: Path, rotation: dict[str, Any], spare: float | None, kept: Path
+    folder: Path, rotation: dict[str, Any], spare: float | None, scratch: Path
 ) -> tuple[bool, RefinementNeed, float]:
     """Whether the model stays in files, what is stated, and the bytes that finding the bases takes beyond those in use.
 
@@ -59,7 +59,7 @@ def measured(
     Path("/proc/self/clear_refs").write_text("5")
     before = _resident("VmRSS")
     with torch.no_grad():
-        for _ in choose_bases(loaded.view, spec, tokens, NullReporter(), Search(folder=kept)):
+        for _ in choose_bases(loaded.view, spec, tokens, NullReporter(), Search(folder=scratch)):
             pass
     return mapped, need, _resident("VmHWM") - before
 
@@ -84,7 +84,7 @@ def test_the_stated_memory_is_no_less_than_the_peak(
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with ProcessPoolExecutor(1, mp_context=context) as process:
-        mapped, need, found = process.submit(measured, folder, rotation, spare, tmp_path / "kept").result()
+        mapped, need, report = process.submit(measured, folder, rotation, spare, tmp_path / "kept").result()
     assert mapped == (spare is not None)
     assert (need.disk > 0) == mapped
-    assert need.memory / 3 < found < need.memory
+    assert need.memory / 3 < report < need.memory

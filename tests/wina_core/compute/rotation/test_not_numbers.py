@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.allocation.cells import Subject, cells_of
+from wina_core.compute.allocation.cells import AllocationSubject, cells_of
 from wina_core.compute.allocation.greedy import LayerErrors
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.choose import choose_bases
-from wina_core.compute.rotation.divergence import Place, turned_for_divergence
+from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
@@ -52,9 +52,9 @@ def test_no_budget_is_spread_by_what_is_no_number(name, text, tmp_path, monkeypa
 def test_errors_of_a_layer_are_numbers():
     loaded = broken(float("nan"))
     with pytest.raises(WinaError, match=r"activations in layer 1 are not numbers; check its weights"):
-        LayerErrors(Subject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(1), 1, tiny_tokens())
+        LayerErrors(AllocationSubject(loaded, WINA), cells_of(loaded.view.layout, WINA).in_layer(1), 1, tiny_tokens())
     loaded = tiny_loaded(layers=1)
-    errors = LayerErrors(Subject(loaded, WINA), cells_of(loaded.view.layout, WINA), 0, tiny_tokens())
+    errors = LayerErrors(AllocationSubject(loaded, WINA), cells_of(loaded.view.layout, WINA), 0, tiny_tokens())
     loaded.view.layers[0].projections["up"].linear.bias[0] = float("nan")
     with pytest.raises(WinaError, match="gated model's activations in layer 0 are not numbers; choose less sparsity"):
         errors((0.5,) * 7)
@@ -90,6 +90,8 @@ def test_no_basis_is_found_where_only_the_text_leads_to_what_is_no_number(text):
         list(choose_bases(loaded.view, RotationSpec(), tokens, NullReporter()))
     with pytest.raises(WinaError, match="logits are not numbers"):
         measure_sites(loaded.view, True, True, tokens, NullReporter())
-    places = [Place(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())]
+    inputs = [
+        GatedSite(site, 0) for site in measure_sites(tiny_loaded(layers=1).view, True, False, tokens, NullReporter())
+    ]
     with pytest.raises(WinaError, match="gated model's logits are not numbers"):
-        turned_for_divergence(loaded.view, [torch.eye(32)], places, tokens, 1, NullReporter())
+        refine_on_divergence(loaded.view, [torch.eye(32)], inputs, tokens, 1, NullReporter())

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_loaded, tiny_tokens
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.rotation.apply import gram, parts, times, times_from_left
+from wina_core.compute.rotation.apply import (
+    bfloat16_gram,
+    multiply_from_left,
+    multiply_from_right,
+    split_into_bfloat16,
+)
 from wina_core.compute.rotation.comparison import off_diagonal_energy
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 
@@ -20,26 +25,26 @@ def test_products_have_the_digits_of_float32(rows: int, inner: int, columns: int
     weight = torch.randn(rows, inner, generator=generator).bfloat16()
     matrix = torch.randn(inner, columns, generator=generator, dtype=torch.float64)
     exact, largest = weight.double() @ matrix, weight.double().abs() @ matrix.abs()
-    assert ((times(weight, parts(matrix)) - exact).abs() <= 2**-19 * largest).all()
-    assert ((times_from_left(parts(matrix.T), weight.T) - exact.T).abs() <= 2**-19 * largest.T).all()
+    assert ((multiply_from_right(weight, split_into_bfloat16(matrix)) - exact).abs() <= 2**-19 * largest).all()
+    assert ((multiply_from_left(split_into_bfloat16(matrix.T), weight.T) - exact.T).abs() <= 2**-19 * largest.T).all()
 
 
 @given(tokens=SIZES, inputs=SIZES, seed=st.integers(0, 1000))
 def test_a_gram_matrix_is_that_of_the_unrounded_numbers(tokens: int, inputs: int, seed: int) -> None:
     x = torch.randn(tokens, inputs, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    found = gram(x)
-    assert found.equal(found.T)
-    assert ((found - x.T @ x).abs() <= 2**-15 * (x.abs().T @ x.abs())).all()
+    gram = bfloat16_gram(x)
+    assert gram.equal(gram.T)
+    assert ((gram - x.T @ x).abs() <= 2**-15 * (x.abs().T @ x.abs())).all()
 
 
 @pytest.mark.parametrize("family", ["llama", "phi"])
 def test_moments_of_16_bit_models_are_those_of_their_streams(family: str) -> None:
     assert family in FAMILY_SETTINGS
-    found = list(dense_moments(tiny_loaded(family, dtype=torch.bfloat16).view, tiny_tokens(), NullReporter()))
+    moments = list(dense_moments(tiny_loaded(family, dtype=torch.bfloat16).view, tiny_tokens(), NullReporter()))
     wide = tiny_loaded(family, dtype=torch.bfloat16)
     wide.model.double()
     exact = list(dense_moments(wide.view, tiny_tokens(), NullReporter()))
-    for (_, mine), (_, other) in zip(found[:1], exact[:1], strict=True):  # later streams were rounded on their way
+    for (_, mine), (_, other) in zip(moments[:1], exact[:1], strict=True):  # later streams were rounded on their way
         assert torch.linalg.matrix_norm(mine.attention - other.attention) < 1e-2 * torch.linalg.matrix_norm(
             other.attention
         )
@@ -54,7 +59,7 @@ def test_energies_of_16_bit_weights_are_those_in_float64(exact: bool) -> None:
 def test_gram_matrices_of_16_bit_weights_are_those_in_float64() -> None:
     loaded = tiny_loaded(dtype=torch.bfloat16)
     layer = loaded.view.layers[0]
-    found = weight_gram(layer, ("gate", "up"), layer.mlp_norm)
+    gram = weight_gram(layer, ("gate", "up"), layer.mlp_norm)
     loaded.model.double()
     exact = weight_gram(layer, ("gate", "up"), layer.mlp_norm)
-    torch.testing.assert_close(found, exact, rtol=0, atol=1e-6 * float(exact.abs().max()))
+    torch.testing.assert_close(gram, exact, rtol=0, atol=1e-6 * float(exact.abs().max()))

@@ -65,10 +65,12 @@ def test_a_cayley_transform_is_a_rotation_and_starts_at_the_identity(n: int, see
 
 def test_descent_finds_a_rotation_that_is_known() -> None:
     target = cayley(0.2 * (lambda a: a - a.T)(_random(6, 6)))
-    (found,) = descend([torch.eye(6).double()], lambda q, _: (q[0] - target.float()).pow(2).sum(), steps=400, rate=0.02)
-    assert found.dtype == torch.float64
-    assert orthogonality_error(found) < 1e-12
-    assert float((found - target).abs().max()) < 1e-3
+    (refined,) = descend(
+        [torch.eye(6).double()], lambda q, _: (q[0] - target.float()).pow(2).sum(), steps=400, rate=0.02
+    )
+    assert refined.dtype == torch.float64
+    assert orthogonality_error(refined) < 1e-12
+    assert float((refined - target).abs().max()) < 1e-3
 
 
 @given(st.integers(0, 99), st.sampled_from([0.0, 0.3, 0.5, 0.9]))
@@ -78,9 +80,9 @@ def test_the_dropped_part_is_what_wina_drops_on_the_rotated_matrix(seed: int, sp
     dropped = dropped_part(x, q, w.T @ w, sparsity)
     rotated, score = w @ q, (x @ q).abs() * (w @ q).norm(dim=0)
     for token in range(3):
-        kept = score[token].topk(kept_inputs(8, sparsity)).indices
+        top_inputs = score[token].topk(kept_inputs(8, sparsity)).indices
         gated = torch.zeros(8, dtype=torch.float64)
-        gated[kept] = (x @ q)[token, kept]
+        gated[top_inputs] = (x @ q)[token, top_inputs]
         torch.testing.assert_close(w @ (x - dropped)[token], rotated @ gated)
 
 
@@ -89,16 +91,16 @@ def test_heads_share_their_basis_with_the_queries_they_serve() -> None:
     whole = torch.block_diag(heads[0], heads[0], heads[1], heads[1])
     x, w = _random(2, 5, 12).requires_grad_(), _random(7, 12)
     gram = w.T @ w
-    for found, expected in (
+    for computed, expected in (
         (turned(x, heads), x @ whole),
         (turned_back(x, heads), x @ whole.T),
         (turned_diagonal(gram, heads), (w @ whole).square().sum(0)),
         (dropped_part(x, heads, gram, 0.5), dropped_part(x, whole, gram, 0.5)),
     ):
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(computed, expected)
         weights = torch.randn_like(expected)
         for one, other in zip(
-            torch.autograd.grad((found * weights).sum(), (x, heads), retain_graph=True, allow_unused=True),
+            torch.autograd.grad((computed * weights).sum(), (x, heads), retain_graph=True, allow_unused=True),
             torch.autograd.grad((expected * weights).sum(), (x, heads), retain_graph=True, allow_unused=True),
             strict=True,
         ):
@@ -160,8 +162,8 @@ def test_sites_that_memory_does_not_hold_are_in_files_and_measured_once(
     expected = measure_sites(view, True, True, tokens, NullReporter())
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     search = Search(NullReporter(), tmp_path / "kept")
-    found = measure_sites(view, True, True, tokens, NullReporter(), search)
-    for site in found:
+    measured_sites = measure_sites(view, True, True, tokens, NullReporter(), search)
+    for site in measured_sites:
         assert len(site.in_files) == 3
         site.give_back()
 
@@ -173,7 +175,7 @@ def test_sites_that_memory_does_not_hold_are_in_files_and_measured_once(
             for a, b in zip(sites, expected, strict=True)
         )
 
-    assert same(found)
+    assert same(measured_sites)
     with monkeypatch.context() as patch:
         patch.setattr("wina_core.compute.rotation.sites.differentiate_samples", None)
         assert same(measure_sites(view, True, True, tokens, NullReporter(), search))
@@ -278,20 +280,20 @@ def test_a_kept_state_that_does_not_fit_is_passed_over(tmp_path: Path) -> None:
     def search(reporter: RecordingReporter) -> Search:
         return Search(reporter, tmp_path / "kept")
 
-    start, wanted = _orthogonal(4, 0), _orthogonal(4, 1).float()
+    start, target = _orthogonal(4, 0), _orthogonal(4, 1).float()
 
     def loss(bases: Sequence[Tensor], step: int) -> Tensor:
         if step == stop:
             raise Cancelled
-        return (bases[0] - wanted[: len(bases[0]), : len(bases[0])]).square().sum()
+        return (bases[0] - target[: len(bases[0]), : len(bases[0])]).square().sum()
 
     stop, reporter = 3, RecordingReporter()
     with pytest.raises(Cancelled):
         descend([_orthogonal(3, 0)], loss, 5, search=search(reporter), site="stream")
     stop = -1
-    (found,) = descend([start], loss, 5, search=search(reporter), site="stream")
+    (refined,) = descend([start], loss, 5, search=search(reporter), site="stream")
     (fresh,) = descend([start], loss, 5)
-    assert found.equal(fresh)
+    assert refined.equal(fresh)
     assert [line for line in reporter.lines if "does not fit" in line]
     (other,) = descend([_orthogonal(3, 0)], loss, 5, search=search(reporter), site="stream")
     assert len(other) == 3
@@ -304,7 +306,7 @@ def test_an_abandoned_search_is_removed(tmp_path: Path) -> None:
         then = time.time() - 86_400 * days
         os.utime(tmp_path / f"{name}.search", (then, then))
     remove_abandoned(tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == ["new.search"]
+    assert [path.name for path in tmp_path.iterdir()] == ["new.search"]
 
 
 @pytest.mark.parametrize("mode", ["per_layer", "per_site"])
@@ -345,13 +347,13 @@ def test_bases_are_kept_and_found_again(tmp_path: Path, text: TextSpec, monkeypa
 
 def _sites(count: int, n: int = 16) -> list[RotationSite]:
     """Sites whose weights and inputs are sparse in one unknown basis."""
-    found, basis = [], _orthogonal(n, 9)
+    sites, basis = [], _orthogonal(n, 9)
     for seed in range(count):
         weight = ((_random(40, n, seed=seed) * torch.linspace(2, 0.2, n).double()) @ basis).float()
         inputs = ((_random(600, n, seed=seed + 100) * torch.linspace(3, 0.1, n).double()) @ basis).float()
         gram = weight.T @ weight
-        found.append(RotationSite(layer=seed, reader="mlp", inputs=inputs, gram=gram, sensitivity=gram / 40))
-    return found
+        sites.append(RotationSite(layer=seed, reader="mlp", inputs=inputs, gram=gram, sensitivity=gram / 40))
+    return sites
 
 
 def _refined(sites: list[RotationSite], steps: int = 30, noise_bits: int = 16) -> tuple[Tensor, list[RefinementStep]]:
@@ -411,8 +413,8 @@ def test_refining_for_few_bits_lowers_the_error_of_rounding_to_them() -> None:
     inputs = (_random(2000, 128, seed=5) * torch.linspace(2, 0.2, 128).double()).float()
     gram = weight.T @ weight
     site = RotationSite(layer=0, reader="attention", inputs=inputs, gram=gram, sensitivity=gram / 300)
-    found = {}
+    errors = {}
     for bits in (16, 2):
         basis = refined_basis(torch.eye(128).double(), [site], 40, Search(), "stream", noise_bits=bits).float()
-        found[bits] = float(rounding_error(inputs, basis, gram, site.sensitivity, 2))
-    assert found[2] < 0.9 * found[16]
+        errors[bits] = float(rounding_error(inputs, basis, gram, site.sensitivity, 2))
+    assert errors[2] < 0.9 * errors[16]

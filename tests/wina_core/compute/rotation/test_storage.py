@@ -30,7 +30,7 @@ def _load(folder: Path) -> LoadedModel:
     return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
-@pytest.mark.parametrize(("family", "mode"), [("llama", "global"), *((each, EXACT_MODES[each][-1]) for each in KINDS)])
+@pytest.mark.parametrize(("family", "mode"), [("llama", "global"), *((kind, EXACT_MODES[kind][-1]) for kind in KINDS)])
 def test_an_exported_model_comes_back_as_it_was(tmp_path: Path, mode: str, family: str) -> None:
     rotated = _rotated(tmp_path, mode, family)
     save_rotated(rotated, tmp_path / "exported")

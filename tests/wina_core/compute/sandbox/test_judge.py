@@ -67,7 +67,7 @@ def _descendants(process: int, confined: int) -> list[psutil.Process]:
     until = time.monotonic() + 120
     while time.monotonic() < until:
         processes = psutil.Process(process).children(recursive=True)
-        if sum(_is_confined_python(each) for each in processes) == confined:
+        if sum(_is_confined_python(process) for process in processes) == confined:
             return processes
         time.sleep(0.02)
     raise AssertionError("no confined process was started")

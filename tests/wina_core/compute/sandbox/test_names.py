@@ -2,13 +2,13 @@
 
 import pytest
 
-from wina_core.compute.sandbox.confined.names import wanted
+from wina_core.compute.sandbox.confined.names import names_of_program
 
 CHECK = "def check(candidate):\n    assert all(candidate(i) == abs(i) for i in range(3))\n"
 
 
 @pytest.mark.parametrize(
-    ("tests", "own", "modules"),
+    ("tests", "program_names", "modules"),
     [
         ("assert add(2, 3) == 5", {"add"}, set()),
         ("assert set(f(1)) == set([1])", {"f"}, set()),
@@ -25,5 +25,5 @@ CHECK = "def check(candidate):\n    assert all(candidate(i) == abs(i) for i in r
         ("try:\n    f()\nexcept Odd as error:\n    assert str(error)", {"f", "Odd"}, set()),
     ],
 )
-def test_names(tests, own, modules):
-    assert wanted(tests) == (own, modules)
+def test_names(tests, program_names, modules):
+    assert names_of_program(tests) == (program_names, modules)

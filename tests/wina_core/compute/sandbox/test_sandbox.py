@@ -116,10 +116,10 @@ def test_no_connection_arrives():
 
 @confining
 def test_a_program_that_finds_the_channel_cannot_flood_it_or_pass_by_it():
-    each = "import os\nfor fd in range(3, 64):\n    try:\n        {}\n    except OSError: pass\n"
-    flood = each.format("while True: os.write(fd, b'x' * 4096)")
+    template = "import os\nfor fd in range(3, 64):\n    try:\n        {}\n    except OSError: pass\n"
+    flood = template.format("while True: os.write(fd, b'x' * 4096)")
     assert run_confined(flood, limits=SHORT).passed is False
-    claim = each.format("""os.write(fd, b'{"token": "", "outcome": "passed"}')""")
+    claim = template.format("""os.write(fd, b'{"token": "", "outcome": "passed"}')""")
     assert run_confined(f"{claim}os._exit(0)") == FAILED
 
 

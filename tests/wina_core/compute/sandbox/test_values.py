@@ -62,9 +62,9 @@ def test_shared_and_cyclic_containers_stay_so():
 
 def test_arrays_cross_without_objects():
     array = np.arange(6, dtype=np.int16).reshape(2, 3)
-    found = crossed(array)
-    assert (found == array).all()
-    assert found.dtype == array.dtype
+    array_decoded = crossed(array)
+    assert (array_decoded == array).all()
+    assert array_decoded.dtype == array.dtype
     with pytest.raises(TypeError):
         crossed(np.array([object()]))
 
@@ -105,29 +105,29 @@ def test_a_container_keeps_its_kind():
 
 
 def test_a_handle_never_equals_plain_data():
-    asked = []
+    requests = []
 
     def ask(*request):
-        asked.append(request)
+        requests.append(request)
         return True
 
     handle = Handle(ask, 0)
     for plain in (3, "a", [1], None, True, np.array([1]), np.int64(1)):
         assert np.all((handle == plain) is False or (handle == plain) == False)  # noqa: E712
         assert np.all(handle != plain)
-        assert asked == []
+        assert requests == []
     with pytest.raises(TypeError):
         handle - 3
     with pytest.raises(AttributeError):
         _ = handle.__array_interface__
-    assert asked == []
+    assert requests == []
     assert handle == Handle(ask, 1)
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_plain_data_of_a_subclass_compare_as_plain_data_and_keep_attributes():
     handle = Handle(lambda operation, _, name: (operation, name), 0)
     for value in (3, 1.5, 2j, "a", b"a", (1, 2), frozenset({1})):
-        found = subclass_of(value, handle)
-        assert found == value
-        assert found.name == ("get", "name")
+        instance = subclass_of(value, handle)
+        assert instance == value
+        assert instance.name == ("get", "name")

@@ -38,14 +38,14 @@ class Server:
         settings = {"chat": True, "report": self.log.append, **settings}
         self.keeper = Gatekeeper(self._answer, self, "tiny", **settings)
 
-    def begin(self, _asked: int | None) -> Turn:
+    def begin(self, _max_tokens: int | None) -> Turn:
         self.turns.append(Turn())
         return self.turns[-1]
 
     async def _answer(self, _scope: Any, receive: Any, send: Any) -> None:
         self.seen.append(json.loads((await receive())["body"] or b"{}"))
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        ends = [asyncio.ensure_future(each.wait()) for each in (self.free, *(turn.ended for turn in self.turns[-1:]))]
+        ends = [asyncio.ensure_future(event.wait()) for event in (self.free, *(turn.ended for turn in self.turns[-1:]))]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -79,8 +79,11 @@ class Server:
         await self.keeper({"type": "http", "method": method, "path": path, "headers": coded}, receive, send)
         if not sent:
             return 0, "", {}
-        status, found = sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return status, json.loads(sent[-1].get("body") or b"{}").get("error", {}).get("message", ""), found
+        status, response_headers = (
+            sent[0]["status"],
+            {name.decode(): value.decode() for name, value in sent[0]["headers"]},
+        )
+        return status, json.loads(sent[-1].get("body") or b"{}").get("error", {}).get("message", ""), response_headers
 
 
 async def settled() -> None:
@@ -98,7 +101,7 @@ def test_a_request_is_passed_on_with_known_fields_alone() -> None:
         server = Server()
         assert (await server.ask(body={**ASKED, "max_tokens": 5, "user": "me", "n": 1}))[0] == 200
         assert server.seen == [{"model": "tiny", "prompt": "Hello", "stream": False, "max_tokens": 5}]
-        assert [(each.status, each.tokens, each.rate) for each in server.log] == [(200, 3, 6.0)]
+        assert [(request.status, request.tokens, request.rate) for request in server.log] == [(200, 3, 6.0)]
 
     run(work())
 
@@ -151,26 +154,26 @@ def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
 ) -> None:
     async def work() -> None:
         server = Server(limits=RequestLimits(body=1000 if status == 413 else 1_000_000))
-        found = await server.ask(path, body)
-        assert (found[0], sentence in found[1]) == (status, True), found
+        answer = await server.ask(path, body)
+        assert (answer[0], sentence in answer[1]) == (status, True), answer
         assert not server.seen
-        assert server.log[0].reason == found[1]
+        assert server.log[0].reason == answer[1]
 
     run(work())
 
 
 @pytest.mark.parametrize(
-    ("given", "passed"),
+    ("settings", "passed"),
     [
         ({"temperature": 1e-300}, {"temperature": 0.0}),  # it would overflow
         ({"stop": "end"}, {"stop": ["end"]}),
         ({"stop": [], "logprobs": None, "echo": False, "best_of": 1, "suffix": None}, {}),
     ],
 )
-def test_settings_are_passed_on_in_one_form(given: dict[str, Any], passed: dict[str, Any]) -> None:
+def test_settings_are_passed_on_in_one_form(settings: dict[str, Any], passed: dict[str, Any]) -> None:
     async def work() -> None:
         server = Server()
-        assert (await server.ask(body=ASKED | given))[0] == 200
+        assert (await server.ask(body=ASKED | settings))[0] == 200
         assert server.seen == [{**ASKED, "stream": False, **passed}]
 
     run(work())
@@ -179,8 +182,13 @@ def test_settings_are_passed_on_in_one_form(given: dict[str, Any], passed: dict[
 def test_a_key_is_needed_where_there_is_one() -> None:
     async def work() -> None:
         server = Server(key=KEY)
-        for given in ({}, {"authorization": "Bearer wrong"}, {"authorization": KEY}, {"authorization": f"Basic {KEY}"}):
-            status, sentence, _ = await server.ask(**given)
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": KEY},
+            {"authorization": f"Basic {KEY}"},
+        ):
+            status, sentence, _ = await server.ask(**headers)
             assert (status, "API key" in sentence) == (401, True)
         assert (await server.ask("/v1/models", method="GET"))[0] == 401
         assert (await server.ask(authorization=f"Bearer {KEY}", host="elsewhere.example"))[0] == 200
@@ -221,7 +229,7 @@ def test_requests_wait_their_turn_and_too_many_are_sent_away() -> None:
         assert (status, headers["retry-after"].isdecimal()) == (429, True)
         assert len(server.seen) == 1
         server.free.set()
-        assert [(await each)[0] for each in (first, second)] == [200, 200]
+        assert [(await request)[0] for request in (first, second)] == [200, 200]
 
     run(work())
 
@@ -236,7 +244,7 @@ def test_a_client_that_goes_away_ends_its_turn_and_leaves_the_queue() -> None:
         await second
         gone.set()
         await first
-        assert [each.status for each in server.log] == [499, 499]
+        assert [request.status for request in server.log] == [499, 499]
         assert (len(server.turns), server.turns[0].ended.is_set()) == (1, True)
         server.free.set()
         assert (await server.ask())[0] == 200

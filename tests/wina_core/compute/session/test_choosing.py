@@ -58,8 +58,8 @@ def sparse(tmp_path: Path) -> ModelSource:
     """Each input has few entries that are not zero, so that any rotation spreads them."""
     generator = torch.Generator().manual_seed(2)
     embedding = torch.randn(257, 32, generator=generator)
-    places = torch.rand(257, 32, generator=generator).argsort(1) < 6
-    return _source(tmp_path / "sparse", embedding * places)
+    is_active = torch.rand(257, 32, generator=generator).argsort(1) < 6
+    return _source(tmp_path / "sparse", embedding * is_active)
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def test_auto_takes_no_rotation_where_each_is_worse(sparse, auto):
     session = Session()
     report = _report(session, sparse, auto)
     assert report.choice is not None
-    none, heads, *others = report.choice.candidates
+    none, heads, *rotated = report.choice.candidates
     assert report.choice.rotation == NO_ROTATION
     assert heads.rotation.mode == "none"
-    assert others
-    assert all(each.change > each.change_stderr for each in others)
+    assert rotated
+    assert all(candidate.change > candidate.change_stderr for candidate in rotated)
     assert "No rotation" in report.choice.verdict
     assert report.rotation == auto.content_hash()
     assert report.residuals
@@ -100,7 +100,9 @@ def test_auto_takes_the_best_rotation_and_it_is_the_best_on_other_text(low_rank,
     session = Session()
     choice = session.choice(low_rank, auto, NullReporter())
     assert choice.rotation.mode == "global"
-    assert min(each.kl for each in choice.candidates) == pytest.approx(choice.candidates[choice.chosen].kl, rel=0.5)
+    assert min(candidate.kl for candidate in choice.candidates) == pytest.approx(
+        choice.candidates[choice.chosen].kl, rel=0.5
+    )
     assert f"Chosen of {len(choice.candidates)} candidates" in choice.verdict
     loaded = session.prepare(low_rank, auto, NullReporter())
     assert loaded.rotation == choice.rotation
@@ -134,8 +136,8 @@ def test_the_bases_of_the_chosen_rotation_are_kept_for_rotating(low_rank, auto):
     session = Session()
     choice = session.choice(low_rank, auto, NullReporter())
     plain = session.prepare(low_rank, NO_ROTATION, NullReporter())
-    kept = {each.rotation: bases_file(plain, each.rotation).exists() for each in choice.candidates}
-    assert [rotation for rotation, there in kept.items() if there] == [choice.rotation]
+    has_bases = {candidate.rotation: bases_file(plain, candidate.rotation).exists() for candidate in choice.candidates}
+    assert [rotation for rotation, exists in has_bases.items() if exists] == [choice.rotation]
     reporter = RecordingReporter()
     assert session.prepare(low_rank, auto, reporter).rotation == choice.rotation
     assert "moments of inputs" not in reporter.stages
@@ -157,8 +159,8 @@ def test_a_cancelled_choice_continues_without_computing_its_bases_again(low_rank
         with pytest.raises(Cancelled):
             Session().choice(low_rank, auto, reporter)
     continued = RecordingReporter()
-    found = Session().choice(low_rank, auto, continued)
-    assert found.candidates[-1].kl == pytest.approx(whole.candidates[-1].kl, rel=1e-3)
+    choice = Session().choice(low_rank, auto, continued)
+    assert choice.candidates[-1].kl == pytest.approx(whole.candidates[-1].kl, rel=1e-3)
     assert "comparison of rotations" in continued.stages
     assert "moments of inputs" not in continued.stages
 
@@ -169,7 +171,7 @@ def test_a_given_rotation_is_compared_with_none_and_remarked_on_where_it_does_ha
     help_ = _report(Session(), low_rank, rotation).choice
     assert harm is not None
     assert help_ is not None
-    assert [each.rotation for each in harm.candidates] == [NO_ROTATION, rotation]
+    assert [candidate.rotation for candidate in harm.candidates] == [NO_ROTATION, rotation]
     assert (harm.harms, help_.harms) == (True, False)
     assert harm.verdict.startswith("Worse than no rotation")
     assert help_.verdict.startswith("Better than no rotation")
@@ -178,7 +180,7 @@ def test_a_given_rotation_is_compared_with_none_and_remarked_on_where_it_does_ha
 def test_families_without_an_exact_global_rotation_are_offered_heads_alone(tmp_path, auto):
     source = ModelSource(location=str(tiny_folder(tmp_path / "gemma", "gemma2")))
     choice = Session().choice(source, auto, NullReporter())
-    assert [each.rotation.mode for each in choice.candidates] == ["none", "none"]
+    assert [candidate.rotation.mode for candidate in choice.candidates] == ["none", "none"]
 
 
 def test_a_model_that_memory_does_not_hold_is_chosen_for_as_any(low_rank, auto, monkeypatch):
@@ -187,8 +189,8 @@ def test_a_model_that_memory_does_not_hold_is_chosen_for_as_any(low_rank, auto, 
     session = Session()
     choice = session.choice(low_rank, auto, NullReporter())
     assert choice.rotation == in_memory.rotation
-    assert [each.kl for each in choice.candidates] == pytest.approx(
-        [each.kl for each in in_memory.candidates], rel=1e-5
+    assert [candidate.kl for candidate in choice.candidates] == pytest.approx(
+        [candidate.kl for candidate in in_memory.candidates], rel=1e-5
     )
     assert session.prepare(low_rank, auto, NullReporter()).view.mapped is not None
 
@@ -210,7 +212,7 @@ def test_an_objective_adds_the_best_refined(low_rank, auto):
 def test_compared_rows_share_no_token_with_those_of_the_bases(tmp_path):
     tokenizer = tiny_loaded().tokenizer
     file = tmp_path / "numbered.txt"
-    file.write_text("".join(chr(0x4E00 + place) for place in range(1000)))  # three tokens each, all different
+    file.write_text("".join(chr(0x4E00 + index) for index in range(1000)))  # three tokens each, all different
     read, other = (
         TextSpec(source=str(file), tokens=1200, sequence=300),
         TextSpec(source=str(file), tokens=900, sequence=90),

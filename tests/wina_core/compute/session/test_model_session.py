@@ -30,14 +30,14 @@ WINA = MethodSpec(name="wina")
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Locations of the models that were really loaded."""
-    found: list[str] = []
+    calls: list[str] = []
 
     def counted(source: ModelSource, reporter: Reporter) -> LoadedModel:
-        found.append(Path(source.location).name)
+        calls.append(Path(source.location).name)
         return load_model(source, reporter)
 
     monkeypatch.setattr(session_module, "load_model", counted)
-    return found
+    return calls
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_the_matrices_of_an_export_rotate_the_original_to_the_same_logits(models
     run_job(job, session, lambda _: None, NullReporter())
     assert loads == ["a", "a"], "the plain model is compared with; the rotated one that is held is exported"
     assert RotationFile.model_validate_json((folder / ROTATION_FILE).read_bytes()).matrices == MATRICES_FILE
-    given = rotation.model_copy(update={"matrices": str(folder / MATRICES_FILE)})
-    again = session.prepare(models[0], given, NullReporter())
+    with_matrices = rotation.model_copy(update={"matrices": str(folder / MATRICES_FILE)})
+    again = session.prepare(models[0], with_matrices, NullReporter())
     exported = session.prepare(ModelSource(location=str(folder)), NO_ROTATION, NullReporter())
     assert again.model(tiny_tokens()).logits.equal(exported.model(tiny_tokens()).logits)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "exported", "text.txt"]
@@ -127,7 +127,7 @@ def test_the_file_of_tuned_biases_depends_on_everything_that_they_are_made_from(
         "plan": SparsityPlan.uniform(tiny_loaded().view.layout, 0.5),
         "spec": CalibrationSpec(text=text),
     }
-    others: list[dict[str, Any]] = [
+    changes: list[dict[str, Any]] = [
         {"model": "other"},
         {"rotation": WEIGHTS_ONLY},
         {"method": MethodSpec(name="wina", selection="threshold", correction="tuned")},
@@ -135,8 +135,8 @@ def test_the_file_of_tuned_biases_depends_on_everything_that_they_are_made_from(
         {"spec": CalibrationSpec(text=text, thresholds="dense")},
         {"spec": CalibrationSpec(text=text.model_copy(update={"tokens": 256}))},
     ]
-    files = {products.tuned_file(**usual | other) for other in ({}, *others)}
-    assert len(files) == len(others) + 1
+    files = {products.tuned_file(**usual | other) for other in ({}, *changes)}
+    assert len(files) == len(changes) + 1
 
 
 def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,14 +176,14 @@ def text(tmp_path: Path) -> TextSpec:
 @pytest.fixture
 def corrected(monkeypatch: pytest.MonkeyPatch) -> list[ResolvedPlan]:
     """The tables whose cuts were really corrected."""
-    found: list[ResolvedPlan] = []
+    resolved_plans: list[ResolvedPlan] = []
 
     def counted(loaded, method, plan, *rest):
-        found.append(plan)
+        resolved_plans.append(plan)
         return correct_fractions(loaded, method, plan, *rest)
 
     monkeypatch.setattr(session_module, "correct_fractions", counted)
-    return found
+    return resolved_plans
 
 
 def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text, corrected):
@@ -202,14 +202,14 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
 
     other_model = tiny_loaded(layers=1, seed=1)
     other_model.source = other_model.source.model_copy(update={"location": "another"})
-    others = [
+    changes = [
         (loaded, THRESHOLD, UniformSparsity(sparsity=0.6), spec),
         (loaded, THRESHOLD.model_copy(update={"masks": "shared"}), HALF, spec),
         (loaded, THRESHOLD.model_copy(update={"selection": "statistical"}), HALF, spec),
         (loaded, THRESHOLD, HALF, CalibrationSpec(text=text.model_copy(update={"tokens": 64}))),
         (other_model, THRESHOLD, HALF, spec),
     ]
-    for count, (model, method, plan, other) in enumerate(others, start=2):
+    for count, (model, method, plan, other) in enumerate(changes, start=2):
         Session().gating(model, NO_ROTATION, method, plan, other, NullReporter())
         assert len(corrected) == count
     assert file in (home / "cache" / "thresholds").iterdir()
@@ -233,23 +233,23 @@ def test_thresholds_of_another_version_are_corrected_again(text, corrected, monk
 
 
 def test_tuned_biases_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
-    found = []
+    results = []
 
     def counted(*arguments):
-        found.append(tuned_calibration(*arguments))
-        return found[-1]
+        results.append(tuned_calibration(*arguments))
+        return results[-1]
 
     monkeypatch.setattr(session_module, "tuned_calibration", counted)
     loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
     for method in (MethodSpec(name="wina", correction="tuned"), THRESHOLD.model_copy(update={"correction": "tuned"})):
         first = Session().gating(loaded, NO_ROTATION, method, HALF, spec, NullReporter())
         again = Session().gating(loaded, NO_ROTATION, method, HALF, spec, NullReporter())
-        assert len(found) == 1
+        assert len(results) == 1
         assert again[0].digest == first[0].digest
         assert again[1] == first[1]
         (file,) = (home / "cache" / "tuned").iterdir()
         file.unlink()
-        found.clear()
+        results.clear()
     calibrations = home / "cache" / "calibrations"
     assert len(list(calibrations.iterdir())) == 1, "top k reads none, thresholds are those without biases"
     Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())

@@ -50,13 +50,13 @@ def text(tmp_path: Path) -> TextSpec:
 def passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The dense passes over a text, and the models that were loaded, in order, from an empty cache."""
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    found: list[str] = []
+    calls: list[str] = []
     make, load = original_module.make_reference, session_module.load_model
     monkeypatch.setattr(
-        reference_module, "make_reference", lambda *given: (found.append("dense pass"), make(*given))[1]
+        reference_module, "make_reference", lambda *given: (calls.append("dense pass"), make(*given))[1]
     )
-    monkeypatch.setattr(session_module, "load_model", lambda *given: (found.append("load"), load(*given))[1])
-    return found
+    monkeypatch.setattr(session_module, "load_model", lambda *given: (calls.append("load"), load(*given))[1])
+    return calls
 
 
 def measured(session: Session, text: TextSpec, *configurations) -> list[UnitRecord]:
@@ -151,7 +151,7 @@ def test_an_engine_waits_for_another_that_computes_the_reference_and_can_be_canc
 
 
 def test_a_text_that_takes_too_much_disk_is_refused_with_the_largest_that_fits(model, text, passes, monkeypatch):
-    monkeypatch.setattr(reference_module, "MOST_BYTES", 2 * 257 * 200)
+    monkeypatch.setattr(reference_module, "MAX_REFERENCE_BYTES", 2 * 257 * 200)
     with pytest.raises(WinaError, match=r"256 tokens and a vocabulary of 257 .* choose at most 192 tokens"):
         reference_of(Session(), model, text, 4, NullReporter())
     assert passes == [], "the model was not even loaded"

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .channel import Channel
-from .peer import Peer
+from .peer import ConfinedPeer
 from .values import SUBCLASSED, Encoder
 
 
 def run(program: str, channel: Channel) -> None:
     """Run the program, then serve the judge until it ends; any end of the program ends this process."""
-    peer, leave = _Program(channel), os._exit
+    peer, leave = _Program(channel), os._exit  # bound before the program can replace it
     try:
         exec(program, peer.names)
         channel.send(["ready"])
@@ -23,7 +23,7 @@ def run(program: str, channel: Channel) -> None:
         leave(1)
 
 
-class _Program(Peer):
+class _Program(ConfinedPeer):
     """The program's objects: the judge gets plain data by value, and may operate on all others."""
 
     def __init__(self, channel: Channel) -> None:
@@ -44,7 +44,7 @@ class _Program(Peer):
         return self.shared(content[0]) if kind == "yours" else _JudgesFunction(self, content[0])
 
     def describe(self, error: Exception) -> list[Any]:
-        plain = all(type(each) in (str, int, float, bool, type(None)) for each in error.args)
+        plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
         return [self._kinds(type(error)), list(error.args) if plain else [str(error)]]
 
     def exception(self, kinds: list[Any], arguments: list[Any]) -> Exception:
@@ -53,7 +53,7 @@ class _Program(Peer):
 
     def _kinds(self, kind: type) -> list[list[Any]]:
         """Return the classes of an exception with their numbers, which builtin ones do not have."""
-        classes = [each for each in kind.__mro__ if issubclass(each, Exception)]
+        classes = [base for base in kind.__mro__ if issubclass(base, Exception)]
         return [[e.__name__, None if e.__module__ == "builtins" and hasattr(builtins, e.__name__) else self.number(e)]
                 for e in classes]  # fmt: skip
 
@@ -69,7 +69,7 @@ class _Program(Peer):
 class _JudgesFunction:
     """A function of the tests that the program may call."""
 
-    def __init__(self, peer: Peer, number: int) -> None:
+    def __init__(self, peer: ConfinedPeer, number: int) -> None:
         self._peer = peer
         self.number = number
 
@@ -87,6 +87,6 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "set": setattr,
     "item": operator.getitem,
     "set item": operator.setitem,
-    **{each.__name__: each for each in (len, iter, next, str, repr, bool, int, float, hash, isinstance)},
+    **{operation.__name__: operation for operation in (len, iter, next, str, repr, bool, int, float, hash, isinstance)},
     **{name: getattr(operator, name) for name in ("eq", "lt", "le", "gt", "ge", "index")},
 }

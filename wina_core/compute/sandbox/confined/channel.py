@@ -4,7 +4,7 @@ import json
 import os
 from typing import Any
 
-MOST_BYTES = 8 * 2**20
+MAX_MESSAGE_BYTES = 8 * 2**20
 """Bytes of one message; a longer one is refused by its sender and by its receiver."""
 
 
@@ -26,7 +26,7 @@ class Channel:
             line = json.dumps(message).encode() + b"\n"
         except RecursionError as error:
             raise ValueError("the values are nested too deeply to cross") from error
-        if len(line) > MOST_BYTES:
+        if len(line) > MAX_MESSAGE_BYTES:
             raise ValueError("the values are too large to cross")
         rest = memoryview(line)
         try:
@@ -38,7 +38,7 @@ class Channel:
     def receive(self) -> list[Any]:
         """Wait for a message. Raises BrokenMessageError for anything else."""
         try:
-            line = self._reads.readline(MOST_BYTES + 1)
+            line = self._reads.readline(MAX_MESSAGE_BYTES + 1)
             message = json.loads(line.decode("ascii")) if line.endswith(b"\n") else None
         except (ValueError, OSError, RecursionError, MemoryError) as error:
             raise BrokenMessageError from error

@@ -11,7 +11,7 @@ from typing import Any
 from . import names
 from .channel import BrokenMessageError, Channel
 from .handles import Handle, number_of, subclass_of
-from .peer import Peer
+from .peer import ConfinedPeer
 from .values import SUBCLASSED
 
 
@@ -25,14 +25,14 @@ def run(
     peer = _Judge(channel, lambda: report("failed"))
     try:
         peer.begin()
-        own, modules = names.wanted(tests)
-        found = peer.ask("names", *sorted(own.difference(helpers)))
+        program_names, modules = names.names_of_program(tests)
+        objects = peer.ask("names", *sorted(program_names.difference(helpers)))
         if helping is not None:
             helper = _Judge(helping, lambda: report("failed"))
             helper.begin()
-            found |= helper.ask("names", *helpers)
+            objects |= helper.ask("names", *helpers)
         imported = peer.ask("modules", *sorted(modules))
-        space = {"__builtins__": builtins, **_imported(modules, imported), **_only(own, found)}
+        space = {"__builtins__": builtins, **_imported(modules, imported), **_only(program_names, objects)}
         exec(tests, space)
     except BaseException:
         report("failed")
@@ -45,11 +45,12 @@ def _imported(modules: set[str], held: dict[str, str]) -> dict[str, Any]:
     return {name: import_module(module) for name, module in expected.items() if held.get(name) == module}
 
 
-def _only(own: set[str], found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if name in own}
+def _only(allowed: set[str], objects: dict[str, Any]) -> dict[str, Any]:
+    # A hostile process may announce names that were not requested, such as builtins that the tests use.
+    return {name: value for name, value in objects.items() if name in allowed}
 
 
-class _Judge(Peer):
+class _Judge(ConfinedPeer):
     """The judge's side: only functions that the tests pass as arguments can be called by the program.
 
     Anything that the program's process may not send, and its end, is a failure at once: no test can catch it.
@@ -95,11 +96,11 @@ class _Judge(Peer):
         raise BrokenMessageError
 
     def describe(self, error: Exception) -> list[Any]:
-        name = next(each.__name__ for each in type(error).__mro__ if each.__module__ == "builtins")
+        name = next(base.__name__ for base in type(error).__mro__ if base.__module__ == "builtins")
         return [[[name, None]], [str(error)]]
 
     def exception(self, kinds: list[Any], arguments: list[Any]) -> Exception:
-        if not all(isinstance(each, str | int | float | None) for each in arguments):
+        if not all(isinstance(argument, str | int | float | None) for argument in arguments):
             raise BrokenMessageError
         kind = self._class(kinds)
         try:
@@ -118,12 +119,12 @@ class _Judge(Peer):
         return self._handles.setdefault(number, Handle(self.ask, number))
 
     def _class(self, kinds: list[Any]) -> type[Exception]:
-        """Return the builtin exception of that name, or a class of its own below it for one of the program's."""
-        found: type[Exception] = Exception
+        """Return the builtin exception of that name, or for one of the program's a new class derived from it."""
+        kind: type[Exception] = Exception
         for name, number in reversed(kinds):
             if number is None:
                 builtin = getattr(builtins, name, None)
-                found = builtin if isinstance(builtin, type) and issubclass(builtin, Exception) else found
+                kind = builtin if isinstance(builtin, type) and issubclass(builtin, Exception) else kind
             else:
-                found = self._exceptions.setdefault(number, type(name, (found,), {}))
-        return found
+                kind = self._exceptions.setdefault(number, type(name, (kind,), {}))
+        return kind

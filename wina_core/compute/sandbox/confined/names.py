@@ -21,16 +21,17 @@ ALIASES = {"np": "numpy", "pd": "pandas"}
 """Names by which tests know modules of other names."""
 
 
-def wanted(tests: str) -> tuple[set[str], set[str]]:
+def names_of_program(tests: str) -> tuple[set[str], set[str]]:
     """Return (names of the program's objects, names of modules) that the tests use. Raises SyntaxError."""
     free = _free(symtable.symtable(tests, "<tests>", "exec"))
     tree = ast.parse(tests)
     nodes = list(ast.walk(tree))
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    modules = {name for name in free & _names(each.value for each in attributes) if _is_module(name)}
-    own = {name for name in free - modules if not hasattr(builtins, name)} | free & _given(tree)
-    called = free & _names(each.func for each in nodes if isinstance(each, ast.Call))
-    return own or (called if len(called) == 1 else set()), modules - own
+    # Rule 2, then rule 4 with the first case of rule 3, whose second case is the last line.
+    modules = {name for name in free & _names(node.value for node in attributes) if _is_module(name)}
+    program_names = {name for name in free - modules if not hasattr(builtins, name)} | free & _tested_names(tree)
+    called = free & _names(node.func for node in nodes if isinstance(node, ast.Call))
+    return program_names or (called if len(called) == 1 else set()), modules - program_names
 
 
 def helpers(tests: str, program: str) -> tuple[set[str], str]:
@@ -39,22 +40,22 @@ def helpers(tests: str, program: str) -> tuple[set[str], str]:
     A model writes behind the function's first line, so that it cannot change this text. Both are empty without helpers.
     Raises SyntaxError for tests that are no Python.
     """
-    own, _ = wanted(tests)
-    given = _given(ast.parse(tests)) & own
-    found = re.search(rf"^(?:async +)?def +(?:{'|'.join(map(re.escape, given))})\b", program, re.MULTILINE)
-    if not given or found is None or not own - given:
+    program_names, _ = names_of_program(tests)
+    tested = _tested_names(ast.parse(tests)) & program_names
+    definition = re.search(rf"^(?:async +)?def +(?:{'|'.join(map(re.escape, tested))})\b", program, re.MULTILINE)
+    if not tested or definition is None or not program_names - tested:
         return set(), ""
-    text = program[: found.start()]
+    text = program[: definition.start()]
     defined = symtable.symtable(text, "<program>", "exec")
-    bound = {each.get_name() for each in defined.get_symbols() if each.is_assigned() or each.is_namespace()}
-    return (own - given) & bound, text
+    bound = {symbol.get_name() for symbol in defined.get_symbols() if symbol.is_assigned() or symbol.is_namespace()}
+    return (program_names - tested) & bound, text
 
 
-def _given(tree: ast.Module) -> set[str]:
+def _tested_names(tree: ast.Module) -> set[str]:
     """Return the names in calls, at the top, of functions that the tests define."""
-    defined = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
-    statements = [each.value for each in tree.body if isinstance(each, ast.Expr)]
-    calls = [each for each in statements if isinstance(each, ast.Call) and _names([each.func]) & defined]
+    defined = {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef)}
+    expressions = [statement.value for statement in tree.body if isinstance(statement, ast.Expr)]
+    calls = [node for node in expressions if isinstance(node, ast.Call) and _names([node.func]) & defined]
     return _names(argument for call in calls for argument in call.args)
 
 
@@ -64,7 +65,7 @@ def _names(nodes: Iterable[ast.expr]) -> set[str]:
 
 def _free(table: symtable.SymbolTable) -> set[str]:
     """Return the global names that are used here or in inner scopes and bound nowhere at the top."""
-    bound = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+    bound = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     used: set[str] = set()
     scopes = [table]
     while scopes:

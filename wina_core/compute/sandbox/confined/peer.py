@@ -12,7 +12,7 @@ from .channel import BrokenMessageError, Channel
 from .values import Decoder, Encoder
 
 
-class Peer:
+class ConfinedPeer:
     """One side's means of requesting and serving; its subclasses say how objects and exceptions cross."""
 
     operations: dict[str, Callable[..., Any]]
@@ -69,7 +69,7 @@ class Peer:
                 case [other, "result", root, list(changes), list(states)] if other == mark:
                     return self._decoded(root, states, changes, sent or [])[0]
                 case [other, "raise", list(kinds), list(arguments)] if other == mark:
-                    raise self._made(kinds, arguments)
+                    raise self._decoded_exception(kinds, arguments)
                 case _:
                     raise BrokenMessageError
 
@@ -86,21 +86,22 @@ class Peer:
             encoder = Encoder(self.refer, containers)
             root = encoder.value(result)
             after = encoder.states()
-            known = len(containers)
-            changes = [[at, after[at]] for at in range(known) if after[at] != states[at]]
-            return ["result", root, changes, after[known:]]
+            count = len(containers)
+            # Arguments that the call has changed, so that the other side sees the changes.
+            changes = [[at, after[at]] for at in range(count) if after[at] != states[at]]
+            return ["result", root, changes, after[count:]]
         except Exception as error:
             return ["raise", *self.describe(error)]
 
-    def _decoded(self, root: Any, states: Any, changes: Any = (), known: Any = ()) -> tuple[Any, list[Any]]:
-        decoder = Decoder(self.resolve, known)
+    def _decoded(self, root: Any, states: Any, changes: Any = (), existing: Any = ()) -> tuple[Any, list[Any]]:
+        decoder = Decoder(self.resolve, existing)
         try:
             decoder.fill(states, changes)
             return decoder.value(root), decoder.containers
         except Exception as error:
             raise BrokenMessageError from error
 
-    def _made(self, kinds: list[Any], arguments: list[Any]) -> Exception:
+    def _decoded_exception(self, kinds: list[Any], arguments: list[Any]) -> Exception:
         try:
             return self.exception(kinds, arguments)
         except Exception as error:

@@ -23,6 +23,7 @@ def main() -> None:
     channels = [Channel(os.dup(reads), os.dup(writes)) for reads, writes in request["pipes"]]
     report = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
+    # The standard streams lead nowhere, so that the program cannot write a verdict.
     for descriptor in range(3):
         os.dup2(null, descriptor)
     for descriptor in (null, *(end for pipe in request["pipes"] for end in pipe)):
@@ -39,14 +40,14 @@ def main() -> None:
 
 def _limit(seconds: int, memory: int) -> None:
     """Set resource limits: processor time, bytes of address space; no file grows, and no memory is dumped."""
-    for which, most in {
+    for resource_kind, most in {
         resource.RLIMIT_CPU: (seconds, seconds + 1),
         resource.RLIMIT_AS: (memory, memory),
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_NOFILE: (64, 64),
         resource.RLIMIT_CORE: (0, 0),
     }.items():
-        resource.setrlimit(which, most)
+        resource.setrlimit(resource_kind, most)
 
 
 def _report(descriptor: int, token: str, **said: str) -> None:

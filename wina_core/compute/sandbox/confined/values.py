@@ -1,8 +1,8 @@
 """Values as JSON that can execute nothing: plain data by value, everything else by a number of its owner.
 
-Containers that can change stand in a table of a message, and values refer to them by their places, so that shared and
-cyclic containers cross, and so that the owner of an argument learns its new content. Subclasses of plain types are
-read by the base class's methods.
+Mutable containers stand in a table of a message, and values refer to them by their index, so that shared and cyclic
+containers cross, and so that the owner of an argument learns its new content. Subclasses of plain types are read by the
+base class's methods.
 """
 
 import base64
@@ -27,11 +27,11 @@ _LIBRARY: dict[str, tuple[str, Callable[[Any], Sequence[Any]]]] = {
 }
 """{name of a class: (its module, the arguments that make an equal value)}."""
 _MAPPING_CLASSES: tuple[Any, ...] = (dict, collections.OrderedDict, collections.Counter, collections.defaultdict)
-_MAPPINGS = {each.__name__: each for each in _MAPPING_CLASSES}
+_MAPPINGS = {kind.__name__: kind for kind in _MAPPING_CLASSES}
 _CONTAINERS: dict[str, Any] = _MAPPINGS | {e.__name__: e for e in (list, set, bytearray, collections.deque)}
 SUBCLASSED: tuple[type, ...] = (int, float, complex, str, bytes, tuple, frozenset)
 _CONTAINER_CLASSES = tuple(_CONTAINERS.values())
-_TYPES = {each.__name__: each for each in (*SUBCLASSED, bool, object, range, list, set, dict, bytearray)}
+_TYPES = {kind.__name__: kind for kind in (*SUBCLASSED, bool, object, range, list, set, dict, bytearray)}
 _TYPES |= {"NoneType": type(None)}
 _NATIVE = (type(None), bool, str, float)
 _DTYPE = re.compile(r"[<>|=]?[biufcSU]\d{1,5}")
@@ -40,26 +40,27 @@ _DTYPE = re.compile(r"[<>|=]?[biufcSU]\d{1,5}")
 class Encoder:
     """Values of one message. `refer` returns the JSON of an object that is no plain data, or raises TypeError."""
 
-    def __init__(self, refer: Callable[[Any], list[Any]], known: Iterable[Any] = ()) -> None:
+    def __init__(self, refer: Callable[[Any], list[Any]], existing: Iterable[Any] = ()) -> None:
         self.containers: list[Any] = []
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         self._refer = refer
-        for each in known:
-            self._place(each)
+        for container in existing:
+            self._index(container)
 
     def value(self, x: Any) -> Any:
-        """Return a value's JSON; the containers in it get places in the table."""
+        """Return a value's JSON; the containers in it get an index in the table."""
         kind = type(x)
         if kind in _NATIVE:
             return x
         if kind is int:
+            # Python limits the decimal digits that it converts, but not hexadecimal ones.
             return x if -(2**63) < x < 2**63 else ["int", hex(x)]
         if kind in (tuple, frozenset):
             return [kind.__name__, *map(self.value, x)]
         if kind is bytes:
             return ["bytes", x.hex()]
         if isinstance(x, _CONTAINER_CLASSES):
-            return ["@", self._place(x)]
+            return ["@", self._index(x)]
         if _is_library(kind) and not getattr(x, "tzinfo", None):
             return [kind.__name__, *map(self.value, _LIBRARY[kind.__name__][1](x))]
         if isinstance(x, type) and _plain_class(x.__name__) is x:
@@ -68,24 +69,24 @@ class Encoder:
 
     def plain(self, x: Any) -> Any:
         """Return the JSON of the plain part of an instance of a subclass."""
-        base = next(each for each in SUBCLASSED if isinstance(x, each))
+        base = next(kind for kind in SUBCLASSED if isinstance(x, kind))
         return self.value(tuple(tuple.__iter__(x)) if base is tuple else _BASE_VALUES[base](x))
 
-    def states(self, first: int = 0) -> list[list[Any]]:
-        """Return the contents of the table's containers from `first` on, and of those within them."""
-        found: list[list[Any]] = []
-        while first + len(found) < len(self.containers):
-            found.append(self._state(self.containers[first + len(found)]))
-        return found
+    def states(self) -> list[list[Any]]:
+        """Return the contents of the table's containers, and of those within them."""
+        states: list[list[Any]] = []
+        while len(states) < len(self.containers):  # reading one adds the containers within it
+            states.append(self._state(self.containers[len(states)]))
+        return states
 
-    def _place(self, x: Any) -> int:
-        if id(x) not in self._places:
-            self._places[id(x)] = len(self.containers)
+    def _index(self, x: Any) -> int:
+        if id(x) not in self._indices:
+            self._indices[id(x)] = len(self.containers)
             self.containers.append(x)
-        return self._places[id(x)]
+        return self._indices[id(x)]
 
     def _state(self, x: Any) -> list[Any]:
-        name = next(each.__name__ for each in type(x).__mro__ if each in _CONTAINER_CLASSES)
+        name = next(kind.__name__ for kind in type(x).__mro__ if kind in _CONTAINER_CLASSES)
         if name in _MAPPINGS:
             return [name, *([self.value(key), self.value(value)] for key, value in _MAPPINGS[name].items(x))]
         if name == "bytearray":
@@ -105,16 +106,16 @@ class Encoder:
 class Decoder:
     """Values of one message. `resolve` returns the object for the JSON of one that is no plain data."""
 
-    def __init__(self, resolve: Callable[..., Any], known: Sequence[Any] = ()) -> None:
-        self.containers = list(known)
+    def __init__(self, resolve: Callable[..., Any], existing: Sequence[Any] = ()) -> None:
+        self.containers = list(existing)
         self._resolve = resolve
 
     def fill(self, states: Iterable[Sequence[Any]], changes: Iterable[tuple[int, Sequence[Any]]] = ()) -> None:
         """Make the table's new containers, and give these and the changed ones their contents."""
         new = [(_CONTAINERS[state[0]](), state) for state in states]
-        known = [(self.containers[place], state) for place, state in changes]
+        changed = [(self.containers[index], state) for index, state in changes]
         self.containers += [container for container, _ in new]
-        for container, (name, *content) in new + known:
+        for container, (name, *content) in new + changed:
             self._fill(container, name, content)
 
     def value(self, x: Any) -> Any:
@@ -153,7 +154,7 @@ class Decoder:
         elif name == "bytearray":
             container[:] = bytes.fromhex(content[0])
         else:
-            values = [self.value(each) for each in content]
+            values = [self.value(element) for element in content]
             container.clear()
             (container.update if name == "set" else container.extend)(values)
 
