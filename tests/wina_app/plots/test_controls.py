@@ -7,9 +7,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from wina_app.plots.coincidence import coinciding, dashes
+from wina_app.plots.controls import SeriesList
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
-from wina_app.plots.series_list import SeriesList
 from wina_app.style.theme import apply_theme
 
 SPARSITIES = [0.0, 25.0, 50.0, 65.0]

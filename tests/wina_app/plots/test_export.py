@@ -8,11 +8,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.export import ask_and_save, copy_image
-from wina_app.plots.export_dialog import PlotExportDialog
-from wina_app.plots.export_files import save_figure
-from wina_app.plots.export_settings import LastChoice, PlotFile
-from wina_app.plots.figure import recoloured
+from wina_app.plots.export import PlotExportDialog, ask_and_save, copy_image
+from wina_app.plots.figure import LastChoice, PlotFile, recoloured, save_figure
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
 from wina_app.widgets.base_page import Page

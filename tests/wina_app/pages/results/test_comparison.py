@@ -75,11 +75,11 @@ def task_of(comparison, task):
 def test_two_runs_are_paired_by_their_answers(store):
     comparison = compared(store, "teal", "wina")
     piqa = task_of(comparison, "piqa")
-    (found,) = piqa.found
+    (found,) = piqa.comparisons
     assert (found.test, found.first_only, found.second_only) == ("exact McNemar", 40, 20)
     assert found.effect == pytest.approx(0.2), "the run less the reference"
     assert piqa.p == (found.p,), "one comparison needs no correction"
-    assert task_of(comparison, "demo_choice").found[0].test == "unpaired t"
+    assert task_of(comparison, "demo_choice").comparisons[0].test == "unpaired t"
     assert any("not paired" in remark for remark in comparison.remarks)
     assert "Holm" not in heading(comparison)
 
@@ -88,8 +88,8 @@ def test_of_more_runs_each_is_held_against_the_first_with_corrected_p(store):
     comparison = compared(store, "teal", "wina", "rotated")
     piqa = task_of(comparison, "piqa")
     assert piqa.reference == pytest.approx(0.6)
-    assert piqa.p == holm([each.p for each in piqa.found])
-    assert piqa.p[0] > piqa.found[0].p or piqa.p[1] > piqa.found[1].p
+    assert piqa.p == holm([each.p for each in piqa.comparisons])
+    assert piqa.p[0] > piqa.comparisons[0].p or piqa.p[1] > piqa.comparisons[1].p
     assert "corrected by Holm for the 2 comparisons" in heading(comparison)
     assert comparison.names == (
         "teal, 52.7 % (target 50 %)",
@@ -117,7 +117,7 @@ def test_means_metrics_and_weights_are_the_cores(store):
     study = shared_study(store, *runs)
     expected = compare_with(store, *runs, study=study, allow_unpaired=True)
     mean = task_of(compared(store, "teal", "wina"), "mean of tasks")
-    assert mean.found == (expected.mean,)
+    assert mean.comparisons == (expected.mean,)
     assert mean.averaged == (expected.averaged,) == (("demo_choice", "piqa"),)
 
 
@@ -167,9 +167,9 @@ def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
 def test_what_a_run_lacks_is_left_empty(store):
     comparison = compared(store, "teal", "dense", "wina")
     piqa = task_of(comparison, "piqa")
-    assert piqa.found[0] is None
+    assert piqa.comparisons[0] is None
     assert piqa.p[0] is None
-    assert piqa.p[1] == piqa.found[1].p, "corrected for the runs that have the task"
+    assert piqa.p[1] == piqa.comparisons[1].p, "corrected for the runs that have the task"
     texts = {column.key: column.text(piqa) for column in columns_of(comparison)}
     assert texts["effect B"] == "–"
     assert texts["effect C"] == "+0.200"
@@ -245,7 +245,7 @@ def test_the_selected_metric_comes_first_even_where_it_is_not_tested(store):
     assert first[0] == ("piqa", "acc_norm")
     kl, *others = compare(store, pair, measure=("demo:heldout", "kl")).tasks
     assert (kl.metric, kl.p, kl.interval(0)) == ("kl", (None,), "–")
-    assert kl.found[0].effect == pytest.approx(rows_of(store, "wina", "kl") - rows_of(store, "teal", "kl"))
+    assert kl.comparisons[0].effect == pytest.approx(rows_of(store, "wina", "kl") - rows_of(store, "teal", "kl"))
     assert len(others) == len(first)
 
 

@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
-from wina_app.pages.results.plots.layer_maps import DepthPlot, ResultsLayers
-from wina_app.pages.results.plots.layers import EACH, MEAN, difference, profile_choices, profile_lines, read_layers
+from wina_app.pages.results.plots.layers import (
+    EACH,
+    MEAN,
+    DepthPlot,
+    ResultsLayers,
+    difference,
+    profile_choices,
+    profile_lines,
+    read_layers,
+)
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import NO_ROTATION, PROJECTIONS, layout, record_run, run_spec

@@ -8,8 +8,8 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.dialogs import ResultsSpec
 from wina_app.pages.results.page import ResultsPage
-from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.window.focus_order import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
@@ -37,7 +37,7 @@ def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation:
     wanted = (method, metric, target, rotation)
     return next(
         number
-        for number, entry in enumerate(page.controller.table.shown)
+        for number, entry in enumerate(page.controller.table.listed_rows)
         if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == wanted
     )
 
@@ -102,19 +102,19 @@ def test_a_click_on_a_heading_sorts(qtbot, filled):
     filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
     where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
     qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
-    values = [entry.value for entry in filled.controller.table.shown]
+    values = [entry.value for entry in filled.controller.table.listed_rows]
     assert values in (sorted(values), sorted(values, reverse=True))
 
 
 def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
     filled.table.selectRow(20)
-    key = filled.controller.table.shown[20].key
+    key = filled.controller.table.listed_rows[20].key
     filled.table.verticalScrollBar().setValue(5)
     record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
     filled.access.changed.emit()
     (index,) = filled.table.selectionModel().selectedRows()
-    assert filled.controller.table.shown[index.row()].key == key
+    assert filled.controller.table.listed_rows[index.row()].key == key
     assert filled.table.verticalScrollBar().value() == 5
     assert filled.table.model().rowCount() == 42
 
@@ -132,7 +132,7 @@ def test_results_that_land_together_are_read_together(qtbot, filled, filled_stor
 
 def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
     drawn = []
-    monkeypatch.setattr("wina_app.pages.results.plots.controller.frontier", lambda *_: drawn.append(1))
+    monkeypatch.setattr("wina_app.pages.results.plots.frontier.frontier", lambda *_: drawn.append(1))
     filled.hide()
     record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
     filled.access.changed.emit()
@@ -173,7 +173,7 @@ def test_metric_and_axis_are_chosen(qtbot, filled):
     assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
 
 
-def test_selected_rows_are_copied_as_shown(qtbot, filled):
+def test_selected_rows_are_copied_snapshot(qtbot, filled):
     row = row_of(filled, "teal", "acc", 0.25)
     filled.table.selectRow(row)
     filled.table.setFocus()
@@ -191,7 +191,7 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     filled.primary.click()
     content = path.read_text()
-    shown = filled.controller.table.shown
+    shown = filled.controller.table.listed_rows
     assert len(shown) == 8
     if suffix in (".csv", ".tsv"):
         rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))

@@ -1,9 +1,8 @@
 """The frontier over a cost: points of all bits, the front, faded and imported points, and the plan of a click."""
 
 import pytest
-from wina_app.pages.results.plots.frontier import X_AXES, Measure, ParetoData, cost_axis, pareto_readout
-from wina_app.pages.results.plots.frontier_plot import ParetoPlot
-from wina_app.pages.results.plots.panels import FrontierPanel
+from wina_app.pages.results.plots.frontier import X_AXES, FrontierMeasure, ParetoData, cost_axis, pareto_readout
+from wina_app.pages.results.plots.frontier_plot import FrontierPanel, ParetoPlot
 from wina_app.style.theme import method_colour
 
 from tests.wina_app.pages.results.results_content import show_rows
@@ -14,7 +13,7 @@ from wina_core.analysis.comparison.frontier import Point
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
-KL = Measure("original", "kl", False)
+KL = FrontierMeasure("original", "kl", False)
 POINTS = (
     Point("dense", 100.0, -3e-9, 1e-9, run="a", method="dense", rotation="none", group="n 4096"),
     Point("wina 50 %", 60.0, 0.05, 0.001, run="b", method="wina", rotation="none", group="n 4096"),
@@ -44,7 +43,7 @@ def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(p
     assert front.x == (25.0, 40.0, 40.0, 100.0, 100.0)
     assert front.y == (0.02, 0.02, 0.01, 0.01, 1e-6), "what is below is rounding"
     assert plot.is_log("y")
-    plot.show_points(ParetoData(Measure("task", "acc", True), AXES["bytes_read"], POINTS[:2], (True, True)))
+    plot.show_points(ParetoData(FrontierMeasure("task", "acc", True), AXES["bytes_read"], POINTS[:2], (True, True)))
     assert not plot.is_log("y")
 
 
@@ -79,11 +78,11 @@ def test_the_panel_changes_plots_with_the_axis_and_says_what_is_missing(qtbot):
     qtbot.addWidget(panel)
     key = next(key for _, key in X_AXES if cost_axis(key) == "memory")
     panel.show_pareto(ParetoData(KL, AXES["memory"], (), ()), key)
-    assert panel.shown is panel.pareto
+    assert panel.current is panel.pareto
     assert panel.x_axis.currentData() == key
     assert "evaluate with a context" in panel.note.text()
     panel.show_frontier(None, "gated")
-    assert panel.shown is panel.plot
+    assert panel.current is panel.plot
 
 
 @pytest.fixture

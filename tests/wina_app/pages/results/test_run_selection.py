@@ -1,7 +1,7 @@
 """The selected runs that table and plots share: their order, and that nothing is told twice."""
 
 import pytest
-from wina_app.pages.results.run_selection import RunSelection
+from wina_app.pages.results.runs import RunSelection
 
 pytestmark = pytest.mark.usefixtures("qapp")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPersistentModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
+from wina_app.pages.results.arrangement import SortKey
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.grouping import SortKey
 from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID
 
@@ -125,7 +125,7 @@ def test_a_group_of_runs_has_a_mean_in_every_metric(rows):
     teal = [runs[ACC].value(place) for place in range(len(runs)) if runs["method"].text(place) == "teal"]
     assert table.mean_at(lines[1], column) == f"{np.mean(teal):.3f}"
     table.close_groups(True)
-    titles, cells = table.as_shown(["method", ACC]).table(range(table.rowCount()))
+    titles, cells = table.snapshot(["method", ACC]).table(range(table.rowCount()))
     assert titles == ["method", "runs", "demo_choice acc"]
     assert cells[1] == ["teal", 4, pytest.approx(np.mean(teal))]
 
@@ -135,10 +135,10 @@ def test_pinned_columns_stand_first_and_are_remembered():
     choice.pin("seed")
     choice.show("seed")
     choice.pin("model", False)
-    assert choice.shown()[:3] == ["method", "rotation", "seed"]
+    assert choice.visible_keys()[:3] == ["method", "rotation", "seed"]
     again = ColumnChoice(choice.written)
     assert again.pinned == {"method", "rotation", "seed"}
-    assert again.shown() == choice.shown()
+    assert again.visible_keys() == choice.visible_keys()
 
 
 def test_the_forms_share_filter_selection_and_plots(qtbot, page):
@@ -189,7 +189,7 @@ def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
     choose("status", "Pin the column at the left")
     assert "status" in page.columns.pinned
     choose("status", "Hide the column")
-    assert "status" not in page.columns.shown()
+    assert "status" not in page.columns.visible_keys()
 
 
 def test_a_cell_is_copied_as_it_reads(page):
@@ -207,7 +207,7 @@ def test_details_of_a_run_without_metrics_are_no_row(rows):
 def test_the_next_start_restores_the_view(show_page, filled_store, page):
     page.list.form.buttons["metrics"].click()
     page.list.group.setCurrentIndex(page.list.group.findData("method"))
-    page.controller.group_by("method")
+    page.controller.table.group_by("method")
     page.controller.table.sort_by((SortKey("value", True), SortKey("task")))
     page.filter.setText("method:teal")
     page.controller.set_filter("method:teal")
@@ -252,7 +252,7 @@ def test_a_low_window_shows_the_table_and_on_demand_a_plot_of_half_its_height(sh
 
 def test_the_preview_is_what_is_saved(page, tmp_path, monkeypatch):
     from PySide6.QtWidgets import QFileDialog
-    from wina_app.pages.results.paper_dialog import PaperDialog
+    from wina_app.pages.results.dialogs import PaperDialog
 
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "table.tex"), ""))
     page.list.paper.click()

@@ -6,13 +6,13 @@ from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.results.plots.task_bars import (
     MOST_ARMS,
     OWN_METRIC,
+    BarsPlot,
     bar_chart,
     bar_metrics,
     bar_readout,
     bar_sparsities,
     first_sparsity,
 )
-from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
