@@ -27,6 +27,7 @@ class LogAxis(pg.AxisItem):
         """Switch between powers of ten and the data themselves."""
         if log != self.log:
             self.log = log
+            # Forget pyqtgraph's drawn axis.
             self.picture = None
             self.update()
 
@@ -34,6 +35,7 @@ class LogAxis(pg.AxisItem):
         """Return (spacing, positions) of the ticks, which all have a text where the axis is logarithmic."""
         if not self.log:
             return list(super().tickValues(minVal, maxVal, size))
+        # A tick needs 40 pixels for its number.
         return [(1.0, log_ticks(minVal, maxVal, most=max(2, int(size / 40))))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:

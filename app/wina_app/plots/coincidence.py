@@ -69,6 +69,7 @@ def _agree(one: Points, other: Points, width: float, height: float) -> bool:
         return False
     if len(x) == len(u) and bool((x == u).all()):
         return float(np.abs(y - v).max()) <= _UPON * height
+    # Both are straight between their points: the largest distance is at a point of either.
     low, high = max(x[0], u[0]), min(x[-1], u[-1])
     at = np.union1d(x, u)
     at = np.clip(at, low, high) if low <= high else at

@@ -90,6 +90,7 @@ class PlotControls(QWidget):
         self.series.setToolTip(some if off else tr("Switch series on and off"))
         for button in (self.series, self.reset, self.export):
             warned = bool(off) and button is self.series
+            # Icons are drawn anew only for another colour: `follow` runs with every change of the plot.
             colour = tokens().accent if warned else tokens().muted
             if button.property("colour") != colour:
                 button.setProperty("colour", colour)

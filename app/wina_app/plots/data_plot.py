@@ -198,6 +198,7 @@ def line_at(traces: Sequence[Trace], at: QPointF, pixel: tuple[float, float]) ->
 def _distance_of_origin(x: np.ndarray, y: np.ndarray) -> float:
     """Return the distance from (0, 0) to a line through points, without the pieces with an unknown end."""
     dx, dy = np.diff(x), np.diff(y)
+    # Two equal points have no direction; the bound avoids a division by 0.
     squared = np.maximum(dx**2 + dy**2, 1e-12)
     along = np.clip(-(x[:-1] * dx + y[:-1] * dy) / squared, 0.0, 1.0)
     distances = np.nan_to_num(np.hypot(x[:-1] + along * dx, y[:-1] + along * dy), nan=math.inf)

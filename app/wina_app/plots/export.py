@@ -236,6 +236,7 @@ class PlotExportDialog(QDialog):
 
 
 _running: set["_BackgroundDrawing"] = set()
+"""Drawings under way, which nothing else keeps alive."""
 
 
 def draw_in_background(owner: QObject, draw: Callable[[], Any], then: Callable[[Any, str], None]) -> None:
@@ -271,5 +272,6 @@ class _BackgroundDrawing(QObject):
 
     def _on_ended(self, result: Any, error: str) -> None:
         _running.discard(self)
+        # The dialog may have been closed while its figure was drawn.
         if Shiboken.isValid(self._owner):
             self._then(result, error)

@@ -1,5 +1,6 @@
 """Figures of the window as plain data, and as files: pixels, vectors, or a program that draws them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ def map_figure(
             rows=tuple(rows),
             columns=tuple(columns),
             values=tuple(tuple(factor * value for value in row) for row in table),
-            texts=tuple(tuple("" if value != value else scale.text(value) for value in row) for row in table),
+            texts=tuple(tuple("" if math.isnan(value) else scale.text(value) for value in row) for row in table),
             quantity=scale.heading,
             low=factor * scale.low,
             high=factor * scale.high,

@@ -122,7 +122,9 @@ _WORDS: dict[Qt.PenStyle, Line] = {
     Qt.PenStyle.DashDotDotLine: "dashdotdot",
     Qt.PenStyle.NoPen: "none",
 }
-_MARKERS = {"t": "v", "t1": "^", "t2": ">", "t3": "<", "d": "D", "star": "*"}
+MARKERS = ("o", "s", "t1", "d", "t", "star", "p", "h")
+"""pyqtgraph's markers, in the order in which plots give them out."""
+_MATPLOTLIB_MARKERS = {"t": "v", "t1": "^", "t2": ">", "t3": "<", "d": "D", "star": "*"}
 """matplotlib's names of markers where they differ from pyqtgraph's."""
 
 
@@ -176,7 +178,7 @@ class Trace:
             y=_floats(self.y),
             low=_floats(low),
             high=_floats(high),
-            marker=_MARKERS.get(self.symbol, self.symbol),
+            marker=_MATPLOTLIB_MARKERS.get(self.symbol, self.symbol),
             line=_WORDS[_style(self, upon)],
             hollow=self.hollow,
             width=self.width,

@@ -58,9 +58,9 @@ def _follow(monkeypatch) -> list[int]:
     painted, made = [], plot_items._Curve._pieces
 
     def follow(*arguments):
-        found = made(*arguments)
-        painted.append(0 if found is None else len(found))
-        return found
+        cut = made(*arguments)
+        painted.append(0 if cut is None else len(cut))
+        return cut
 
     monkeypatch.setattr(plot_items._Curve, "_pieces", follow)
     return painted

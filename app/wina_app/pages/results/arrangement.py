@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pandas.core.groupby import SeriesGroupBy
 
 PINS = "pin"
-_UNKNOWN = np.int32(np.iinfo(np.int32).max)
+_LAST_RANK = np.int32(np.iinfo(np.int32).max)
+"""Rank of unknown values, which come last in either order."""
 
 
 class SortKey(NamedTuple):
@@ -63,29 +64,33 @@ class RowGroup:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedGroups:
     """Closed groups, by their text, so that later groups of that text are closed too."""
 
     named: frozenset[str] = frozenset()
     all_others: bool = False
 
-    def toggled(self, key: str) -> "Closed":
+    def toggled(self, key: str) -> "ClosedGroups":
         """Return the same with this group opened or closed."""
-        return Closed(self.named ^ {key}, self.all_others)
+        return ClosedGroups(self.named ^ {key}, self.all_others)
 
     def mask_of(self, keys: "pd.Series[str]") -> Mask:
         """Return which of these groups are closed."""
+        # Where all others are closed, the named groups are the open ones.
         return keys.isin(self.named).to_numpy(np.bool_) != self.all_others
 
 
 class Groups:
     """Groups in their order, each made when it is read: there may be as many as rows."""
 
-    def __init__(self, table: MetricTable, cells: TableColumn, rows: Codes, of: Codes, closed: Closed) -> None:
+    def __init__(
+        self, table: MetricTable, cells: TableColumn, rows: Codes, group_of_row: Codes, closed: ClosedGroups
+    ) -> None:
         """Take the rows of all groups, one group after the other, and the number of each row's group."""
-        self._table, self._cells, self._rows, self._of = table, cells, rows, of
-        self._first = rows[np.flatnonzero(np.diff(of, prepend=-1))]
-        self._counts = np.bincount(of)
+        self._table, self._cells, self._rows, self._group_of_row = table, cells, rows, group_of_row
+        self._first = rows[np.flatnonzero(np.diff(group_of_row, prepend=-1))]
+        self._counts = np.bincount(group_of_row)
+        # A table of runs has a column for each metric in place of the metric's value.
         self._of_runs = "value" not in table
         self._keys = cells.folded.take(cells.codes[self._first])
         self._ranges: dict[str, pd.DataFrame] = {}
@@ -135,7 +140,7 @@ class Groups:
     def _grouped(self, values: NDArray[Any]) -> "SeriesGroupBy[Any, Any]":
         import pandas as pd
 
-        return pd.Series(values).groupby(self._of)
+        return pd.Series(values).groupby(self._group_of_row)
 
 
 @dataclass(frozen=True)
@@ -152,11 +157,13 @@ class Arrangement:
 
 
 def arrange(
-    table: MetricTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: Closed = Closed()
+    table: MetricTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: ClosedGroups = ClosedGroups()
 ) -> Arrangement:
-    """The rows of the mask in the order of the keys, the first one first and the unknown last either way; those of
-    pinned runs before all others. With `group`, a column's key, together with those that have the same value; of closed
-    groups only the headings."""
+    """Return the rows of the mask in the order of the keys, the first one first; unknown values come last either way.
+
+    Rows of pinned runs come before all others. With `group`, a column's key, rows with the same value are together; of
+    closed groups there are only the headings.
+    """
     rows = _sorted(table, np.flatnonzero(mask), keys)
     return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
 
@@ -167,21 +174,23 @@ def _sorted(table: MetricTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     for key in keys:
         cells = table[key.column]
         ranks = cells.ranks[cells.codes[rows]] if len(rows) else rows
-        levels.append(np.where(ranks < 0, _UNKNOWN, -ranks if key.descending else ranks))
+        levels.append(np.where(ranks < 0, _LAST_RANK, -ranks if key.descending else ranks))
+    # np.lexsort sorts by its last key first.
     return rows[np.lexsort(levels[::-1])] if levels else rows
 
 
-def _grouped(table: MetricTable, rows: Codes, column: str, closed: Closed) -> Arrangement:
+def _grouped(table: MetricTable, rows: Codes, column: str, closed: ClosedGroups) -> Arrangement:
     import pandas as pd
 
     cells = table[column]
-    of, _ = pd.factorize(cells.ranks[cells.codes[rows]])  # numbers groups in the order of their first rows
-    order = np.argsort(of, kind="stable")
-    rows, of = rows[order], of[order]
-    starts = np.flatnonzero(np.diff(of, prepend=-1))
-    groups = Groups(table, cells, rows, of, closed)
+    group_of_row, _ = pd.factorize(cells.ranks[cells.codes[rows]])  # numbers groups in the order of their first rows
+    order = np.argsort(group_of_row, kind="stable")
+    rows, group_of_row = rows[order], group_of_row[order]
+    starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+    groups = Groups(table, cells, rows, group_of_row, closed)
+    # A heading is the complement of its group's number, which is negative, before the group's rows.
     lines = np.insert(rows, starts, ~np.arange(len(starts)))
-    return Arrangement(lines[np.insert(groups.is_open[of], starts, True)], groups)
+    return Arrangement(lines[np.insert(groups.is_open[group_of_row], starts, True)], groups)
 
 
 _NOTES = frozenset(

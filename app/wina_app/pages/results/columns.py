@@ -91,6 +91,7 @@ class ColumnChoice(QObject):
         """Show or hide several columns; at least one stays."""
         before = dict(self._visible)
         self._visible |= dict.fromkeys(keys, visible)
+        # A table without columns could not be given any by its header's menu.
         if not self.visible_keys():
             self._visible = before
         if self._visible != before:
@@ -126,6 +127,7 @@ class ColumnChoice(QObject):
         self.chosen.emit()
 
     def _complete(self) -> None:
+        # A column that an earlier choice lacks goes behind its usual predecessor.
         before = ""
         for column in self._offered:
             if column.key not in self._visible:

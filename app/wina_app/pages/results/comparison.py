@@ -153,6 +153,7 @@ def compare(
         sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
         flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
         count=count,
+        # The selected metric comes first; sorting leaves the others in their order.
         tasks=tuple(sorted(tasks, key=lambda task: (task.task, task.metric) != measure)),
         differences=spec_differences(dumps),
         remarks=tuple(remarks),

@@ -45,6 +45,7 @@ def imports_table(imports: Sequence[StoredImport]) -> RowTable:
     metrics = [name for name in names if name not in FIXED]
     columns = tuple(_column(name, names.index(name), name in metrics) for name in (*_FIRST, *metrics, *_LAST))
     table = RowTable(columns)
+    # Entries read the columns from their class, and these depend on the imported metrics.
     kind = type("ImportEntry", (TableEntry,), {"columns": columns})
     table.set_entries(kind((str(number),), cells) for number, cells in enumerate(rows))
     return table

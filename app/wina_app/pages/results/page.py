@@ -39,6 +39,8 @@ _PLOT = 61 * GRID
 """Height of the plots beside a table: the plot itself then has 360 pixels."""
 _TABLE = 28 * GRID
 """Height of the table beside the plots in a low window: four rows with the headings."""
+_NO_LIMIT = 16_777_215
+"""Qt's QWIDGETSIZE_MAX, which PySide does not have."""
 _KEYS = ("Ctrl+Alt+J", "Ctrl+Alt+K", "Ctrl+Alt+L")
 
 _MAX_SELECTED = 20_000
@@ -116,7 +118,7 @@ class TableAndPlots(QSplitter):
         self.control.choose(half)
         self._table.setVisible(half != "plots")
         self._plots.fold(half == "table")
-        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else 16_777_215)
+        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
         if half == "both":
             self.setSizes(self._last_sizes or self._first_sizes())
 
@@ -189,6 +191,7 @@ class ResultsPage(Page):
         """Show what the controller reads, and connect all controls to it."""
         self.controller = controller
         self.undo_stack = controller.annotations.undo_stack
+        # The table has no selection model before it shows its model, and the first rows come with `start`.
         self.table.show_table(self.controller.table)
         self.controller.start()
         self._follow_selection()
@@ -310,6 +313,7 @@ class ResultsPage(Page):
         if view.form is not None:
             self.list.form.choose(view.form)
             self.controller.set_form(view.form)
+        # Sort keys and group may be of columns that are read later: the table keeps them until then.
         self.controller.table.sort_by(tuple(SortKey(*key) for key in view.sort))
         self.list.group.setCurrentIndex(max(self.list.group.findData(view.group), 0))
         self.controller.table.group_by(view.group)

@@ -90,6 +90,7 @@ class ResultsInspector(QScrollArea):
     def _show_cells(self, cells: Sequence[tuple[str, str]]) -> None:
         while (item := self._cells.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
+                # Until the event loop deletes it, it would be painted over the new cells.
                 widget.hide()
                 widget.deleteLater()
         for row, (title, text) in enumerate(cells):

@@ -133,38 +133,34 @@ class RunSelection(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._runs: tuple[str, ...] = ()
-
-    @property
-    def runs(self) -> tuple[str, ...]:
+        self.runs: tuple[str, ...] = ()
         """The selected runs, the reference first."""
-        return self._runs
 
     def select(self, runs: Sequence[str]) -> None:
         """Select these runs; those that were selected before keep their places."""
         unique = dict.fromkeys(runs)
-        remaining = [run for run in self._runs if run in unique]
-        self._set((*remaining, *(run for run in unique if run not in self._runs)))
+        remaining = [run for run in self.runs if run in unique]
+        self._set((*remaining, *(run for run in unique if run not in self.runs)))
 
     def toggle(self, runs: Sequence[str]) -> None:
         """Add these runs, or take them away where all of them are selected."""
-        if set(runs) <= set(self._runs):
-            self._set(tuple(run for run in self._runs if run not in runs))
+        if set(runs) <= set(self.runs):
+            self._set(tuple(run for run in self.runs if run not in runs))
         else:
-            self.select((*self._runs, *runs))
+            self.select((*self.runs, *runs))
 
     def make_reference(self, run: str) -> None:
         """Compare the others with this one of the selected runs."""
-        if run in self._runs:
-            self._set((run, *(other for other in self._runs if other != run)))
+        if run in self.runs:
+            self._set((run, *(other for other in self.runs if other != run)))
 
     def retain(self, passing: Collection[str]) -> None:
         """Forget the runs that are not among these."""
-        self._set(tuple(run for run in self._runs if run in passing))
+        self._set(tuple(run for run in self.runs if run in passing))
 
     def _set(self, runs: tuple[str, ...]) -> None:
-        if runs != self._runs:
-            self._runs = runs
+        if runs != self.runs:
+            self.runs = runs
             self.changed.emit()
 
 
@@ -178,8 +174,8 @@ def name_runs(
 ) -> tuple[str, ...]:
     """Return the names of runs, each given by one row: method, rotation, selection, measured and target sparsity.
 
-    Model, plan and settings are named where they differ. With `unique`, runs whose names are equal nevertheless get the
-    beginning of their hash.
+    Model, plan and settings are named where they differ. With `unique`, runs whose names are equal all the
+    same get the beginning of their hash.
     """
     several_models = len({row.model_hash for row in rows}) > 1
     sparse = [row for row in rows if row.method != "dense"]

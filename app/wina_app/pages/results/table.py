@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
-from wina_app.pages.results.arrangement import Arrangement, Closed, RowGroup, SortKey, TableSnapshot, arrange
+from wina_app.pages.results.arrangement import Arrangement, ClosedGroups, RowGroup, SortKey, TableSnapshot, arrange
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
@@ -63,7 +63,7 @@ class ResultsTable(QAbstractTableModel):
         self._keys: tuple[SortKey, ...] = ()
         """Sort keys, perhaps of columns that the table has not now."""
         self._group = ""
-        self._closed = Closed()
+        self._closed = ClosedGroups()
 
     # ---- content -------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class ResultsTable(QAbstractTableModel):
     def group_by(self, key: str) -> None:
         """Group rows with the same value in the column of this key; empty for no groups."""
         if key != self._group:
-            self._group, self._closed = key, Closed()
+            self._group, self._closed = key, ClosedGroups()
             self._rearrange(self.cells, self._mask)
 
     def toggle(self, line: int) -> None:
@@ -194,13 +194,14 @@ class ResultsTable(QAbstractTableModel):
 
     def close_groups(self, closed: bool) -> None:
         """Close or open all groups."""
-        self._closed = Closed(all_others=closed)
+        self._closed = ClosedGroups(all_others=closed)
         self._rearrange(self.cells, self._mask)
 
     def _arranged(self) -> Arrangement:
         return arrange(self.cells, self._mask, self.keys, self.group, self._closed)
 
     def _rearrange(self, cells: MetricTable, mask: Mask) -> None:
+        # Selection and current cell are persistent indexes: each must be moved to the line where its row is now.
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         rows = [self.row_at(index.row()) for index in before]
@@ -339,7 +340,7 @@ class ResultsTable(QAbstractTableModel):
 
 
 def _is_subsequence(previous: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:
-    """Return whether `columns` are `some` with others between them."""
+    """Return whether `columns` are `previous` with others between them."""
     remaining = iter(columns)
     return all(column in remaining for column in previous)
 

@@ -207,6 +207,7 @@ class ResultsTableView(RowTableView):
     def _on_moved(self) -> None:
         if self._placing:
             return
+        # The header has moved a column already; the next `show_columns` must not take it for placed.
         self._placed = ()
         header = self.horizontalHeader()
         sections = (header.logicalIndex(visual) for visual in range(header.count()))

@@ -33,14 +33,14 @@ def data(tmp_path_factory):
 @pytest.fixture
 def plot(qtbot, qapp, data):
     apply_theme(qapp, "light")
-    shown = FrontierPlot()
-    qtbot.addWidget(shown)
-    shown.resize(700, 400)
-    with qtbot.waitExposed(shown):
-        shown.show()
-    shown.show_frontier(data, "gated")
+    plot = FrontierPlot()
+    qtbot.addWidget(plot)
+    plot.resize(700, 400)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    plot.show_frontier(data, "gated")
     qapp.processEvents()
-    return shown
+    return plot
 
 
 def names_at(plot: DataPlot) -> list[str]:
@@ -212,11 +212,11 @@ def _moved(lines, value):
 @pytest.fixture
 def profile(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = SparsityProfile()
-    qtbot.addWidget(shown)
-    shown.resize(500, 300)
-    shown.show()
-    return shown
+    plot = SparsityProfile()
+    qtbot.addWidget(plot)
+    plot.resize(500, 300)
+    plot.show()
+    return plot
 
 
 def show_plan(profile, qapp, projections, values) -> None:

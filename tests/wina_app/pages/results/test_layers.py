@@ -66,11 +66,11 @@ def test_the_difference_is_the_second_run_less_the_first(runs):
 @pytest.fixture
 def maps(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = ResultsLayers()
-    qtbot.addWidget(shown)
-    shown.resize(900, 300)
-    shown.show()
-    return shown
+    view = ResultsLayers()
+    qtbot.addWidget(view)
+    view.resize(900, 300)
+    view.show()
+    return view
 
 
 def test_one_map_two_beside_each_other_or_their_difference(maps, runs):

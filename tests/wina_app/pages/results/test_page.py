@@ -34,11 +34,11 @@ def filter_by(qtbot, page: ResultsPage, text: str) -> None:
 
 
 def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation: str = "none") -> int:
-    wanted = (method, metric, target, rotation)
+    identity = (method, metric, target, rotation)
     return next(
         number
         for number, entry in enumerate(page.controller.table.listed_rows)
-        if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == wanted
+        if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == identity
     )
 
 
@@ -50,9 +50,9 @@ def texts(page: ResultsPage, key: str) -> list[str]:
 def test_without_results_the_page_says_what_it_is_for(qtbot, page, store):
     assert page.is_empty
     assert not page.primary.isEnabled()
-    with qtbot.waitSignal(page.crumb_clicked) as asked:
+    with qtbot.waitSignal(page.crumb_clicked) as signal:
         page.empty_triggered.emit()
-    assert asked.args == ["evaluate"]
+    assert signal.args == ["evaluate"]
     record_run(store, run_spec("wina", NO_ROTATION, 0.5))
     page.access.changed.emit()
     assert not page.is_empty
@@ -150,14 +150,14 @@ def test_the_selected_run_shows_its_layers(filled):
     layers = filled.plots.layers
     assert "Select a row" in layers.remark.text()
     filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    shown = layers.maps[0]
-    assert shown.title.whole() == "wina, 39.8 % (target 40 %)"
-    (panel,) = shown.figure()
+    first_map = layers.maps[0]
+    assert first_map.title.whole() == "wina, 39.8 % (target 40 %)"
+    (panel,) = first_map.figure()
     assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
     assert panel.texts[0][:2] == ("40.0", "40.8")
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
     assert "Nothing was gated" in layers.remark.text()
-    assert not shown.isVisible()
+    assert not first_map.isVisible()
 
 
 def test_metric_and_axis_are_chosen(qtbot, filled):
@@ -179,7 +179,7 @@ def test_selected_rows_are_copied_snapshot(qtbot, filled):
     filled.table.setFocus()
     qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     titles, cells = QGuiApplication.clipboard().text().split("\n")
-    assert titles.split("\t") == [column.title for column, shown in ColumnChoice().offered if shown]
+    assert titles.split("\t") == [column.title for column, listed in ColumnChoice().offered if listed]
     assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "", "24.8", "24.8", "25.0"]
 
 
@@ -191,14 +191,14 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     filled.primary.click()
     content = path.read_text()
-    shown = filled.controller.table.listed_rows
-    assert len(shown) == 8
+    listed = filled.controller.table.listed_rows
+    assert len(listed) == 8
     if suffix in (".csv", ".tsv"):
         rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
-        assert [float(row["value"]) for row in rows] == [entry.value for entry in shown], "to the last digit"
-        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in shown]
+        assert [float(row["value"]) for row in rows] == [entry.value for entry in listed], "to the last digit"
+        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in listed]
     elif suffix == ".json":
-        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in shown]
+        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in listed]
     else:
         assert content.count("demo_choice") + content.count("demo\\_choice") == 8
 

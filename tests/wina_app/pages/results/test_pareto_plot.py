@@ -26,16 +26,16 @@ DATA = ParetoData(KL, AXES["bytes_read"], POINTS, (True, False, True, True, Fals
 
 @pytest.fixture
 def plot(qtbot) -> ParetoPlot:
-    shown = ParetoPlot()
-    qtbot.addWidget(shown)
-    shown.resize(900, 500)
-    shown.show_points(DATA)
-    return shown
+    pareto = ParetoPlot()
+    qtbot.addWidget(pareto)
+    pareto.resize(900, 500)
+    pareto.show_points(DATA)
+    return pareto
 
 
 def trace(plot: ParetoPlot, name: str):
-    (found,) = [each for each in plot.traces if each.name == name]
-    return found
+    (match,) = [trace for trace in plot.traces if trace.name == name]
+    return match
 
 
 def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(plot):
@@ -54,16 +54,16 @@ def test_the_front_of_speeds_falls_before_the_faster_point(plot):
 
 
 def test_dominated_points_are_faded_and_imported_ones_are_crosses_that_cannot_be_selected(plot):
-    kept, faded, imported = (trace(plot, name) for name in ("int4, wina", "wina", "imported"))
-    assert kept.colour == method_colour("wina")
+    prominent, faded, imported = (trace(plot, name) for name in ("int4, wina", "wina", "imported"))
+    assert prominent.colour == method_colour("wina")
     assert faded.colour != method_colour("wina")
-    assert kept.symbol != faded.symbol, "by bits"
+    assert prominent.symbol != faded.symbol, "by bits"
     assert (imported.symbol, list(imported.keys)) == ("x", [])
     assert list(faded.keys) == ["b"]
 
 
 def test_a_point_says_what_it_is():
-    texts = [pareto_readout(DATA, place) for place in range(5)]
+    texts = [pareto_readout(DATA, index) for index in range(5)]
     assert "wina 50 %" in texts[1]
     assert "bytes read per token 60 MB" in texts[1]
     assert "click: open its plan" in texts[1]
@@ -93,9 +93,9 @@ def half(filled_store):
 def test_another_axis_shows_the_points_of_the_original(half):
     half.controller.set_visible(True)
     half.controller.choose_x_axis("cost:gated")
-    shown = half.view.last("show_pareto")
-    assert {point.run for point in shown.points} <= set(half.runs)
-    assert any(shown.front)
+    data = half.view.last("show_pareto")
+    assert {point.run for point in data.points} <= set(half.runs)
+    assert any(data.front)
     assert half.controller.view_state()["x_axis"] == "cost:gated"
     show_rows(half.table, [])
     assert half.view.last("show_pareto") is None

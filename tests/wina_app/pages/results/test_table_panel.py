@@ -39,7 +39,7 @@ def click_heading(qtbot, page, key, modifier=Qt.KeyboardModifier.NoModifier):
 def headings(page):
     """As they stand from left to right."""
     header, model = page.table.horizontalHeader(), page.table.model()
-    sections = [header.logicalIndex(place) for place in range(header.count())]
+    sections = [header.logicalIndex(visual) for visual in range(header.count())]
     return [model.columns[section].key for section in sections if not header.isSectionHidden(section)]
 
 
@@ -52,8 +52,8 @@ def test_headings_sort_up_down_and_not_at_all_and_with_shift_within(qtbot, page)
     before = [entry.key for entry in table.listed_rows]
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "method", Qt.KeyboardModifier.ShiftModifier)
-    found = [(entry.target_sparsity, entry.method) for entry in table.listed_rows]
-    assert found == sorted(found)
+    cells = [(entry.target_sparsity, entry.method) for entry in table.listed_rows]
+    assert cells == sorted(cells)
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "target")
     assert table.listed_rows[0].target_sparsity == 0.65
@@ -203,15 +203,15 @@ def test_exported_numbers_are_numbers(page, tmp_path, monkeypatch, suffix):
     page.controller.set_filter("metric:acc method:wina")
     page.columns.show("seed")
     page.primary.click()
-    shown = page.controller.table.listed_rows
+    listed = page.controller.table.listed_rows
     if suffix == ".xlsx":
         titles, *rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
         table = [dict(zip(titles, row, strict=True)) for row in rows]
     else:
         table = parquet.read_table(path).to_pylist()
-    assert [row["value"] for row in table] == [entry.value for entry in shown]
+    assert [row["value"] for row in table] == [entry.value for entry in listed]
     assert [(row["n"], row["seed"], row["target %"]) for row in table] == [
-        (800, 1234, 100 * entry.target_sparsity) for entry in shown
+        (800, 1234, 100 * entry.target_sparsity) for entry in listed
     ]
     assert "run" not in table[0], "columns that are hidden stay out"
 

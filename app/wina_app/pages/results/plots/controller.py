@@ -215,6 +215,7 @@ class ResultsPlotsController(QObject):
     def set_count(self, count: Count) -> None:
         """Compare by another measured sparsity, in all plots."""
         if count != self.count:
+            # The frontier's axis follows the setting again.
             self.count, self._x_axis = count, None
             self._outdate(*_OF_ROWS, *_OF_SELECTION)
 

@@ -24,10 +24,10 @@ from wina_app.pages.results.plots.frontier import (
     published_readout,
     readout,
 )
-from wina_app.pages.results.plots.panel import APART, PlotPanel, left_out_note
+from wina_app.pages.results.plots.panel import PlotPanel, left_out_note
 from wina_app.pages.results.runs import PublishedLine, is_dense
 from wina_app.plots.data_plot import UNBOUNDED, DataPlot
-from wina_app.plots.plot_items import Reference, Trace
+from wina_app.plots.plot_items import MARKERS, Reference, Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.combo_box import ComboBox
@@ -38,8 +38,6 @@ from wina_core.records import METRIC_UNITS
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.analysis.comparison.frontier import FrontierLine
 
-_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""Markers by rotation; "none" always has the first."""
 _STYLES = (
     Qt.PenStyle.SolidLine,
     Qt.PenStyle.DashDotLine,
@@ -89,9 +87,8 @@ class FrontierPlot(DataPlot):
 
     def _show(self, data: FrontierData) -> None:
         measure = data.measure
-        unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
-        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
-        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", f"{measure.metric}{unit}{better}")
+        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", _axis_title(measure.metric, measure))
+        # Without a rotation is always the first marker, whatever other rotations are drawn.
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(data, line, name, rotations.index(line.rotation), kind)
@@ -123,9 +120,15 @@ class FrontierPlot(DataPlot):
             readout=lambda index: readout(name, data.measure, ordered[index][1], count),
             errors=errors if any(map(math.isfinite, errors)) else (),
             keys=[point.run for _, point in ordered],
-            symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
+            symbol=MARKERS[rotation % len(MARKERS)],
             style=_STYLES[kind % len(_STYLES)],
         )
+
+
+def _axis_title(name: str, measure: FrontierMeasure) -> str:
+    unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
+    better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}
+    return f"{name}{unit}{better[measure.higher_is_better]}"
 
 
 def _published(line: PublishedLine, measure: FrontierMeasure) -> Trace:
@@ -154,8 +157,6 @@ def _method_of(printed: str) -> str:
     return printed.lower().replace("r-sparse", "rsparse").partition("-")[0].partition("/")[0]
 
 
-_BITS_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""Markers by bits; unquantized ones always have the first."""
 _IMPORTED = "x"
 _FADED = 0.35
 """Share of its colour that a dominated point keeps."""
@@ -190,17 +191,12 @@ class ParetoPlot(DataPlot):
 
     def _show(self, data: ParetoData) -> None:
         measure, axis = data.measure, data.axis
-        unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
-        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}
-        self.set_axes(
-            f"{axis.label}{_SIDEWAYS[axis.higher_is_better]}",
-            f"{measure.title}{unit}{better[measure.higher_is_better]}",
-        )
+        self.set_axes(f"{axis.label}{_SIDEWAYS[axis.higher_is_better]}", _axis_title(measure.title, measure))
         bits = sorted({point.bits for point in data.points}, key=lambda name: (bool(name), name))
         traces = [_front_line(data, group) for group in dict.fromkeys(point.group for point in data.points)]
         for name, indices in groups(data.points).items():
             first = data.points[indices[0]]
-            symbol = _IMPORTED if first.imported else _BITS_SYMBOLS[bits.index(first.bits) % len(_BITS_SYMBOLS)]
+            symbol = _IMPORTED if first.imported else MARKERS[bits.index(first.bits) % len(MARKERS)]
             prominent = [index for index in indices if data.front[index] or first.imported]
             faded = [index for index in indices if index not in prominent]
             colour = tokens().text if first.imported else method_colour(first.method.split(" ")[0])
@@ -300,7 +296,7 @@ class FrontierPanel(PlotPanel):
         self._stack.setCurrentWidget(self.plot)
         self.x_axis.fill(X_AXES, x_axis)
         notes = (_BETTER[better], _paper_note(data, x_axis), left_out_note(data.left_out if data else 0))
-        self.note.setText(APART.join(filter(None, notes)))
+        self.show_notes(*notes)
         self.plot.show_frontier(data, x_axis)
 
     def show_measures(self, measures: Sequence[FrontierMeasure], measure: FrontierMeasure | None) -> None:

@@ -16,7 +16,7 @@ from wina_app.plots.axes import WholeNumberAxis
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, category, signed_points
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.plot_items import Trace
+from wina_app.plots.plot_items import MARKERS, Trace
 from wina_app.shared.colour_scales import scale_for
 from wina_app.shared.measured_sparsity import stored_runs, with_means
 from wina_app.style.theme import GRID, method_colour
@@ -259,8 +259,6 @@ class ResultsLayers(QWidget):
         return "" if len(gated) == 2 else tr("Select a second run with Ctrl held to see both.")
 
 
-_MARKERS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""Markers of the runs."""
 _LEAST_SPAN = 10.0
 """Fewest points of sparsity on the y axis, so that equal values do not look like noise."""
 _PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
@@ -298,7 +296,7 @@ def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
             "{name}: layer {layer}, {value} %", name=f"{line.name}, {name}" if not several else name,
             layer=line.layers[index], value=f"{line.percent[index]:.2f}",
         ),
-        symbol=_MARKERS[line.index % len(_MARKERS)] if line.kind == "measured" else "",
+        symbol=MARKERS[line.index % len(MARKERS)] if line.kind == "measured" else "",
         style=Qt.PenStyle.DashLine if line.kind == "target" else Qt.PenStyle.SolidLine,
     )  # fmt: skip
 

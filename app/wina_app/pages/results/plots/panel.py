@@ -12,9 +12,6 @@ from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, beside, text_label
 from wina_app.widgets.help_button import HelpButton
 
-APART = "   "
-"""Between the remarks of a note."""
-
 
 class PlotPanel(QWidget):
     """Choices in a row, the plot, and a line that reads values."""
@@ -34,6 +31,10 @@ class PlotPanel(QWidget):
         vbox(self, beside(*row, self.note), (content, 1), self.readout, margins=(2 * GRID, GRID, 2 * GRID, GRID))
         if isinstance(content, DataPlot):
             content.readout_changed.connect(self.readout.setText)
+
+    def show_notes(self, *notes: str) -> None:
+        """Show those of the notes that are not empty beside the choices."""
+        self.note.setText("   ".join(filter(None, notes)))
 
 
 def left_out_note(count: int) -> str:

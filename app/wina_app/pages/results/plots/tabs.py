@@ -227,6 +227,7 @@ class ResultsPlots(QWidget):
     def show_paper(self, named: bool, checked: bool) -> None:
         """Enable the published numbers' switch with `named`, and set it to `shown`."""
         explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
+        # Only a click is a choice of the user's.
         blocked = self.paper.blockSignals(True)
         self.paper.setChecked(named and checked)
         self.paper.blockSignals(blocked)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 
 from wina_app.pages.results.plots.frontier import first_offered, models
-from wina_app.pages.results.plots.panel import APART, PlotPanel, left_out_note
+from wina_app.pages.results.plots.panel import PlotPanel, left_out_note
 from wina_app.pages.results.runs import Scope, name_runs
 from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import Trace
@@ -192,6 +192,7 @@ def _nearest_runs(
 
     def distance(of_run: "list[MetricRow]") -> tuple[float, float]:
         apart = abs(sparsity_of(mean_sparsity(of_run), count) - sparsity)
+        # Rounded, or noise in the last digit would decide between equal sparsities in place of the date.
         return round(apart, 9), -max(row.finished for row in of_run)
 
     nearest = (min(runs.values(), key=distance) for runs in configurations.values())
@@ -436,7 +437,7 @@ class TaskBarsPanel(PlotPanel):
     def show_bars(self, chart: BarChart | None) -> None:
         """Draw the bars, and note how many miss the chosen sparsity or are left out."""
         notes = (_flagged(chart), left_out_note(chart.left_out)) if chart else ()
-        self.note.setText(APART.join(filter(None, notes)))
+        self.show_notes(*notes)
         self.plot.show_chart(chart)
 
 
