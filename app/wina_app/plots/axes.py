@@ -10,7 +10,8 @@ from PySide6.QtGui import QColor
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import font, notifier, tokens
 
-_ENOUGH = 3
+_MIN_TICKS = 3
+"""Fewest round numbers as ticks of an axis of less than two powers of ten; with fewer its steps are linear."""
 
 
 class LogAxis(pg.AxisItem):
@@ -57,7 +58,7 @@ def log_ticks(low: float, high: float, most: int) -> list[float]:
         if len(ticks) <= most:
             break
     ticks = ticks[:: math.ceil(len(ticks) / most)] if len(ticks) > most else ticks
-    return ticks if len(ticks) >= _ENOUGH or high - low > 2 else _linear(low, high, most)
+    return ticks if len(ticks) >= _MIN_TICKS or high - low > 2 else _linear(low, high, most)
 
 
 def _linear(low: float, high: float, most: int) -> list[float]:
@@ -141,5 +142,6 @@ def _set_defaults() -> None:
     pg.setConfigOptions(antialias=True, background=tokens().surface, foreground=tokens().text)
 
 
+# The window does not load pyqtgraph before its first plot, so this module sets the defaults once it is loaded.
 _set_defaults()
 notifier().changed.connect(_set_defaults)

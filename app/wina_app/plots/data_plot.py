@@ -34,6 +34,7 @@ class DataPlot(TracePlot):
         super().__init__(name, log_axes=log_axes)
         self._cross = pg.InfiniteLine(angle=90)
         self._catch = pg.ScatterPlotItem(size=14, brush=None)
+        # The crosshair lies above everything, and the range does not follow it.
         for overlay in (self._cross, self._catch):
             overlay.setZValue(20)
             self.getPlotItem().addItem(overlay, ignoreBounds=True)

@@ -128,6 +128,7 @@ class LineLabels(QObject):
     def show(self, ends: Sequence[LineEnd], groups: Sequence[CoincidingLines] = ()) -> None:
         """Name these lines, those of a group in one row; lines that only moved keep their items."""
         self._groups = tuple(groups)
+        # All but the points: lines that only move keep their items.
         look = (tokens(), tuple(replace(end, x=(), y=()) for end in ends))
         if look == self._look:
             for name, end in zip(self._names, ends, strict=True):

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,57 +74,22 @@ def _widest(column: Column, tasks: Sequence[TaskComparison]) -> int:
 
 def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
     letter = LETTERS[at + 1]
-
-    def column(
-        key: str,
-        title: str,
-        value: Callable[..., Any],
-        text: Callable[[TaskComparison, Any], str],
-        width: int,
-        explanation: str = "",
-        tip: Callable[..., str] = _test,
-    ) -> Column:
-        def cell_text(row: TaskComparison) -> str:
-            comparison = row.comparisons[at]
-            return UNKNOWN if comparison is None else text(row, value(comparison))
-
-        return Column(
-            f"{key} {letter}",
-            title,
-            partial(_of, at, value, None),
-            cell_text,
-            numeric=True,
-            width=width,
-            explanation=explanation,
-            tip=partial(_tip, at, tip),
-        )
-
     explanation = tr("95 % confidence interval of the difference; the tooltip of a cell names its method")
-    interval = (
-        column("low", tr("95 % from"), attrgetter("low"), TaskComparison.signed, 9, explanation, _interval),
-        column("high", tr("to"), attrgetter("high"), TaskComparison.signed, 9, explanation, _interval),
-    )
-    whole = Column(
-        f"interval {letter}",
-        tr("95 % interval"),
-        partial(_of, at, attrgetter("low"), None),
-        lambda row: row.interval(at),
-        numeric=True,
-        width=18,
-        explanation=explanation,
-        tip=partial(_tip, at, _interval),
-    )
-    return (
-        column("value", letter, attrgetter("first"), TaskComparison.text, 8),
-        column(
-            "effect",
-            f"{letter} \N{MINUS SIGN} A",
-            attrgetter("effect"),
-            TaskComparison.signed,
-            9,
-            tr("The difference, in the metric's own unit"),
+    interval: tuple[Column, ...] = (
+        _column(
+            at, "interval", tr("95 % interval"), "low", lambda row, _: row.interval(at), 18, explanation, _interval
         ),
-        *(interval if of_file else (whole,)),
+    )
+    if of_file:
+        interval = (
+            _column(at, "low", tr("95 % from"), "low", TaskComparison.signed, 9, explanation, _interval),
+            _column(at, "high", tr("to"), "high", TaskComparison.signed, 9, explanation, _interval),
+        )
+    difference = tr("The difference, in the metric's own unit")
+    return (
+        _column(at, "value", letter, "first", TaskComparison.text, 8),
+        _column(at, "effect", f"{letter} \N{MINUS SIGN} A", "effect", TaskComparison.signed, 9, difference),
+        *interval,
         Column(
             f"p {letter}",
             "p",
@@ -143,22 +107,43 @@ def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
 
 
 def _test_column(at: int) -> Column:
-    letter = LETTERS[at + 1]
-    title = tr("test") if at == 0 else tr("test of {letter}", letter=letter)
-    read, tip = (attrgetter("test")), partial(_tip, at, _test)
+    title = tr("test") if at == 0 else tr("test of {letter}", letter=LETTERS[at + 1])
+    return _column(at, "test", title, "test", lambda _, test: test, 14, numeric=False)
+
+
+def _column(
+    at: int,
+    key: str,
+    title: str,
+    attribute: str,
+    text: Callable[[TaskComparison, Any], str],
+    width: int,
+    explanation: str = "",
+    tip: "Callable[[Comparison], str] | None" = None,
+    *,
+    numeric: bool = True,
+) -> Column:
+    """Return the column of an attribute of a run's comparison with the reference."""
+
+    def cell_text(row: TaskComparison) -> str:
+        comparison = row.comparisons[at]
+        return UNKNOWN if comparison is None else text(row, getattr(comparison, attribute))
+
     return Column(
-        f"test {letter}", title, partial(_of, at, read, None), partial(_of, at, read, UNKNOWN), width=14, tip=tip
+        f"{key} {LETTERS[at + 1]}",
+        title,
+        lambda row: getattr(row.comparisons[at], attribute, None),  # None, too, for a run that lacks the task
+        cell_text,
+        numeric=numeric,
+        width=width,
+        explanation=explanation,
+        tip=partial(_tip, at, tip or _test),
     )
 
 
 def _p(row: TaskComparison, at: int) -> str:
     p, comparison = row.p[at], row.comparisons[at]
     return UNKNOWN if p is None else p_text(p, comparison.smallest_p if comparison else None)
-
-
-def _of(at: int, read: "Callable[[Comparison], Any]", missing: Any, row: TaskComparison) -> Any:
-    comparison = row.comparisons[at]
-    return missing if comparison is None else read(comparison)
 
 
 def _documents(row: TaskComparison) -> int | None:
@@ -217,11 +202,6 @@ def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]
 
 def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[ComparisonEntry]:
-    """Return one entry for each task."""
-    return [ComparisonEntry(task, columns) for task in comparison.tasks]
 
 
 _SHARES = (75 * GRID, 25 * GRID)
@@ -291,7 +271,7 @@ class ResultsComparison(QWidget):
         self._show_captions(comparison)
         columns = columns_of(comparison)
         self._tasks = RowTable(columns)
-        self._tasks.set_entries(entries(comparison, columns))
+        self._tasks.set_entries([ComparisonEntry(task, columns) for task in comparison.tasks])
         self.table.show_table(self._tasks)
         settings = difference_columns(LETTERS[: len(named)])
         self._settings = RowTable(settings)

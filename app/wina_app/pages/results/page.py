@@ -52,104 +52,6 @@ _REST_MS = 150
 _NO_RUN = tr("No run is selected; select one of its rows in the table first.")
 
 
-class _ViewState(BaseModel):
-    """Stored view; an unreadable field has its default and costs no other."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    form: Form | None = None
-    filter: str = ""
-    sort: list[tuple[str, bool]] = []
-    group: str = ""
-    differing: bool = False
-    widths: dict[str, float] = {}
-    half: Half | None = None
-    sizes: list[int] = []
-    plot: Plot = "frontier"
-    plots: dict[str, object] = {}
-    selection: list[str] = []
-
-    @classmethod
-    def of(cls, state: Mapping[str, object]) -> "_ViewState":
-        """Read a state field by field."""
-        read: dict[str, object] = {}
-        for name in cls.model_fields.keys() & state.keys():
-            with suppress(ValidationError):
-                read[name] = getattr(cls.model_validate({name: state[name]}), name)
-        return cls.model_validate(read)
-
-
-class TableAndPlots(QSplitter):
-    """Table above plots. In a low window one of them is shown; the tabs of the plots always are."""
-
-    def __init__(self, table: ResultsList, plots: ResultsPlots) -> None:
-        super().__init__(Qt.Orientation.Vertical)
-        self._table, self._plots = table, plots
-        self.chosen: Half | None = None
-        """None until the user chooses or the window is shown."""
-        self._last_sizes: list[int] = []
-        tips = (
-            tr("The table alone; a click on the tab of a plot shows it"),
-            tr("Table and plot, one above the other"),
-            tr("The plot alone"),
-        )
-        texts = (tr("Table"), tr("Both"), tr("Plot"))
-        choices = zip(HALVES, texts, map(with_shortcut, tips, _KEYS), strict=True)
-        self.control = SegmentedControl(tr("Show"), tuple(choices))
-        self.control.chosen.connect(lambda half: self.choose(cast(Half, half)))
-        plots.plot_requested.connect(self._show_plots)
-        self.addWidget(table)
-        self.addWidget(plots)
-        self.setStretchFactor(0, 1)
-        self.setStretchFactor(1, 1)
-        self.setChildrenCollapsible(False)
-
-    def offer_on(self, page: Page) -> None:
-        """Give the page a command for each choice."""
-        texts = (tr("Show the table alone"), tr("Show table and plot"), tr("Show the plot alone"))
-        for half, text, keys in zip(HALVES, texts, _KEYS, strict=True):
-            page.add_command(text, partial(self.choose, half), keys)
-
-    def choose(self, half: Half) -> None:
-        """Show one half, or both with the sizes that they had."""
-        if self.chosen == "both":
-            self._last_sizes = self.sizes()
-        self.chosen = half
-        self.control.choose(half)
-        self._table.setVisible(half != "plots")
-        self._plots.fold(half == "table")
-        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
-        if half == "both":
-            self.setSizes(self._last_sizes or self._first_sizes())
-
-    @property
-    def sizes_of_both(self) -> list[int]:
-        """Heights of both where they are shown together; empty if they never were."""
-        return self.sizes() if self.chosen == "both" else self._last_sizes
-
-    def restore(self, half: object, sizes: object) -> None:
-        """Choose what was chosen in an earlier window, if that makes sense."""
-        if isinstance(sizes, list) and len(sizes) == 2 and all(isinstance(size, int) and size > 0 for size in sizes):
-            self._last_sizes = sizes
-        if half in HALVES:
-            self.choose(half)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        """Choose what there is room for, unless the user has chosen."""
-        super().showEvent(event)
-        if self.chosen is None:
-            self.choose("both" if self.window().height() >= scaled(_ROOM) else "table")
-
-    def _show_plots(self) -> None:
-        """Show what the user asks for, beside the table if there is room."""
-        if self.chosen == "table":
-            self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
-
-    def _first_sizes(self) -> list[int]:
-        plots = max(self.height() // 2, min(scaled(_PLOT), self.height() - scaled(_TABLE)))
-        return [max(self.height() - plots, 1), plots]
-
-
 class ResultsPage(Page):
     """Page that shows what its controller read from the store, and emits the user's choices to it."""
 
@@ -459,3 +361,101 @@ class ResultsPage(Page):
         path = ask_table_file(self, "results")
         if path is not None:
             self.controller.export(path)
+
+
+class TableAndPlots(QSplitter):
+    """Table above plots. In a low window one of them is shown; the tabs of the plots always are."""
+
+    def __init__(self, table: ResultsList, plots: ResultsPlots) -> None:
+        super().__init__(Qt.Orientation.Vertical)
+        self._table, self._plots = table, plots
+        self.chosen: Half | None = None
+        """None until the user chooses or the window is shown."""
+        self._last_sizes: list[int] = []
+        tips = (
+            tr("The table alone; a click on the tab of a plot shows it"),
+            tr("Table and plot, one above the other"),
+            tr("The plot alone"),
+        )
+        texts = (tr("Table"), tr("Both"), tr("Plot"))
+        choices = zip(HALVES, texts, map(with_shortcut, tips, _KEYS), strict=True)
+        self.control = SegmentedControl(tr("Show"), tuple(choices))
+        self.control.chosen.connect(lambda half: self.choose(cast(Half, half)))
+        plots.plot_requested.connect(self._show_plots)
+        self.addWidget(table)
+        self.addWidget(plots)
+        self.setStretchFactor(0, 1)
+        self.setStretchFactor(1, 1)
+        self.setChildrenCollapsible(False)
+
+    def offer_on(self, page: Page) -> None:
+        """Give the page a command for each choice."""
+        texts = (tr("Show the table alone"), tr("Show table and plot"), tr("Show the plot alone"))
+        for half, text, keys in zip(HALVES, texts, _KEYS, strict=True):
+            page.add_command(text, partial(self.choose, half), keys)
+
+    def choose(self, half: Half) -> None:
+        """Show one half, or both with the sizes that they had."""
+        if self.chosen == "both":
+            self._last_sizes = self.sizes()
+        self.chosen = half
+        self.control.choose(half)
+        self._table.setVisible(half != "plots")
+        self._plots.fold(half == "table")
+        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
+        if half == "both":
+            self.setSizes(self._last_sizes or self._first_sizes())
+
+    @property
+    def sizes_of_both(self) -> list[int]:
+        """Heights of both where they are shown together; empty if they never were."""
+        return self.sizes() if self.chosen == "both" else self._last_sizes
+
+    def restore(self, half: Half | None, sizes: list[int]) -> None:
+        """Choose what was chosen in an earlier window; sizes that do not fit are passed over."""
+        if len(sizes) == 2 and min(sizes) > 0:
+            self._last_sizes = sizes
+        if half is not None:
+            self.choose(half)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Choose what there is room for, unless the user has chosen."""
+        super().showEvent(event)
+        if self.chosen is None:
+            self.choose("both" if self.window().height() >= scaled(_ROOM) else "table")
+
+    def _show_plots(self) -> None:
+        """Show what the user asks for, beside the table if there is room."""
+        if self.chosen == "table":
+            self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
+
+    def _first_sizes(self) -> list[int]:
+        plots = max(self.height() // 2, min(scaled(_PLOT), self.height() - scaled(_TABLE)))
+        return [max(self.height() - plots, 1), plots]
+
+
+class _ViewState(BaseModel):
+    """Stored view; an unreadable field has its default and costs no other."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    form: Form | None = None
+    filter: str = ""
+    sort: list[tuple[str, bool]] = []
+    group: str = ""
+    differing: bool = False
+    widths: dict[str, float] = {}
+    half: Half | None = None
+    sizes: list[int] = []
+    plot: Plot = "frontier"
+    plots: dict[str, object] = {}
+    selection: list[str] = []
+
+    @classmethod
+    def of(cls, state: Mapping[str, object]) -> "_ViewState":
+        """Read a state field by field."""
+        read: dict[str, object] = {}
+        for name in cls.model_fields.keys() & state.keys():
+            with suppress(ValidationError):
+                read[name] = getattr(cls.model_validate({name: state[name]}), name)
+        return cls.model_validate(read)

@@ -115,6 +115,7 @@ class ResultsTableView(RowTableView):
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str] = ()) -> None:
         """Show these columns in this order, and hide the others; the pinned ones, which stand first, do not scroll."""
+        # Nothing is laid out anew where nothing changed: this runs with every reading of the store.
         columns, self.pinned = self.model().columns, frozenset(pinned)
         widths = tuple(column.width for column in columns)
         placed = columns, widths, tuple(keys), self.pinned, self.model().stored > 0

@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.comparison import compare
 from wina_app.pages.results.plots.frontier import FIRST_QUALITY, X_AXES, FrontierMeasure, cost_axis, lines_of, pareto_of
-from wina_app.pages.results.plots.layers import read_layers
+from wina_app.pages.results.plots.layers import RunLayers, read_layers
 from wina_app.pages.results.plots.task_bars import bars_of
 from wina_app.pages.results.runs import RunSelection, Scope
 from wina_app.pages.results.table import ResultsTable
@@ -64,6 +64,7 @@ class ResultsPlotsController(QObject):
             "compare": self._show_compare,
         }
         self._stale = set(PLOTS)
+        """Plots whose rows, choices or runs changed since they were computed."""
         self._requests = dict.fromkeys(PLOTS, 0)
         """Number of the last request of each plot, by which answers to earlier ones are known."""
         self._measure: FrontierMeasure | None = None
@@ -82,7 +83,8 @@ class ResultsPlotsController(QObject):
         self._kind = "products"
         self._y_axis: YAxis = "speedup"
         self._point_selection = PointSelection()
-        self._drawn: Any = None
+        self._drawn: tuple[object, ...] | None = None
+        """Kind, axis and choices of the timed points that are drawn: their zoom stays while they do."""
         self._selected: tuple[MetricRow, ...] = ()
         """All rows of the selected runs."""
         self._pause = self._timer(_PAUSE_MS, lambda: self._outdate("latency"))
@@ -150,6 +152,7 @@ class ResultsPlotsController(QObject):
             self._compute[self._plot]()
 
     def _on_rows(self) -> None:
+        # Runs that pass no longer leave the selection first, which may set `_selected`.
         self._selection.retain(self._table.passing_runs(self._selection.runs))
         before, self._selected = self._selected, self._rows_of_selection()
         self._outdate(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
@@ -350,12 +353,14 @@ class ResultsPlotsController(QObject):
         self._ask("latency", question, answer)
 
     def _show_layers(self) -> None:
-        rows, count = self._selected_runs(), self.count
-        self._ask("layers", lambda store: read_layers(store, rows, count), self._view.layers.show_runs)
+        self._ask("layers", self._layers_reader(), self._view.layers.show_runs)
 
     def _show_allocation(self) -> None:
+        self._ask("allocation", self._layers_reader(), self._view.allocation.show_profiles)
+
+    def _layers_reader(self) -> "Callable[[Store], tuple[RunLayers, ...]]":
         rows, count = self._selected_runs(), self.count
-        self._ask("allocation", lambda store: read_layers(store, rows, count), self._view.allocation.show_profiles)
+        return lambda store: read_layers(store, rows, count)
 
     def _show_compare(self) -> None:
         rows, count = self._selected_runs(), self.count

@@ -119,7 +119,7 @@ def first_choice(offered: Sequence[FrontierMeasure], scope: Scope | None) -> Fro
 
 
 def first_offered(preferred: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """Return the first wanted value that is offered; None where none is."""
+    """Return the first preferred value that is offered; None where none is."""
     return next((choice for choice in preferred if choice in offered), None)
 
 
@@ -293,7 +293,7 @@ def pareto_of(
 def pareto_readout(data: ParetoData, index: int) -> str:
     """Describe one point in one line."""
     point = data.points[index]
-    error = "" if point.stderr is None or point.stderr != point.stderr else f" ± {error_text(point.stderr)}"
+    error = "" if point.stderr is None or math.isnan(point.stderr) else f" ± {error_text(point.stderr)}"
     texts = [
         point.name,
         f"{data.measure.title} {number(point.y)}{error}",

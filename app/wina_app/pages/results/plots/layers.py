@@ -132,6 +132,7 @@ def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
     if name == MEAN:
         counts = (~np.isnan(table)).sum(axis=1)
         means = np.full(len(table), np.nan)
+        # np.nanmean would warn of layers in which nothing is known.
         np.divide(np.nansum(table, axis=1), counts, out=means, where=counts > 0)
         return means
     return table[:, run.projections.index(name)] if name in run.projections else None
@@ -236,6 +237,7 @@ class ResultsLayers(QWidget):
         self.remark.setText(self._remark(gated, both is not None))
         if both is not None:
             projections, values = both
+            # Equal maps need a scale of some width, too.
             reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
             scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
             title = tr("{second} − {first}", first=gated[0].name, second=gated[1].name)
