@@ -133,8 +133,8 @@ class ApplicationPages(QObject):
         from wina_app.pages.results import controller  # noqa: F401
 
         yield
+        from wina_app.pages.results import page, wire  # noqa: F401
         from wina_app.pages.results.plots.tabs import ResultsPlots
-        from wina_app.pages.results.wiring import wire
 
         yield
         plots = ResultsPlots()

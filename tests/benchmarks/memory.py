@@ -102,7 +102,7 @@ def _steps(application: Any, rows: int) -> Iterator[tuple[str, Callable[[], bool
     yield "listed", lambda: model.rowCount() == rows
     for column, _ in columns.offered:
         columns.show(column.key)
-    yield "all columns", lambda: len(columns.shown()) == len(columns.offered)
+    yield "all columns", lambda: len(columns.visible_keys()) == len(columns.offered)
     for position in range(0, model.rowCount(), max(rows // 50, 1)):
         table.verticalScrollBar().setValue(position)
     yield "scrolled", _nothing
@@ -113,7 +113,7 @@ def _steps(application: Any, rows: int) -> Iterator[tuple[str, Callable[[], bool
         page.filter.setText(text)
         yield f"filtered: {text or 'no more'}", _nothing
     for key in _GROUPS:
-        page.controller.group_by(key)
+        page.controller.table.group_by(key)
         yield f"grouped by {key or 'nothing'}", _nothing
     table.selectAll()
     yield "all selected", _nothing

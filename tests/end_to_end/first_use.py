@@ -136,10 +136,10 @@ class FirstUse:
         comparison = page.plots.compare
         yield Seen(
             "they are compared",
-            lambda: page.plots.plot == "compare" and comparison.shown is not None,
+            lambda: page.plots.plot == "compare" and comparison.comparison is not None,
             lambda: comparison.remark.text(),
         )
-        assert len(comparison.shown.runs) == 2
+        assert len(comparison.comparison.runs) == 2
         self.take_picture("compared")
         yield from self.act()
         yield from self.save_as("results.csv")

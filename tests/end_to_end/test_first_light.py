@@ -110,9 +110,9 @@ def test_the_window_and_the_command_line_give_the_same_numbers(
     with Store(os.environ["WINA_DATABASE"]) as store:
         stored = len(store.metric_rows())
     press(results.list.form.buttons["metrics"])
-    qtbot.waitUntil(lambda: len(results.controller.table.shown) == stored)
+    qtbot.waitUntil(lambda: len(results.controller.table.listed_rows) == stored)
     qtbot.waitUntil(lambda: bool(results.plots.frontier.plot.traces))
-    gated = next(index for index, entry in enumerate(results.controller.table.shown) if entry.method == "wina")
+    gated = next(index for index, entry in enumerate(results.controller.table.listed_rows) if entry.method == "wina")
     results.table.selectRow(gated)
     results.plots.show_plot("layers")
     qtbot.waitUntil(results.plots.layers.maps[0].isVisible)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from PySide6.QtCore import QEvent
 from PySide6.QtWidgets import QApplication, QDialog, QWidget
 from wina_app.application import Application
-from wina_app.plots.export_dialog import PlotExportDialog
-from wina_app.plots.export_settings import last_choice
-from wina_app.plots.figure import is_empty
+from wina_app.plots.export import PlotExportDialog
+from wina_app.plots.figure import is_empty, last_choice
 from wina_app.window.main_window import MainWindow
 
 from tests.wina_app.pages.gate_inspector.samples import answer

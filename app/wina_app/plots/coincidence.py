@@ -17,7 +17,7 @@ Points = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Group:
+class CoincidingLines:
     """Lines that coincide on the screen."""
 
     members: tuple[int, ...]
@@ -26,7 +26,7 @@ class Group:
     """True where the values are the same, False where they differ by less than a pixel."""
 
 
-def coinciding(lines: Sequence[Points | None], pixel: tuple[float, float]) -> tuple[Group, ...]:
+def coinciding(lines: Sequence[Points | None], pixel: tuple[float, float]) -> tuple[CoincidingLines, ...]:
     """Group lines that lie upon their group's first one, for a pixel of this width and height; None for no line."""
     groups: list[list[int]] = []
     for index, line in enumerate(lines):
@@ -38,25 +38,27 @@ def coinciding(lines: Sequence[Points | None], pixel: tuple[float, float]) -> tu
         else:
             upon.append(index)
     return tuple(
-        Group(tuple(group), all(_same(_points(lines, group[0]), _points(lines, other)) for other in group[1:]))
+        CoincidingLines(
+            tuple(group), all(_same(_points(lines, group[0]), _points(lines, other)) for other in group[1:])
+        )
         for group in groups
         if len(group) > 1
     )
 
 
-def dashes(place: int, count: int) -> tuple[float, float]:
-    """Return (dash, gap) in line widths of the line at a place above the lowest of a group of `count`.
+def dashes(position: int, count: int) -> tuple[float, float]:
+    """Return (dash, gap) in line widths of the line at a position above the lowest of a group of `count`.
 
     Each covers a part of those below, so that all colours follow each other along the line.
     """
-    part = 4.0
-    return part * (count - place), part * place
+    unit = 4.0
+    return unit * (count - position), unit * position
 
 
 def _points(lines: Sequence[Points | None], index: int) -> Points:
-    found = lines[index]
-    assert found is not None  # groups have no others
-    return found
+    line = lines[index]
+    assert line is not None  # groups have no others
+    return line
 
 
 def _agree(one: Points, other: Points, width: float, height: float) -> bool:
@@ -67,6 +69,7 @@ def _agree(one: Points, other: Points, width: float, height: float) -> bool:
         return False
     if len(x) == len(u) and bool((x == u).all()):
         return float(np.abs(y - v).max()) <= _UPON * height
+    # Both are straight between their points: the largest distance is at a point of either.
     low, high = max(x[0], u[0]), min(x[-1], u[-1])
     at = np.union1d(x, u)
     at = np.clip(at, low, high) if low <= high else at

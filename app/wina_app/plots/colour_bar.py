@@ -64,6 +64,7 @@ def _paint(painter: QPainter, width: int, scale: ColourScale, *, gaps: bool) -> 
     missing = QFontMetricsF(painter.font()).horizontalAdvance(_NO_DATA) + HALF
     bar = QRectF(0, line + HALF, max(width - missing - 2 * GRID, 80) if gaps else width, GRID)
     table = lookup_table(scale.name)
+    # One pixel high; drawing stretches it over the bar.
     ramp = QImage(table.tobytes(), len(table), 1, 3 * len(table), QImage.Format.Format_RGB888)
     painter.drawImage(bar, ramp)
     if gaps:

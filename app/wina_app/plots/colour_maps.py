@@ -77,8 +77,8 @@ class ColourScale:
     def ramp(self) -> tuple[str, ...]:
         """Return colours at equal distances from `low` to `high`, as "#rrggbb"."""
         count = _FINE_RAMP if self.stops else _RAMP
-        places = (self.low + (self.high - self.low) * step / (count - 1) for step in range(count))
-        return tuple(self.colour(place).name() for place in places)
+        values = (self.low + (self.high - self.low) * step / (count - 1) for step in range(count))
+        return tuple(self.colour(value).name() for value in values)
 
     @property
     def marks(self) -> tuple[float, ...]:

@@ -1,18 +1,20 @@
 """The control strip of a plot: logarithmic axes, series on and off, reset, export."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QIcon, QPixmap
+from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QToolButton, QWidget
 
-from wina_app.plots.series_list import SeriesList
 from wina_app.style.icons import icon
-from wina_app.style.theme import GRID, font, restyle_when_shown, scaled, tokens
+from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
 from wina_app.style.translation import tr
-from wina_app.widgets.boxes import hbox
-from wina_app.widgets.controls import explain_disabled
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.controls import explain_disabled, push_button
+
+if TYPE_CHECKING:
+    from wina_app.plots.trace_plot import TracePlot
 
 _PROBLEMS = {
     "bars": tr("Bars begin at 0, which a logarithmic axis cannot show"),
@@ -20,42 +22,11 @@ _PROBLEMS = {
 }
 
 
-class Controlled(Protocol):
-    """The plot as its controls see it."""
-
-    @property
-    def series(self) -> tuple[tuple[str, QColor], ...]:
-        """Name and colour of each series that can be switched off."""
-
-    @property
-    def hidden(self) -> frozenset[str]:
-        """Names of the series that are off."""
-
-    @property
-    def log_axes(self) -> str:
-        """Letters of the axes that can be logarithmic."""
-
-    def is_log(self, side: str) -> bool:
-        """Return True where a logarithmic axis is chosen."""
-
-    def log_problem(self, side: str) -> str:
-        """Return the fault that forbids a logarithmic axis, or ""."""
-
-    def set_log(self, side: str, on: bool) -> None:
-        """Choose a logarithmic or a linear axis."""
-
-    def hide_series(self, names: frozenset[str]) -> None:
-        """Switch these series off and all others on."""
-
-    def reset_zoom(self) -> None:
-        """Show everything again."""
-
-
 class PlotControls(QWidget):
     """A row of small buttons above the top right corner of a plot's area."""
 
-    def __init__(self, plot: Controlled, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, plot: "TracePlot") -> None:
+        super().__init__(plot)
         self._plot, self._right = plot, 0
         self.setAccessibleName(tr("Controls of the plot"))
         self.logs = {
@@ -119,6 +90,7 @@ class PlotControls(QWidget):
         self.series.setToolTip(some if off else tr("Switch series on and off"))
         for button in (self.series, self.reset, self.export):
             warned = bool(off) and button is self.series
+            # Icons are drawn anew only for another colour: `follow` runs with every change of the plot.
             colour = tokens().accent if warned else tokens().muted
             if button.property("colour") != colour:
                 button.setProperty("colour", colour)
@@ -135,3 +107,68 @@ class PlotControls(QWidget):
         opened = SeriesList(self._plot.series, self._plot.hidden, self)
         opened.changed.connect(self._plot.hide_series)
         opened.open_below(self.series)
+
+
+_MOST = 16
+"""Rows shown without scrolling."""
+
+
+class SeriesList(QFrame):
+    """A popup with a check mark for each series, which stays open until a click beside it or Esc."""
+
+    changed = Signal(object)
+    """Frozenset of the names that are off."""
+
+    def __init__(self, series: Sequence[tuple[str, QColor]], hidden: Collection[str], parent: QWidget) -> None:
+        super().__init__(parent, Qt.WindowType.Popup)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setProperty("role", "overlay")
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Series of the plot"))
+        self.list.setFrameShape(QFrame.Shape.NoFrame)
+        for name, colour in series:
+            item = QListWidgetItem(_swatch(colour), name)
+            item.setFlags(Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsUserCheckable | Qt.ItemFlag.ItemIsSelectable)
+            item.setCheckState(Qt.CheckState.Unchecked if name in hidden else Qt.CheckState.Checked)
+            self.list.addItem(item)
+        self.list.setCurrentRow(0)
+        self.list.itemChanged.connect(self._emit)
+        self.all = push_button(tr("Show all"), lambda: self._check(everything=True))
+        self.only = push_button(tr("Only this"), lambda: self._check(everything=False), tip=tr("Switch all others off"))
+        vbox(self, self.list, hbox(None, self.all, self.only, STRETCH), margins=(HALF, HALF, HALF, HALF))
+        rows = min(len(series), _MOST)
+        height = rows * max(self.list.sizeHintForRow(0), 1) + 2 * HALF
+        width = self.list.sizeHintForColumn(0) + self.list.verticalScrollBar().sizeHint().width() + 2 * GRID
+        self.list.setFixedHeight(height)
+        self.list.setMinimumWidth(min(width, scaled(60 * GRID)))
+
+    def open_below(self, button: QWidget) -> None:
+        """Open with the right edge below a button's, within the screen."""
+        self.adjustSize()
+        corner = button.mapToGlobal(QPoint(button.width() - self.width(), button.height() + HALF))
+        room = button.screen().availableGeometry()
+        x = min(max(corner.x(), room.left()), max(room.right() - self.width(), room.left()))
+        y = min(max(corner.y(), room.top()), max(room.bottom() - self.height(), room.top()))
+        self.move(x, y)
+        self.show()
+        self.list.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def _check(self, *, everything: bool) -> None:
+        blocked = self.list.blockSignals(True)
+        for row in range(self.list.count()):
+            on = everything or row == self.list.currentRow()
+            self.list.item(row).setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
+        self.list.blockSignals(blocked)
+        self._emit()
+
+    def _emit(self) -> None:
+        items = (self.list.item(row) for row in range(self.list.count()))
+        self.changed.emit(frozenset(item.text() for item in items if item.checkState() == Qt.CheckState.Unchecked))
+
+
+def _swatch(colour: QColor) -> QIcon:
+    swatch = QPixmap(GRID + HALF, GRID + HALF)
+    swatch.fill(colour)
+    icon = QIcon(swatch)
+    icon.addPixmap(swatch, QIcon.Mode.Selected)
+    return icon

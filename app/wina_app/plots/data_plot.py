@@ -1,13 +1,15 @@
 """The plot of all pages: traces, a crosshair with a read-out, clicks, and the figure for files."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
 
-from wina_app.plots.hit_test import line_at, nearest_point
+from wina_app.plots.plot_items import Trace
 from wina_app.plots.trace_plot import UNBOUNDED, TracePlot
 from wina_app.style.theme import tokens
 from wina_core.report.drawing import Figure, LinePanel
@@ -32,6 +34,7 @@ class DataPlot(TracePlot):
         super().__init__(name, log_axes=log_axes)
         self._cross = pg.InfiniteLine(angle=90)
         self._catch = pg.ScatterPlotItem(size=14, brush=None)
+        # The crosshair lies above everything, and the range does not follow it.
         for overlay in (self._cross, self._catch):
             overlay.setZValue(20)
             self.getPlotItem().addItem(overlay, ignoreBounds=True)
@@ -53,8 +56,8 @@ class DataPlot(TracePlot):
 
     def nearest(self, scene: QPointF) -> tuple[int, int] | None:
         """Return the (trace, point) nearest to a position in the scene, None when none is within reach."""
-        shown = [trace if self._shows(trace) else replace(trace, readout=None) for trace in self._placed]
-        return nearest_point(shown, self.getPlotItem().vb.mapSceneToView(scene), self.pixel)
+        catchable = [trace if self._shows(trace) else replace(trace, readout=None) for trace in self._placed]
+        return nearest_point(catchable, self.getPlotItem().vb.mapSceneToView(scene), self.pixel)
 
     def place_of(self, trace: int, point: int) -> QPointF:
         """Return the position of a point in the scene."""
@@ -73,7 +76,7 @@ class DataPlot(TracePlot):
             self._hide_crosshair()
             return
         self.mark(caught)
-        readout = self._traces[caught[0]].readout
+        readout = self.traces[caught[0]].readout
         self.readout_changed.emit(readout(caught[1]) if readout else "")
         self.caught_changed.emit(caught)
 
@@ -110,20 +113,20 @@ class DataPlot(TracePlot):
         """Return the key of the point or bar at a position in the scene, else all keys of the line or name."""
         caught, name = self.nearest(scene), self.named_at(scene)
         if name is not None:
-            return tuple(self._traces[name].keys)
+            return tuple(self.traces[name].keys)
         if self._labels.at(scene) is not None:
             return ()  # a reference's
         if caught is None or not self.getPlotItem().vb.sceneBoundingRect().contains(scene):
             return self._line_at(scene)
-        trace, at = self._traces[caught[0]], self.place_of(*caught)
+        trace, at = self.traces[caught[0]], self.place_of(*caught)
         on_point = trace.width or math.hypot(at.x() - scene.x(), at.y() - scene.y()) <= _NEAR
         line = () if on_point else self._line_at(scene)
         return line or tuple(trace.keys[caught[1] : caught[1] + 1])
 
     def _line_at(self, scene: QPointF) -> tuple[str, ...]:
-        shown = list(filter(self._shows, self._placed))
-        found = line_at(shown, self.getPlotItem().vb.mapSceneToView(scene), self.pixel)
-        return () if found is None else tuple(shown[found].keys)
+        visible = list(filter(self._shows, self._placed))
+        index = line_at(visible, self.getPlotItem().vb.mapSceneToView(scene), self.pixel)
+        return () if index is None else tuple(visible[index].keys)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -142,11 +145,62 @@ class DataPlot(TracePlot):
                 x_range=x_range,
                 y_range=y_range,
                 series=tuple(
-                    trace.series(self._upon(index)) for index, trace in enumerate(self._traces) if self._shows(trace)
+                    trace.series(self._upon(index)) for index, trace in enumerate(self.traces) if self._shows(trace)
                 ),
-                references=tuple((one.name, one.colour.name(), one.y) for one in self._references),
+                references=tuple(
+                    (reference.name, reference.colour.name(), reference.y) for reference in self.references
+                ),
                 ticks=self._ticks,
                 log_x=self._drawn_log[0],
                 log_y=self._drawn_log[1],
             ),
         )
+
+
+_REACH = 40.0
+"""Pixels within which the crosshair catches a point."""
+_ON_LINE = 6.0
+"""Pixels within which a click means the whole line."""
+
+
+def nearest_point(traces: Sequence[Trace], at: QPointF, pixel: tuple[float, float]) -> tuple[int, int] | None:
+    """Return the (trace, point) nearest to a position in data, for a pixel of this size; None without any in reach.
+
+    Traces without a read-out are not caught.
+    """
+    width, height = pixel
+    least, nearest = _REACH, None
+    for index, trace in enumerate(traces):
+        if trace.readout is None:
+            continue
+        dx, dy = np.asarray(trace.x, dtype=float) - at.x(), np.asarray(trace.y, dtype=float) - at.y()
+        if trace.width:  # a bar is met anywhere between 0 and its end
+            dx = np.maximum(np.abs(dx) - trace.width / 2, 0.0)
+            dy = np.where((dy > 0) == (at.y() > 0), 0.0, np.minimum(np.abs(dy), abs(at.y())))
+        across, up = dx / width, dy / height
+        distances = np.nan_to_num(np.hypot(across, up), nan=math.inf)
+        if distances.size and distances.min() < least:
+            least, nearest = float(distances.min()), (index, int(distances.argmin()))
+    return nearest
+
+
+def line_at(traces: Sequence[Trace], at: QPointF, pixel: tuple[float, float]) -> int | None:
+    """Return the index of the first line with keys that passes a position in data, None where there is none."""
+    width, height = pixel
+    for index, trace in enumerate(traces):
+        if len(trace.keys) > 1 and not trace.width and trace.style != Qt.PenStyle.NoPen:
+            x = (np.asarray(trace.x, dtype=float) - at.x()) / width
+            y = (np.asarray(trace.y, dtype=float) - at.y()) / height
+            if _distance_of_origin(x, y) <= _ON_LINE:
+                return index
+    return None
+
+
+def _distance_of_origin(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the distance from (0, 0) to a line through points, without the pieces with an unknown end."""
+    dx, dy = np.diff(x), np.diff(y)
+    # Two equal points have no direction; the bound avoids a division by 0.
+    squared = np.maximum(dx**2 + dy**2, 1e-12)
+    along = np.clip(-(x[:-1] * dx + y[:-1] * dy) / squared, 0.0, 1.0)
+    distances = np.nan_to_num(np.hypot(x[:-1] + along * dx, y[:-1] + along * dy), nan=math.inf)
+    return float(distances.min(initial=math.inf))

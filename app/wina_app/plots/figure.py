@@ -1,12 +1,20 @@
-"""Figures of the window: heatmaps as plain data, and lines in the colours of another appearance."""
+"""Figures of the window as plain data, and as files: pixels, vectors, or a program that draws them."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wina_app.plots.colour_maps import ColourScale
-from wina_core.report.drawing import Figure, MapPanel
+from wina_app.style.palette import LIGHT, Tokens
+from wina_app.style.theme import tokens
+from wina_app.style.translation import tr
+from wina_core.files.tables import write_atomically
+from wina_core.report.drawing import Figure, FigureStyle, MapPanel, program, render
 
 
 def map_figure(
@@ -26,7 +34,7 @@ def map_figure(
             rows=tuple(rows),
             columns=tuple(columns),
             values=tuple(tuple(factor * value for value in row) for row in table),
-            texts=tuple(tuple("" if value != value else scale.text(value) for value in row) for row in table),
+            texts=tuple(tuple("" if math.isnan(value) else scale.text(value) for value in row) for row in table),
             quantity=scale.heading,
             low=factor * scale.low,
             high=factor * scale.high,
@@ -56,3 +64,117 @@ def recoloured(figure: Figure, colours: Mapping[str, str]) -> Figure:
 def is_empty(figure: Figure) -> bool:
     """Return True where there is nothing to draw."""
     return not any(panel.rows if isinstance(panel, MapPanel) else panel.series or panel.references for panel in figure)
+
+
+PlotFormat = Literal["png", "svg", "pdf", "py"]
+FORMATS: dict[PlotFormat, tuple[str, str]] = {
+    "png": (tr("PNG image"), tr("Pixels, as many to the inch as chosen")),
+    "svg": (tr("SVG drawing"), tr("Vectors, with its words as text")),
+    "pdf": (tr("PDF page"), tr("Vectors on one page of just this size, with its fonts")),
+    "py": (tr("Python script"), tr("A program for matplotlib with the numbers in it")),
+}
+"""Suffix: (name, explanation)."""
+MILLIMETRES = 25.4
+"""Millimetres in an inch."""
+SCREEN_DPI = 96.0
+"""Resolution at which a pixel of the window has its size on paper."""
+
+
+class PlotFile(BaseModel):
+    """The choice for one file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: PlotFormat = "png"
+    width: Annotated[float, Field(ge=20, le=1000)] = 160.0
+    """Millimetres."""
+    height: Annotated[float, Field(ge=20, le=1000)] = 100.0
+    """Millimetres."""
+    dpi: Annotated[int, Field(ge=36, le=1200)] = 300
+    """Dots per inch of an image."""
+    light: bool = True
+    """True for print, False for the window's colours."""
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """Width and height of the image."""
+        width, height = self.inches
+        return round(width * self.dpi), round(height * self.dpi)
+
+    @property
+    def inches(self) -> tuple[float, float]:
+        """Width and height."""
+        return self.width / MILLIMETRES, self.height / MILLIMETRES
+
+
+class LastChoice:
+    """The last choice, of this session or of the one before."""
+
+    def __init__(self) -> None:
+        self._choice = PlotFile()
+        self._write: Callable[[dict[str, object]], None] = lambda _: None
+
+    def keep(self, written: dict[str, object], write: Callable[[dict[str, object]], None]) -> None:
+        """Begin with the choice that was written before, if it is valid, and write every further one."""
+        self._write = write
+        try:
+            self._choice = PlotFile.model_validate(written)
+        except ValidationError:
+            self._choice = PlotFile()
+
+    @property
+    def choice(self) -> PlotFile:
+        """The last choice."""
+        return self._choice
+
+    @choice.setter
+    def choice(self, choice: PlotFile) -> None:
+        if choice != self._choice:
+            self._choice = choice
+            self._write(choice.model_dump())
+
+
+last_choice = LastChoice()
+"""The window's last choice."""
+
+
+_NEUTRAL = ("text", "muted", "dense", "accent", "border", "surface")
+"""Colours of lines that differ between the appearances."""
+
+
+def save_figure(figure: Figure, path: Path, choice: PlotFile, look: Tokens | None = None) -> None:
+    """Write a figure as chosen.
+
+    `look` is the appearance in which the figure was made, by default the one in force. Raises WinaError. May run on
+    any thread.
+    """
+    figure, style = styled(figure, choice, look or tokens())
+    if choice.format == "py":
+        content = program(figure, style).encode()
+    else:
+        content = image_of(figure, style, choice.format, choice.dpi)
+    write_atomically(path, content)
+
+
+def image_of(figure: Figure, style: FigureStyle, format: str, dpi: float) -> bytes:
+    """Draw a figure as png, svg or pdf; the first takes a second longer, for loading matplotlib."""
+    return render(figure, style, format, dpi, "; ".join(panel.title for panel in figure))
+
+
+def styled(figure: Figure, choice: PlotFile, look: Tokens) -> tuple[Figure, FigureStyle]:
+    """Return the figure and its style as chosen: light for print, else in the window's colours."""
+    if choice.light:
+        figure = recoloured(figure, {getattr(look, name): getattr(LIGHT, name) for name in _NEUTRAL})
+        look = LIGHT
+    return figure, style_of(look, *choice.inches)
+
+
+def style_of(look: Tokens, width: float, height: float) -> FigureStyle:
+    """Return the style of an appearance, for a size in inches."""
+    return FigureStyle(width, height, text=look.text, muted=look.muted, grid=look.grid, surface=look.surface)
+
+
+def preview(figure: Figure, choice: PlotFile, width: int, height: int, look: Tokens) -> bytes:
+    """Draw what would be saved as a PNG of at most `width` x `height` pixels."""
+    figure, style = styled(figure, choice, look)
+    return image_of(figure, style, "png", min(width / style.width, height / style.height))

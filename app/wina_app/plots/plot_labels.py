@@ -13,7 +13,7 @@ from PySide6.QtCore import QObject, QPointF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPen
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
 
-from wina_app.plots.coincidence import Group
+from wina_app.plots.coincidence import CoincidingLines
 from wina_app.style.palette import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
@@ -118,35 +118,36 @@ class LineLabels(QObject):
         self.listed = False
         """True for a list even where the names fit beside their lines, as for bars."""
         self._names: list[_Name] = []
-        self._groups: tuple[Group, ...] = ()
+        self._groups: tuple[CoincidingLines, ...] = ()
         self._look: tuple[Tokens, tuple[LineEnd, ...]] | None = None
         self._more = QGraphicsSimpleTextItem(plot)
-        self._kept = (0.0, False, 0.0)
+        self._reserved = (0.0, False, 0.0)
         """Width of the plot, whether names are listed, and their width since: where lines come to coincide and part, as
         in a drag, the plot keeps its size, since a new one draws all of it anew."""
 
-    def show(self, ends: Sequence[LineEnd], groups: Sequence[Group] = ()) -> None:
+    def show(self, ends: Sequence[LineEnd], groups: Sequence[CoincidingLines] = ()) -> None:
         """Name these lines, those of a group in one row; lines that only moved keep their items."""
         self._groups = tuple(groups)
+        # All but the points: lines that only move keep their items.
         look = (tokens(), tuple(replace(end, x=(), y=()) for end in ends))
         if look == self._look:
             for name, end in zip(self._names, ends, strict=True):
                 name.end = end
-            self.place()
+            self.arrange()
             return
         self._look = look
         for name in self._names:
             for item in name.items:
                 self._plot.scene().removeItem(item)
-        self._names, self._kept = [_Name(end, self._plot) for end in ends], (0.0, False, 0.0)
+        self._names, self._reserved = [_Name(end, self._plot) for end in ends], (0.0, False, 0.0)
         self._more.setFont(font("small"))
         self._more.setBrush(QBrush(QColor(tokens().muted)))
-        self.place()
+        self.arrange()
 
     def set_head(self, head: float) -> None:
         """Leave another height above the plot."""
         self._head = head
-        self.place()
+        self.arrange()
 
     def texts(self) -> list[str]:
         """Return the visible names as they are written, one for each row."""
@@ -162,8 +163,8 @@ class LineLabels(QObject):
 
     def at(self, scene: QPointF) -> int | None:
         """Return the index of the line whose name is at a position in the scene."""
-        shown = (number for number, name in enumerate(self._names) if name.text.isVisible())
-        return next((n for n in shown if self._names[n].text.sceneBoundingRect().contains(scene)), None)
+        visible = (number for number, name in enumerate(self._names) if name.text.isVisible())
+        return next((n for n in visible if self._names[n].text.sceneBoundingRect().contains(scene)), None)
 
     def _row_order(self, name: _Name) -> tuple[int, int]:
         """Return the place of a name's row by its first line, and the name's place in it."""
@@ -171,7 +172,7 @@ class LineLabels(QObject):
         group = next((group.members for group in self._groups if number in group.members), (number,))
         return group[0], number
 
-    def place(self) -> None:
+    def arrange(self) -> None:
         """Place all names at the present zoom and size."""
         metrics, size = QFontMetricsF(font("small")), self._plot.size()
         height, widest = metrics.height(), _WIDEST * size.width()
@@ -181,9 +182,9 @@ class LineLabels(QObject):
         if listed:
             rows = [(number,) for number in range(len(self._names))]
         wide = max((self._width(row, metrics) for row in rows), default=0.0)
-        if self._kept[:2] == (size.width(), listed):
-            wide = max(wide, self._kept[2])
-        self._kept = (size.width(), listed, wide)
+        if self._reserved[:2] == (size.width(), listed):
+            wide = max(wide, self._reserved[2])
+        self._reserved = (size.width(), listed, wide)
         column = min(wide + 4 * GRID + (_SAMPLE if listed else 0), widest) if self._names else 0.0
         margins = (float(GRID), self._head, max(column, 2.0 * GRID), float(HALF))
         if self._plot.layout.getContentsMargins() != margins:  # setting them, even to the same, lays out all anew
@@ -232,10 +233,10 @@ class LineLabels(QObject):
         area, height = self._plot.vb.geometry(), metrics.height()
         half = height / 2
         anchors = [self._anchor(self._names[row[0]].end) for row in rows]
-        known = [anchor for anchor in anchors if anchor is not None]
-        needed = len(known) * height > area.height()
+        visible_anchors = [anchor for anchor in anchors if anchor is not None]
+        needed = len(visible_anchors) * height > area.height()
         low, high = (0.0, self._plot.size().height()) if needed else (area.top(), area.bottom())
-        heights = iter(spread([p.y() for p in known], height, low + half, high - half))
+        heights = iter(spread([p.y() for p in visible_anchors], height, low + half, high - half))
         for row, anchor in zip(rows, anchors, strict=True):
             for number in row:
                 self._names[number].show(anchor is not None)
@@ -245,11 +246,11 @@ class LineLabels(QObject):
     def _write_row(
         self, row: tuple[int, ...], anchor: QPointF, left: float, right: float, y: float, metrics: QFontMetricsF
     ) -> None:
-        first, *others = (self._names[number] for number in row)
+        first, *following = (self._names[number] for number in row)
         first.beside(anchor, left, right, y, metrics)
         left += first.width(metrics)
         sign = self._sign(row)
-        for name in others:
+        for name in following:
             name.after(sign, left, right, y, metrics)
             left += metrics.horizontalAdvance(sign) + name.width(metrics)
 

@@ -10,13 +10,11 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QFontMetricsF
 
-from wina_app.plots.coincidence import Group, Points, coinciding
+from wina_app.plots.axes import LogAxis, log10, log_problem, on_scales, style_plot
+from wina_app.plots.coincidence import CoincidingLines, Points, coinciding
 from wina_app.plots.controls import PlotControls
-from wina_app.plots.log_axis import LogAxis
-from wina_app.plots.log_scale import log10, log_problem, on_scales
 from wina_app.plots.plot_items import Reference, Trace, TraceItems
 from wina_app.plots.plot_labels import LineEnd, LineLabels
-from wina_app.plots.plot_style import style_plot
 from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
 from wina_app.style.translation import tr
 
@@ -39,12 +37,15 @@ class TracePlot(pg.PlotWidget):
         self.setAccessibleName(name)
         self.log_axes = log_axes
         self._titles = ("", "")
-        self._traces: tuple[Trace, ...] = ()
+        self.traces: tuple[Trace, ...] = ()
+        """The lines, also those that are switched off."""
         self._placed: tuple[Trace, ...] = ()
-        self._references: tuple[Reference, ...] = ()
+        self.references: tuple[Reference, ...] = ()
+        """The shown horizontal lines."""
         self._items: list[TraceItems] = []
-        self._groups: tuple[Group, ...] = ()
-        self._hidden: frozenset[str] = frozenset()
+        self._groups: tuple[CoincidingLines, ...] = ()
+        self.hidden: frozenset[str] = frozenset()
+        """Names of the series that are off."""
         self._log: dict[str, bool] = {"x": False, "y": False}
         self._drawn_log = (False, False)
         self._y_limits, self._y_least = (-UNBOUNDED, UNBOUNDED), 0.0
@@ -57,7 +58,7 @@ class TracePlot(pg.PlotWidget):
         plot.getAxis("left").setWidth(8 * GRID)  # left to itself it grows after its title was placed
         for side in ("left", "bottom"):
             plot.getAxis(side).enableAutoSIPrefix(False)
-        self.controls = PlotControls(self, self)
+        self.controls = PlotControls(self)
         self._labels = LineLabels(plot, self._head())
         self._rings = pg.ScatterPlotItem(size=14, brush=None)
         self._rings.setZValue(10)
@@ -99,10 +100,10 @@ class TracePlot(pg.PlotWidget):
 
     def show_traces(self, traces: Sequence[Trace], references: Sequence[Reference] = ()) -> None:
         """Replace the lines and keep the user's zoom."""
-        before, self._traces, self._references = self._traces, tuple(traces), tuple(references)
+        before, self.traces, self.references = self.traces, tuple(traces), tuple(references)
         self._place_traces()
         self._draw()
-        if [(each.name, each.colour) for each in before] != [(each.name, each.colour) for each in self._traces]:
+        if [(trace.name, trace.colour) for trace in before] != [(trace.name, trace.colour) for trace in self.traces]:
             self.controls.follow()
 
     def set_ticks(self, ticks: Sequence[tuple[float, str]]) -> None:
@@ -116,11 +117,11 @@ class TracePlot(pg.PlotWidget):
         if not self._ticks:
             axis.setTicks(None)
             return
-        places = [place for place, _ in self._ticks]
-        apart = min((b - a for a, b in pairwise(places)), default=1.0)
+        positions = [position for position, _ in self._ticks]
+        apart = min((b - a for a, b in pairwise(positions)), default=1.0)
         room = apart / max(self.pixel[0], 1e-12) - GRID
         metrics, middle = QFontMetricsF(font("small", tabular=True)), Qt.TextElideMode.ElideMiddle
-        axis.setTicks([[(place, metrics.elidedText(text, middle, room)) for place, text in self._ticks]])
+        axis.setTicks([[(position, metrics.elidedText(text, middle, room)) for position, text in self._ticks]])
 
     def list_names(self, on: bool) -> None:
         """Show the names as a list, or each beside the end of its line."""
@@ -135,34 +136,19 @@ class TracePlot(pg.PlotWidget):
     @property
     def highlighted(self) -> frozenset[str]:
         """The marked keys that are in this plot."""
-        return self._selected & {key for trace in self._traces for key in trace.keys}
-
-    @property
-    def traces(self) -> tuple[Trace, ...]:
-        """The lines, also those that are switched off."""
-        return self._traces
-
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """The shown horizontal lines."""
-        return self._references
+        return self._selected & {key for trace in self.traces for key in trace.keys}
 
     # ---- choices of the user -------------------------------------------------------------------------------------
 
     @property
     def series(self) -> tuple[tuple[str, QColor], ...]:
         """Name and colour of each series that can be switched off."""
-        return tuple({trace.name: trace.colour for trace in reversed(self._traces) if trace.name}.items())[::-1]
-
-    @property
-    def hidden(self) -> frozenset[str]:
-        """Names of the series that are off."""
-        return self._hidden
+        return tuple({trace.name: trace.colour for trace in reversed(self.traces) if trace.name}.items())[::-1]
 
     def hide_series(self, names: frozenset[str]) -> None:
         """Switch these series off and all others on."""
-        if names != self._hidden:
-            self._hidden = names
+        if names != self.hidden:
+            self.hidden = names
             self._place_traces()
             self._draw()
             self.getPlotItem().vb.updateAutoRange()
@@ -174,7 +160,7 @@ class TracePlot(pg.PlotWidget):
 
     def log_problem(self, side: str) -> str:
         """Return the fault of the shown values that forbids a logarithmic axis, or ""."""
-        return log_problem(tuple(filter(self._shows, self._traces)), side)
+        return log_problem(tuple(filter(self._shows, self.traces)), side)
 
     def set_log(self, side: str, on: bool) -> None:
         """Choose a logarithmic or a linear axis; an axis of words or whole numbers stays as it is."""
@@ -192,17 +178,17 @@ class TracePlot(pg.PlotWidget):
 
     def view_state(self) -> dict[str, object]:
         """Return the user's choices as JSON."""
-        return {"log": [side for side in self.log_axes if self._log[side]], "hidden": sorted(self._hidden)}
+        return {"log": [side for side in self.log_axes if self._log[side]], "hidden": sorted(self.hidden)}
 
     def restore_view(self, state: Mapping[str, object]) -> None:
         """Restore choices that `view_state` returned; what cannot be read is left out."""
-        log, hidden = (each if isinstance(each, list) else [] for each in map(state.get, ("log", "hidden")))
+        log, hidden = (choice if isinstance(choice, list) else [] for choice in map(state.get, ("log", "hidden")))
         for side in self.log_axes:
             self.set_log(side, side in log)
         self.hide_series(frozenset(name for name in hidden if isinstance(name, str)))
 
     def _shows(self, trace: Trace) -> bool:
-        return trace.name not in self._hidden
+        return trace.name not in self.hidden
 
     def _place_traces(self) -> None:
         """Place the traces on the axes, which are logarithmic where that is chosen and possible."""
@@ -214,7 +200,7 @@ class TracePlot(pg.PlotWidget):
                 if isinstance(axis, LogAxis):
                     axis.set_log(on)
             self._limit()
-        self._placed = tuple(on_scales(trace, log_x=log[0], log_y=log[1]) for trace in self._traces)
+        self._placed = tuple(on_scales(trace, log_x=log[0], log_y=log[1]) for trace in self.traces)
 
     def _limit(self) -> None:
         free = self._drawn_log[1]
@@ -259,7 +245,7 @@ class TracePlot(pg.PlotWidget):
         if self._coinciding() != self._groups:
             self._draw()
         else:
-            self._labels.place()
+            self._labels.arrange()
         self.controls.end_at(round(self.getPlotItem().vb.sceneBoundingRect().right()))
 
     @property
@@ -269,7 +255,7 @@ class TracePlot(pg.PlotWidget):
         (left, right), (bottom, top) = box.viewRange()
         return (right - left) / max(box.width(), 1.0), (top - bottom) / max(box.height(), 1.0)
 
-    def _coinciding(self) -> tuple[Group, ...]:
+    def _coinciding(self) -> tuple[CoincidingLines, ...]:
         return coinciding([self._comparable(trace) for trace in self._placed], self.pixel)
 
     def _comparable(self, trace: Trace) -> Points | None:
@@ -304,16 +290,21 @@ class TracePlot(pg.PlotWidget):
             plot.removeItem(dash)
         references = self._placed_references()
         self._dashes = [
-            pg.InfiniteLine(one.y, angle=0, pen=pg.mkPen(one.colour, width=1.5 * scale, style=Qt.PenStyle.DashLine))
-            for one in references
+            pg.InfiniteLine(
+                reference.y, angle=0, pen=pg.mkPen(reference.colour, width=1.5 * scale, style=Qt.PenStyle.DashLine)
+            )
+            for reference in references
         ]
         for dash in self._dashes:
             plot.addItem(dash)
-        _show_values(plot.getAxis("left"), bool(self._traces or self._references))
-        _show_values(plot.getAxis("bottom"), bool(self._traces))  # a reference has no place along x
+        _show_values(plot.getAxis("left"), bool(self.traces or self.references))
+        _show_values(plot.getAxis("bottom"), bool(self.traces))  # a reference has no place along x
         named = self._named()
-        own = {index: row for row, index in enumerate(named)}
-        groups = [Group(tuple(own[member] for member in group.members), group.equal) for group in self._groups]
+        row_of_trace = {index: row for row, index in enumerate(named)}
+        groups = [
+            CoincidingLines(tuple(row_of_trace[member] for member in group.members), group.equal)
+            for group in self._groups
+        ]
         ends = [self._line_end(self._placed[index]) for index in named]
         self._labels.show([*ends, *map(_reference_end, references)], groups)
 
@@ -324,12 +315,12 @@ class TracePlot(pg.PlotWidget):
 
     def _placed_references(self) -> list[Reference]:
         if not self._drawn_log[1]:
-            return list(self._references)
-        return [replace(one, y=math.log10(one.y)) for one in self._references if one.y > 0.0]
+            return list(self.references)
+        return [replace(reference, y=math.log10(reference.y)) for reference in self.references if reference.y > 0.0]
 
     def _named(self) -> list[int]:
         """Return the indices of the lines whose names are shown."""
-        return [index for index, trace in enumerate(self._traces) if trace.named and self._shows(trace)]
+        return [index for index, trace in enumerate(self.traces) if trace.named and self._shows(trace)]
 
     def named_at(self, scene: QPointF) -> int | None:
         """Return the index of the line whose name is at a position in the scene."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wina_app.plots.export_settings import PlotFile
+    from wina_app.plots.figure import PlotFile
 
 SIZE = (254.0, 158.75)
 """Millimetres: 10 inches wide."""
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _choice(options: argparse.Namespace) -> "PlotFile":
     from pydantic import ValidationError
 
-    from wina_app.plots.export_settings import PlotFile
+    from wina_app.plots.figure import PlotFile
     from wina_core.errors import WinaError, explain
 
     chosen = {"format": options.file.suffix[1:].lower(), "width": options.width, "height": options.height}
@@ -65,7 +65,7 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
 
     from wina_app.pages.results.plots.frontier import frontier, measures
     from wina_app.pages.results.plots.frontier_plot import FrontierPlot
-    from wina_app.plots.export_files import save_figure
+    from wina_app.plots.figure import save_figure
     from wina_app.style.theme import apply_theme
     from wina_core.analysis.results.measured import DEFAULT_COUNT
     from wina_core.errors import WinaError

@@ -181,7 +181,7 @@ def _results(application: "Application", plot: "Plot") -> Callable[[], object]:
     put_away = _page(application, "results")
     page = _pages(application)["results"]
     page.plots.show_plot(plot)
-    rows = page.controller.table.shown
+    rows = page.controller.table.listed_rows
     page.controller.selection.select([row.run for row in rows if row.target_sparsity == _SELECTED])
     measures = page.plots.frontier.measure
     for at in range(measures.count()):

@@ -71,5 +71,5 @@ def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot,
     assert "10,000 runs" in [label.text() for label in results.findChildren(QLabel)]
     results.list.form.buttons["metrics"].click()
     qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS)
-    results.controller.group_by("hash")
+    results.controller.table.group_by("hash")
     qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS)

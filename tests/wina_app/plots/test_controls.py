@@ -7,9 +7,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from wina_app.plots.coincidence import coinciding, dashes
+from wina_app.plots.controls import SeriesList
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
-from wina_app.plots.series_list import SeriesList
 from wina_app.style.theme import apply_theme
 
 SPARSITIES = [0.0, 25.0, 50.0, 65.0]
@@ -24,15 +24,15 @@ def line(name: str, y: list[float], colour: QColor = BLUE, **more) -> Trace:
 @pytest.fixture
 def plot(qtbot, qapp):
     apply_theme(qapp, "light", 1.0)
-    shown = DataPlot("test plot")
-    qtbot.addWidget(shown)
-    shown.resize(600, 320)
-    shown.set_axes("target sparsity (%)", "perplexity")
-    shown.show_traces([line("wina", ROSE), line("cats", [1.0, 4.0, 30.0, 300.0], RED)], [Reference("dense", RED, 1.0)])
-    with qtbot.waitExposed(shown):
-        shown.show()
+    view = DataPlot("test plot")
+    qtbot.addWidget(view)
+    view.resize(600, 320)
+    view.set_axes("target sparsity (%)", "perplexity")
+    view.show_traces([line("wina", ROSE), line("cats", [1.0, 4.0, 30.0, 300.0], RED)], [Reference("dense", RED, 1.0)])
+    with qtbot.waitExposed(view):
+        view.show()
     qapp.processEvents()
-    return shown
+    return view
 
 
 def test_a_logarithmic_axis_spaces_equal_ratios_equally(qtbot, plot):
@@ -93,16 +93,16 @@ def test_the_view_comes_back(qtbot, plot):
 
 
 def test_the_button_resets_the_zoom_and_export_is_offered_once_there_is_one(qtbot, plot):
-    box, asked = plot.getPlotItem().vb, []
+    box, exports = plot.getPlotItem().vb, []
     whole = box.viewRange()
     box.setRange(xRange=(20, 30), yRange=(2, 3), padding=0)
     qtbot.mouseClick(plot.controls.reset, Qt.MouseButton.LeftButton)
     box.updateAutoRange()
     assert np.allclose(box.viewRange(), whole)
     assert not plot.controls.export.isVisible()
-    plot.controls.offer_export(lambda: asked.append(1))
+    plot.controls.offer_export(lambda: exports.append(1))
     qtbot.mouseClick(plot.controls.export, Qt.MouseButton.LeftButton)
-    assert asked == [1]
+    assert exports == [1]
 
 
 def test_controls_lie_above_the_plots_area_and_take_the_focus(plot):
@@ -153,5 +153,5 @@ def test_lines_coincide_whose_points_lie_elsewhere_on_the_same_way():
 
 def test_each_line_of_a_group_shows_an_equal_part():
     period = sum(dashes(1, 3))
-    shown = [dashes(place, 3)[0] - (dashes(place + 1, 3)[0] if place < 2 else 0.0) for place in range(3)]
-    assert shown == pytest.approx([period / 3] * 3)
+    view = [dashes(position, 3)[0] - (dashes(position + 1, 3)[0] if position < 2 else 0.0) for position in range(3)]
+    assert view == pytest.approx([period / 3] * 3)

@@ -8,11 +8,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QImage
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.export import ask_and_save, copy_image
-from wina_app.plots.export_dialog import PlotExportDialog
-from wina_app.plots.export_files import save_figure
-from wina_app.plots.export_settings import LastChoice, PlotFile
-from wina_app.plots.figure import recoloured
+from wina_app.plots.export import PlotExportDialog, ask_and_save, copy_image
+from wina_app.plots.figure import LastChoice, PlotFile, recoloured, save_figure
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.style.theme import DARK, LIGHT, apply_theme, tokens
 from wina_app.widgets.base_page import Page
@@ -29,16 +26,16 @@ SMALL = PlotFile(width=5 * INCH, height=3 * INCH, dpi=96)
 @pytest.fixture
 def plot(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = DataPlot("test plot")
-    qtbot.addWidget(shown)
-    shown.resize(500, 300)
-    shown.set_axes("target sparsity (%)", "acc")
+    widget = DataPlot("test plot")
+    qtbot.addWidget(widget)
+    widget.resize(500, 300)
+    widget.set_axes("target sparsity (%)", "acc")
     teal = Trace("teal", CURVE, [25, 40, 65], [0.7, 0.65, 0.5], str, [0.01] * 3, "t1")
     bars = Trace("bars", BARS, [30, 50], [0.6, 0.55], str, width=4.0)
-    shown.show_traces([teal, bars], [Reference("dense", QColor(tokens().dense), 0.72)])
-    with qtbot.waitExposed(shown):
-        shown.show()
-    return shown
+    widget.show_traces([teal, bars], [Reference("dense", QColor(tokens().dense), 0.72)])
+    with qtbot.waitExposed(widget):
+        widget.show()
+    return widget
 
 
 @pytest.fixture
@@ -49,9 +46,9 @@ def figure(plot):
 @pytest.fixture
 def page(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = Page("test", "Test")
-    qtbot.addWidget(shown)
-    return shown
+    widget = Page("test", "Test")
+    qtbot.addWidget(widget)
+    return widget
 
 
 def count(image: QImage, colour: QColor) -> int:

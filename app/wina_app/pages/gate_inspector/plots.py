@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor
 
 from wina_app.pages.gate_inspector.points import Points, boundaries, histogram, logs, points, weights
 from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.plots.axes import LogAxis
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.log_axis import LogAxis
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr

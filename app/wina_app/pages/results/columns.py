@@ -31,13 +31,13 @@ class ColumnChoice(QObject):
         super().__init__()
         self._offered: tuple[ResultColumn, ...] = COLUMNS
         self._order: list[str] = []
-        self._shown: dict[str, bool] = {}
+        self._visible: dict[str, bool] = {}
         self._pinned: set[str] = set() if written else set(PINNED_AT_FIRST)
         for entry in written:
             key = entry.removeprefix(_HIDDEN).removeprefix(_PINNED)
-            if key not in self._shown:
+            if key not in self._visible:
                 self._order.append(key)
-                self._shown[key] = not entry.startswith(_HIDDEN)
+                self._visible[key] = not entry.startswith(_HIDDEN)
                 self._pinned |= {key} if entry.startswith(_PINNED) else set()
         self._complete()
 
@@ -47,14 +47,14 @@ class ColumnChoice(QObject):
         return [self._mark(key) + key for key in self._order]
 
     def _mark(self, key: str) -> str:
-        return (_PINNED if key in self._pinned else "") if self._shown[key] else _HIDDEN
+        return (_PINNED if key in self._pinned else "") if self._visible[key] else _HIDDEN
 
     @property
     def offered(self) -> list[tuple[ResultColumn, bool]]:
         """All columns there are in their order, the pinned ones first, and whether each is shown."""
         columns = {column.key: column for column in self._offered}
         order = sorted((key for key in self._order if key in columns), key=lambda key: key not in self._pinned)
-        return [(columns[key], self._shown[key]) for key in order]
+        return [(columns[key], self._visible[key]) for key in order]
 
     @property
     def grouping(self) -> list[ResultColumn]:
@@ -66,13 +66,13 @@ class ColumnChoice(QObject):
         """Keys of the pinned columns."""
         return frozenset(self._pinned)
 
-    def shown(self) -> list[str]:
+    def visible_keys(self) -> list[str]:
         """Keys of the shown columns in their order."""
-        return [column.key for column, shown in self.offered if shown]
+        return [column.key for column, visible in self.offered if visible]
 
-    def shown_without(self, common: Collection[str]) -> list[str]:
+    def visible_without(self, common: Collection[str]) -> list[str]:
         """Return the shown keys without those of columns that are the same in all rows."""
-        return [key for key in self.shown() if key in NEVER_COMMON or is_measure(key) or key not in common]
+        return [key for key in self.visible_keys() if key in NEVER_COMMON or is_measure(key) or key not in common]
 
     def offer(self, columns: tuple[ResultColumn, ...]) -> None:
         """Replace the offered columns, as in the table of a study."""
@@ -81,19 +81,20 @@ class ColumnChoice(QObject):
             self._complete()
             self.changed.emit()
 
-    def show(self, key: str, shown: bool = True) -> None:
+    def show(self, key: str, visible: bool = True) -> None:
         """Show or hide a column; the last one stays."""
-        if shown != self._shown[key] and (shown or len(self.shown()) > 1):
-            self._shown[key] = shown
+        if visible != self._visible[key] and (visible or len(self.visible_keys()) > 1):
+            self._visible[key] = visible
             self._choose()
 
-    def show_all(self, keys: Collection[str], shown: bool) -> None:
+    def show_all(self, keys: Collection[str], visible: bool) -> None:
         """Show or hide several columns; at least one stays."""
-        before = dict(self._shown)
-        self._shown |= dict.fromkeys(keys, shown)
-        if not self.shown():
-            self._shown = before
-        if self._shown != before:
+        before = dict(self._visible)
+        self._visible |= dict.fromkeys(keys, visible)
+        # A table without columns could not be given any by its header's menu.
+        if not self.visible_keys():
+            self._visible = before
+        if self._visible != before:
             self._choose()
 
     def pin(self, key: str, pinned: bool = True) -> None:
@@ -101,23 +102,23 @@ class ColumnChoice(QObject):
         if pinned != (key in self._pinned):
             self._pinned ^= {key}
             self._order.remove(key)
-            places = [place for place, other in enumerate(self._order) if other in self._pinned]
-            self._order.insert(places[-1] + 1 if places else 0, key)
+            positions = [position for position, other in enumerate(self._order) if other in self._pinned]
+            self._order.insert(positions[-1] + 1 if positions else 0, key)
             self._choose()
 
     def move(self, keys: Sequence[str]) -> None:
         """Put these columns into this order, at the places that they have together."""
-        places = [place for place, key in enumerate(self._order) if key in keys]
+        positions = [position for position, key in enumerate(self._order) if key in keys]
         order = list(self._order)
-        for place, key in zip(places, keys, strict=True):
-            order[place] = key
+        for position, key in zip(positions, keys, strict=True):
+            order[position] = key
         if order != self._order:
             self._order = order
             self._choose()
 
     def reset(self) -> None:
         """Restore the usual columns in the usual order."""
-        self._order, self._shown, self._pinned = [], {}, set(PINNED_AT_FIRST)
+        self._order, self._visible, self._pinned = [], {}, set(PINNED_AT_FIRST)
         self._complete()
         self._choose()
 
@@ -126,18 +127,19 @@ class ColumnChoice(QObject):
         self.chosen.emit()
 
     def _complete(self) -> None:
+        # A column that an earlier choice lacks goes behind its usual predecessor.
         before = ""
         for column in self._offered:
-            if column.key not in self._shown:
+            if column.key not in self._visible:
                 self._order.insert(self._order.index(before) + 1 if before else 0, column.key)
-                self._shown[column.key] = column.usual
+                self._visible[column.key] = column.usual
             before = column.key
 
 
-def common_text(common: Mapping[str, str], columns: Sequence[ResultColumn], shown: Collection[str]) -> str:
+def common_text(common: Mapping[str, str], columns: Sequence[ResultColumn], visible: Collection[str]) -> str:
     """Return the shown columns that are the same in all rows, in one line: "model demo-llama, selection topk"."""
     return ", ".join(
         f"{column.title} {common[column.key]}"
         for column in columns
-        if column.key in shown and column.key not in NEVER_COMMON and common.get(column.key)
+        if column.key in visible and column.key not in NEVER_COMMON and common.get(column.key)
     )

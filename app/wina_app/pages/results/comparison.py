@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wina_app.pages.results.plots.layers import MOST_RUNS
-from wina_app.pages.results.run_names import name_runs
+from wina_app.pages.results.runs import name_runs
 from wina_app.shared.measured_sparsity import (
     COUNT_NAMES,
     RunSparsity,
@@ -45,7 +45,7 @@ class TaskComparison:
     unit: str
     task: str
     metric: str
-    found: "tuple[Comparison | None, ...]"
+    comparisons: "tuple[Comparison | None, ...]"
     """First is the run, second the reference; None for a run that lacks the task."""
     p: tuple[float | None, ...]
     """Corrected for the number of runs that have the task."""
@@ -55,17 +55,17 @@ class TaskComparison:
     @property
     def reference(self) -> float:
         """The reference's value."""
-        return self._known[0].second
+        return self._available[0].second
 
     @property
-    def _known(self) -> "list[Comparison]":
-        return [each for each in self.found if each is not None]
+    def _available(self) -> "list[Comparison]":
+        return [comparison for comparison in self.comparisons if comparison is not None]
 
     @cached_property
     def _decimals(self) -> int:
         """Decimals of all numbers of the row, from the standard errors of the differences."""
-        values = [value for each in self._known for value in (each.first, each.second)]
-        return decimals_of(np.array(values), np.array([each.stderr for each in self._known]))
+        values = [value for comparison in self._available for value in (comparison.first, comparison.second)]
+        return decimals_of(np.array(values), np.array([comparison.stderr for comparison in self._available]))
 
     def text(self, value: float) -> str:
         """Format a value."""
@@ -77,9 +77,10 @@ class TaskComparison:
 
     def interval(self, at: int) -> str:
         """Format the interval of a run's difference."""
-        found = self.found[at]
-        known = found is not None and math.isfinite(found.low) and math.isfinite(found.high)
-        return f"{self.signed(found.low)} to {self.signed(found.high)}" if known and found is not None else UNKNOWN
+        comparison = self.comparisons[at]
+        if comparison is None or not math.isfinite(comparison.low + comparison.high):
+            return UNKNOWN
+        return f"{self.signed(comparison.low)} to {self.signed(comparison.high)}"
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,15 @@ def compare(
         raise WinaError(remarks[0])
     if left_out:
         remarks.insert(0, tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
-    found = [column.found for column in columns]
-    if any(not is_paired(each) for column in found for each in column.tasks):
+    results = [column.found for column in columns]
+    if any(not is_paired(task) for column in results for task in column.tasks):
         remarks.append(
             tr(
                 "Some comparisons are not paired, since no samples are stored: run the study again with "
                 '"Log samples of every document" for narrower intervals.'
             )
         )
-    if len({column.averaged for column in found if column.mean}) > 1:
+    if len({column.averaged for column in results if column.mean}) > 1:
         remarks.append(tr("Each mean is over the tasks that the run shares with A; its tooltip lists them."))
 
     specs = [store.run_spec(row.run) for row in rows]
@@ -152,6 +153,7 @@ def compare(
         sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
         flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
         count=count,
+        # The selected metric comes first; sorting leaves the others in their order.
         tasks=tuple(sorted(tasks, key=lambda task: (task.task, task.metric) != measure)),
         differences=spec_differences(dumps),
         remarks=tuple(remarks),
@@ -170,24 +172,26 @@ def _tasks_of_measure(
     columns = compare_pairs(store, pairs, study, allow_unpaired=True, measure=measure)
     if tested := _tasks(columns):
         return tested
-    wanted = MetricFilter(runs=tuple(dict.fromkeys(run for pair in pairs for run in pair)))
-    rows = {row.run: row for row in store.metric_rows(wanted) if (row.task, row.metric) == measure}
-    found = tuple(
+    metric_filter = MetricFilter(runs=tuple(dict.fromkeys(run for pair in pairs for run in pair)))
+    rows = {row.run: row for row in store.metric_rows(metric_filter) if (row.task, row.metric) == measure}
+    compared = tuple(
         untested(rows[run], rows[reference]) if run in rows and reference in rows else None for run, reference in pairs
     )
-    known = next((each for each in found if each is not None), None)
-    return () if known is None else (TaskComparison(*known.key, found, (None,) * len(found), ((),) * len(found)),)
+    key = next((comparison.key for comparison in compared if comparison is not None), None)
+    if key is None:
+        return ()
+    return (TaskComparison(*key, compared, (None,) * len(compared), ((),) * len(compared)),)
 
 
 def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
-    found = [{each.key: each for each in column.found.lines} for column in columns]
-    keys = dict.fromkeys(key for lines in found for key in lines if key[0])
-    means = dict.fromkeys(key for lines in found for key in lines if not key[0])
+    lines_of_columns = [{line.key: line for line in column.found.lines} for column in columns]
+    keys = dict.fromkeys(key for lines in lines_of_columns for key in lines if key[0])
+    means = dict.fromkeys(key for lines in lines_of_columns for key in lines if not key[0])
     averaged = tuple(column.found.averaged for column in columns)
     return tuple(
         TaskComparison(
             *key,
-            tuple(lines.get(key) for lines in found),
+            tuple(lines.get(key) for lines in lines_of_columns),
             tuple(column.p.get(key) for column in columns),
             averaged if key in means else tuple(() for _ in columns),
         )
@@ -204,30 +208,30 @@ def is_paired(row: "Comparison") -> bool:
 
 def heading(comparison: RunComparison) -> str:
     """Return what the numbers are, in one sentence."""
-    others = len(comparison.names) - 1
-    if others == 1:
+    count = len(comparison.names) - 1
+    if count == 1:
         return tr("B − A, with 95 % interval and two-sided p")
     return tr(
         "Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task",
-        count=others,
+        count=count,
     )
 
 
 def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
     """Return measured and target sparsity of each run; nothing is dropped in a dense one."""
     return tuple(
-        f"{COUNT_NAMES[comparison.count]} {sparsity_name(each, comparison.count)}"
-        if measured_sparsity(each, comparison.count) is not None
-        else sparsity_name(each, comparison.count)
-        if each.target_sparsity > 0
+        f"{COUNT_NAMES[comparison.count]} {sparsity_name(sparsity, comparison.count)}"
+        if measured_sparsity(sparsity, comparison.count) is not None
+        else sparsity_name(sparsity, comparison.count)
+        if sparsity.target_sparsity > 0
         else tr("nothing dropped")
-        for each in comparison.sparsities
+        for sparsity in comparison.sparsities
     )
 
 
 def sparsity_tips(comparison: RunComparison) -> tuple[str, ...]:
     """Return everything known of each run's sparsity, by how far it misses its target included."""
-    return tuple(", ".join(sparsity_parts(each, comparison.count)) for each in comparison.sparsities)
+    return tuple(", ".join(sparsity_parts(sparsity, comparison.count)) for sparsity in comparison.sparsities)
 
 
 def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
@@ -244,20 +248,20 @@ _LONGEST = 60
 def spec_differences(specs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return (setting as "method.name", its value in each spec) of the settings that differ, in the specs' order."""
     flat = [dict(_flatten(spec)) for spec in specs]
-    names = dict.fromkeys(name for one in flat for name in one)
+    names = dict.fromkeys(name for settings in flat for name in settings)
     return tuple(
-        (name, tuple(_text(one[name]) if name in one else UNKNOWN for one in flat))
+        (name, tuple(_text(settings[name]) if name in settings else UNKNOWN for settings in flat))
         for name in names
-        if any(one.get(name) != flat[0].get(name) or (name in one) != (name in flat[0]) for one in flat)
+        if any(settings.get(name) != flat[0].get(name) or (name in settings) != (name in flat[0]) for settings in flat)
     )
 
 
 def _flatten(spec: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    settings: list[tuple[str, Any]] = []
     for name, value in spec.items():
         path = f"{above}{name}"
-        found += _flatten(value, f"{path}.") if isinstance(value, Mapping) and value else [(path, value)]
-    return found
+        settings += _flatten(value, f"{path}.") if isinstance(value, Mapping) and value else [(path, value)]
+    return settings
 
 
 def _text(value: Any) -> str:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.analysis.comparison.compare_tasks import Comparison
 
 
-class TaskEntry(TableEntry):
+class ComparisonEntry(TableEntry):
     """One line of the table: a task."""
 
     def __init__(self, task: TaskComparison, columns: tuple[Column, ...]) -> None:
@@ -52,14 +52,14 @@ class TaskEntry(TableEntry):
 def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Column, ...]:
     """Return the table's columns: the reference's value; each other run's value, difference, interval and p; number
     of documents and tests. In a file an interval has two columns."""
-    others = range(len(comparison.names) - 1)
+    runs = range(len(comparison.names) - 1)
     columns = (
         Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
         Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
         Column("A", "A", lambda row: row.reference, lambda row: row.text(row.reference), numeric=True, width=8),
-        *(column for at in others for column in _columns_of_run(at, of_file)),
+        *(column for at in runs for column in _columns_of_run(at, of_file)),
         Column("n", "n", _documents, lambda row: count_text(_documents(row)), numeric=True, width=7),
-        *map(_test_column, others),
+        *map(_test_column, runs),
     )
     return tuple(replace(column, width=_widest(column, comparison.tasks)) for column in columns)
 
@@ -67,63 +67,29 @@ def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Col
 def _widest(column: Column, tasks: Sequence[TaskComparison]) -> int:
     """Return the most letters of a cell, at most the column's usual width for words."""
     texts = [column.text(task) for task in tasks]
-    found = max((len(text) + text.count("\N{MINUS SIGN}") for text in texts), default=0)  # which is wider than a digit
-    return found if column.numeric else min(found, column.width)
+    # A minus sign is wider than a digit.
+    letters = max((len(text) + text.count("\N{MINUS SIGN}") for text in texts), default=0)
+    return letters if column.numeric else min(letters, column.width)
 
 
 def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
     letter = LETTERS[at + 1]
-
-    def column(
-        key: str,
-        title: str,
-        value: Callable[..., Any],
-        text: Callable[[TaskComparison, Any], str],
-        width: int,
-        explanation: str = "",
-        tip: Callable[..., str] = _test,
-    ) -> Column:
-        def shown(row: TaskComparison) -> str:
-            found = row.found[at]
-            return UNKNOWN if found is None else text(row, value(found))
-
-        return Column(
-            f"{key} {letter}",
-            title,
-            partial(_of, at, value, None),
-            shown,
-            numeric=True,
-            width=width,
-            explanation=explanation,
-            tip=partial(_tip, at, tip),
-        )
-
     explanation = tr("95 % confidence interval of the difference; the tooltip of a cell names its method")
-    interval = (
-        column("low", tr("95 % from"), lambda each: each.low, TaskComparison.signed, 9, explanation, _interval),
-        column("high", tr("to"), lambda each: each.high, TaskComparison.signed, 9, explanation, _interval),
-    )
-    whole = Column(
-        f"interval {letter}",
-        tr("95 % interval"),
-        partial(_of, at, lambda each: each.low, None),
-        lambda row: row.interval(at),
-        numeric=True,
-        width=18,
-        explanation=explanation,
-        tip=partial(_tip, at, _interval),
-    )
-    return (
-        column("value", letter, lambda each: each.first, TaskComparison.text, 8),
-        column(
-            "effect",
-            f"{letter} \N{MINUS SIGN} A",
-            lambda each: each.effect,
-            TaskComparison.signed,
-            9,
-            tr("The difference, in the metric's own unit"),
+    interval: tuple[Column, ...] = (
+        _column(
+            at, "interval", tr("95 % interval"), "low", lambda row, _: row.interval(at), 18, explanation, _interval
         ),
-        *(interval if of_file else (whole,)),
+    )
+    if of_file:
+        interval = (
+            _column(at, "low", tr("95 % from"), "low", TaskComparison.signed, 9, explanation, _interval),
+            _column(at, "high", tr("to"), "high", TaskComparison.signed, 9, explanation, _interval),
+        )
+    difference = tr("The difference, in the metric's own unit")
+    return (
+        _column(at, "value", letter, "first", TaskComparison.text, 8),
+        _column(at, "effect", f"{letter} \N{MINUS SIGN} A", "effect", TaskComparison.signed, 9, difference),
+        *interval,
         Column(
             f"p {letter}",
             "p",
@@ -141,62 +107,83 @@ def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
 
 
 def _test_column(at: int) -> Column:
-    letter = LETTERS[at + 1]
-    title = tr("test") if at == 0 else tr("test of {letter}", letter=letter)
-    read, tip = (lambda each: each.test), partial(_tip, at, _test)
+    title = tr("test") if at == 0 else tr("test of {letter}", letter=LETTERS[at + 1])
+    return _column(at, "test", title, "test", lambda _, test: test, 14, numeric=False)
+
+
+def _column(
+    at: int,
+    key: str,
+    title: str,
+    attribute: str,
+    text: Callable[[TaskComparison, Any], str],
+    width: int,
+    explanation: str = "",
+    tip: "Callable[[Comparison], str] | None" = None,
+    *,
+    numeric: bool = True,
+) -> Column:
+    """Return the column of an attribute of a run's comparison with the reference."""
+
+    def cell_text(row: TaskComparison) -> str:
+        comparison = row.comparisons[at]
+        return UNKNOWN if comparison is None else text(row, getattr(comparison, attribute))
+
     return Column(
-        f"test {letter}", title, partial(_of, at, read, None), partial(_of, at, read, UNKNOWN), width=14, tip=tip
+        f"{key} {LETTERS[at + 1]}",
+        title,
+        lambda row: getattr(row.comparisons[at], attribute, None),  # None, too, for a run that lacks the task
+        cell_text,
+        numeric=numeric,
+        width=width,
+        explanation=explanation,
+        tip=partial(_tip, at, tip or _test),
     )
 
 
 def _p(row: TaskComparison, at: int) -> str:
-    p, found = row.p[at], row.found[at]
-    return UNKNOWN if p is None else p_text(p, found.smallest_p if found else None)
-
-
-def _of(at: int, read: "Callable[[Comparison], Any]", missing: Any, row: TaskComparison) -> Any:
-    found = row.found[at]
-    return missing if found is None else read(found)
+    p, comparison = row.p[at], row.comparisons[at]
+    return UNKNOWN if p is None else p_text(p, comparison.smallest_p if comparison else None)
 
 
 def _documents(row: TaskComparison) -> int | None:
-    return next(each for each in row.found if each is not None).n
+    return next(comparison for comparison in row.comparisons if comparison is not None).n
 
 
 def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> str:
     """Return a cell's tooltip, with the tasks where it is of a mean."""
-    found, averaged = row.found[at], row.averaged[at]
-    if found is None:
+    comparison, averaged = row.comparisons[at], row.averaged[at]
+    if comparison is None:
         return ""
     over = [tr("mean of {tasks}", tasks=listed(averaged))] if averaged else []
-    return "; ".join((read(found), *over))
+    return "; ".join((read(comparison), *over))
 
 
-def _test(each: "Comparison") -> str:
+def _test(comparison: "Comparison") -> str:
     """Return the test that was really used, with its p."""
-    if math.isnan(each.p):
+    if math.isnan(comparison.p):
         return tr("Not tested: it needs two documents, or standard errors of six documents or rows")
-    parts = [tr("{test}, p {p} before any correction", test=each.test, p=p_text(each.p))]
-    if each.first_only is not None:
-        parts.append(
+    sentences = [tr("{test}, p {p} before any correction", test=comparison.test, p=p_text(comparison.p))]
+    if comparison.first_only is not None:
+        sentences.append(
             tr(
                 "{first} documents right in this run alone, {second} in A alone",
-                first=count_text(each.first_only),
-                second=count_text(each.second_only),
+                first=count_text(comparison.first_only),
+                second=count_text(comparison.second_only),
             )
         )
-    if each.smallest_p is not None and each.smallest_p >= 0.001:
-        parts.append(tr("the documents that differ allow no p below {p}", p=p_text(each.smallest_p)))
-    return "; ".join(parts)
+    if comparison.smallest_p is not None and comparison.smallest_p >= 0.001:
+        sentences.append(tr("the documents that differ allow no p below {p}", p=p_text(comparison.smallest_p)))
+    return "; ".join(sentences)
 
 
-def _interval(each: "Comparison") -> str:
+def _interval(comparison: "Comparison") -> str:
     """Return the test and what its interval is made of."""
     from wina_core.analysis.comparison.compare_tasks import INTERVALS
 
-    if math.isinf(each.low) or math.isinf(each.high):
-        return tr("{test}: too few documents differ for a 95 % interval, which needs 6", test=each.test)
-    return tr("{test}, 95 % interval: {interval}", test=each.test, interval=INTERVALS[each.test])
+    if math.isinf(comparison.low) or math.isinf(comparison.high):
+        return tr("{test}: too few documents differ for a 95 % interval, which needs 6", test=comparison.test)
+    return tr("{test}, 95 % interval: {interval}", test=comparison.test, interval=INTERVALS[comparison.test])
 
 
 def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
@@ -205,8 +192,8 @@ def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]
     names = dict(zip(LETTERS, comparison.names, strict=False))
 
     def title(column: Column) -> str:
-        what, _, letter = column.key.partition(" ")
-        return f"{what}: {names[letter]}" if letter else names.get(what, what)
+        name, _, letter = column.key.partition(" ")
+        return f"{name}: {names[letter]}" if letter else names.get(name, name)
 
     return [title(column) for column in columns], [
         [_finite(column.value(row)) for column in columns] for row in comparison.tasks
@@ -215,11 +202,6 @@ def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]
 
 def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def entries(comparison: RunComparison, columns: tuple[Column, ...]) -> list[TaskEntry]:
-    """Return one entry for each task."""
-    return [TaskEntry(task, columns) for task in comparison.tasks]
 
 
 _SHARES = (75 * GRID, 25 * GRID)
@@ -234,7 +216,7 @@ class ResultsComparison(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shown: RunComparison | None = None
+        self.comparison: RunComparison | None = None
         self.reference = ComboBox(tr("Reference run"))
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
@@ -271,7 +253,7 @@ class ResultsComparison(QWidget):
 
     def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
         """Show runs side by side; None for the text alone."""
-        self.shown = comparison
+        self.comparison = comparison
         self._content.setVisible(comparison is not None)
         self._column.setStretch(2, 0 if comparison else 1)
         remarks = " ".join(filter(None, (text, *(comparison.remarks if comparison else ()))))
@@ -289,7 +271,7 @@ class ResultsComparison(QWidget):
         self._show_captions(comparison)
         columns = columns_of(comparison)
         self._tasks = RowTable(columns)
-        self._tasks.set_entries(entries(comparison, columns))
+        self._tasks.set_entries([ComparisonEntry(task, columns) for task in comparison.tasks])
         self.table.show_table(self._tasks)
         settings = difference_columns(LETTERS[: len(named)])
         self._settings = RowTable(settings)
@@ -312,20 +294,20 @@ class ResultsComparison(QWidget):
 
     def text(self) -> str:
         """Names, heading and both tables, with tabs between cells."""
-        if self.shown is None:
+        if self.comparison is None:
             return ""
-        flags = flag_texts(self.shown)
+        flags = flag_texts(self.comparison)
         names = [
             "\t".join(map(neutralized, filter(None, (letter, name, flag))))
-            for letter, name, flag in zip(LETTERS, self.shown.names, flags, strict=False)
+            for letter, name, flag in zip(LETTERS, self.comparison.names, flags, strict=False)
         ]
         tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
-        return "\n".join((*names, heading(self.shown), *tables))
+        return "\n".join((*names, heading(self.comparison), *tables))
 
     def write(self, path: Path) -> None:
         """Write the differences; the suffix names the format. Raises WinaError."""
-        if self.shown is not None:
-            write_table(*file_rows(self.shown), path)
+        if self.comparison is not None:
+            write_table(*file_rows(self.comparison), path)
 
     def _copy(self) -> None:
         QGuiApplication.clipboard().setText(self.text())

@@ -1,67 +1,72 @@
-"""Controller of the table of the Results page: filter, study, columns, order, export."""
+"""Controller of the Results page: it reads the stored rows of a study that pass a filter into the page's table."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from PySide6.QtCore import QObject, Signal
+import numpy as np
+from PySide6.QtCore import QObject, QTimer, Signal
 
-from wina_app.pages.results.clipboard import TableSnapshot
+from wina_app.pages.results.arrangement import TableSnapshot
 from wina_app.pages.results.columns import ColumnChoice, common_text
-from wina_app.pages.results.loader import Form, ResultsReading
 from wina_app.pages.results.plots.controller import ResultsPlotsController
-from wina_app.pages.results.plots.view import PlotsView
-from wina_app.pages.results.run_selection import RunSelection
-from wina_app.pages.results.study_filter import Scope, scope_of
+from wina_app.pages.results.runs import RunSelection, Scope, scope_of
 from wina_app.pages.results.table import ResultsTable
 from wina_app.pages.results.tags_controller import AnnotationsController
+from wina_app.services.background_import import BackgroundImport
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
+from wina_core.analysis.results.columns import COLUMNS, ResultColumn
+from wina_core.analysis.results.filter import Terms, parse_filter, passing
 from wina_core.analysis.results.publication import Style
 from wina_core.analysis.results.runs import RunTable, is_measure
-from wina_core.specs import DENSE, RunSpec
+from wina_core.analysis.results.table import Mask, MetricTable
+from wina_core.errors import WinaError
+from wina_core.specs import DENSE
 from wina_core.specs.studies import StudySpec
+from wina_core.store.metric_frames import details_frame
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_app.pages.results.page import ResultsPage
+    from wina_app.pages.results.plots.tabs import ResultsPlots
+    from wina_core.store import Store
+
+_PAUSE_MS = 1000
+"""Pause between two readings of the store while results arrive: each goes through every row."""
+
+Form = Literal["runs", "metrics"]
+"""A row is a run, or one of its metrics."""
 
 
-class ResultsView(Protocol):
-    """Interface of the page to its controller."""
+class _PassingRows(NamedTuple):
+    mask: Mask
+    runs: RunTable | None
+    """Runs that the rows make; None where the metrics are listed themselves."""
 
-    def show_count(self, form: Form, shown: int, stored: int) -> None:
-        """Say how many runs or metrics there are; none stored is the empty state."""
 
-    def show_scope(self, title: str) -> None:
-        """Say to which study the page is narrowed; empty for none."""
+class _Reading(NamedTuple):
+    """Answer of one reading of the store."""
 
-    def show_filter_error(self, text: str) -> None:
-        """Show an error of the filter; empty for none."""
-
-    def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
-        """Show these columns in this order, some of them pinned, and say what all rows have in common, where that is
-        hidden."""
-
-    def copy_text(self, text: str) -> None:
-        """Put a text on the clipboard."""
-
-    def show_spec(self, spec: RunSpec) -> None:
-        """Show how a number was computed."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_saved(self, path: Path, text: str = "") -> None:
-        """Report a saved file."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
+    cells: MetricTable
+    rows: _PassingRows
+    error: str
+    """Reason why everything passes, where the filter takes too long."""
+    metrics: int
+    """Number of metrics of all studies."""
+    runs: int
 
 
 class ResultsController(QObject):
-    """Controller between the store and the page; the table's model is shared with the view."""
+    """Controller between the store and the page; the table's model is shared with the view.
+
+    One reading of the store runs at a time, the last one after the last change. All that goes through every row is done
+    on the store's thread.
+    """
 
     listed = Signal()
     """The store was read, and its rows are in the table; or it could not be."""
 
-    def __init__(self, store: StoreThread, view: ResultsView, plots: PlotsView, columns: ColumnChoice) -> None:
+    def __init__(self, store: StoreThread, view: "ResultsPage", plots: "ResultsPlots", columns: ColumnChoice) -> None:
         super().__init__()
         self.table = ResultsTable()
         self.columns = columns
@@ -69,45 +74,124 @@ class ResultsController(QObject):
         """Shared by the table and the plots."""
         self._store, self._view = store, view
         self._differing = False
-        self._reading = ResultsReading(store, self.table, view)
-        self.annotations = AnnotationsController(store, self.table, view, self._reading.refresh)
+        self._form: Form = "runs"
+        self._stored: dict[Form, int] = {"runs": 0, "metrics": 0}
+        """Numbers of rows of all studies."""
+        self._cells = MetricTable(columns=COLUMNS)
+        self._scope: Scope | None = None
+        self._listed_scope: Scope | None = None
+        """Scope of the rows in the table."""
+        self._text = ""
+        self._terms: Terms = ()
+        """Terms of the last filter line that could be read."""
+        self._is_reading = self._outdated = False
+        self._pandas = BackgroundImport("pandas")
+        self._pandas.finished.connect(self.refresh)
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._pause.timeout.connect(self._catch_up)
+        store.changed.connect(self._on_store_changed)
+        self.annotations = AnnotationsController(store, self.table, view, self.refresh)
         self.plots = ResultsPlotsController(store, self.table, self.selection, plots)
-        for part in (self._reading, self.annotations, self.plots):
-            part.setParent(self)
-        self._reading.listed.connect(self.listed)
-        self._reading.scope_shown.connect(self._on_scope)
+        for controller in (self.annotations, self.plots):
+            controller.setParent(self)
         self.table.content_changed.connect(self._on_content)
         columns.changed.connect(self._show_columns)
 
     def start(self) -> None:
         """Read the store, now that the view shows the table."""
         self._on_content()
-        self._reading.refresh()
-
-    def refresh(self) -> None:
-        """Read the store again."""
-        self._reading.refresh()
-
-    def _on_scope(self, scope: Scope | None) -> None:
-        self.plots.set_scope(scope)
-        self.selection.select(())
+        self.refresh()
 
     def _on_content(self) -> None:
         form: Form = "runs" if self.table.of_runs else "metrics"
-        stored = self._reading.stored
-        self._view.show_count(form, self.table.count, stored.runs if self.table.of_runs else stored.metrics)
+        self._view.show_count(form, self.table.count, self._stored[form])
         self.columns.offer(self.table.columns)
         self._show_columns()
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Read the store again."""
+        if self._pandas.is_needed():
+            return
+        if self._is_reading:
+            self._outdated = True
+            return
+        self._is_reading = True
+        scope, terms, before, form = self._scope, self._terms, self._cells, self._form
+        columns = _columns(scope)
+
+        def read(store: "Store") -> _Reading:
+            everything, details = store.metrics(), details_frame(store.run_details())
+            cells = before
+            if not before.is_of(everything, details, columns):
+                metrics = everything[everything["run"].isin(list(scope.configurations))] if scope else everything
+                cells = MetricTable(metrics.reset_index(drop=True), details, columns, everything)
+            try:
+                mask, error = passing(terms, cells), ""
+            except WinaError as refusal:
+                mask, error = np.ones(len(cells), np.bool_), str(refusal)
+            runs = len(np.unique(everything["run"].array.codes))
+            return _Reading(cells, _passing_rows(cells, mask, form), error, len(everything), runs)
+
+        request = terms, form
+        self._store.ask(read, lambda reading: self._on_read(scope, request, reading), self._on_refused)
+
+    def _on_read(self, scope: Scope | None, request: tuple[Terms, Form], reading: _Reading) -> None:
+        self._is_reading = False
+        if scope is not self._scope:  # chosen meanwhile
+            self._outdated = False
+            self.refresh()
+            return
+        if scope is not self._listed_scope:
+            self._listed_scope = scope
+            self.plots.set_scope(scope)
+            self.selection.select(())
+        self._stored = {"runs": reading.runs, "metrics": reading.metrics}
+        self._cells = reading.cells
+        self.table.show(reading.cells, *reading.rows)
+        # What searching and sorting need takes a second for a million rows, which are on the screen before that.
+        self._store.ask(lambda _store: reading.cells.prepare(), lambda _: None, self._on_refused)
+        self.listed.emit()
+        if reading.error:
+            self._view.show_filter_error(reading.error)
+        if request != (self._terms, self._form):  # chosen meanwhile
+            self._filter()
+        if not self._pause.isActive():
+            self._catch_up()
+
+    def _on_refused(self, text: str) -> None:
+        self._is_reading = self._outdated = False
+        self._view.show_error(text)
+        self.listed.emit()
+
+    def _on_store_changed(self) -> None:
+        if self._pause.isActive():
+            self._outdated = True
+        else:
+            self._pause.start()
+            self.refresh()
+
+    def _catch_up(self) -> None:
+        if self._outdated and not self._is_reading:
+            self._outdated = False
+            self._on_store_changed()
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
         """Show only rows that match the line; a line that cannot be read leaves the table as it is."""
-        self._reading.set_filter(text)
+        self._text = text
+        terms = self._parse(text)
+        if terms is not None and terms != self._terms:
+            self._terms = terms
+            self._filter()
 
     def set_form(self, form: Form) -> None:
         """List runs, with a column for each metric, or metrics."""
-        self._reading.set_form(form)
+        if form != self._form:
+            self._form = form
+            self._filter()
 
     def show_study(self, study: StudySpec | None) -> None:
         """Show the runs of a study alone, whose roles are mapped, beside what the paper published; None for all."""
@@ -118,7 +202,32 @@ class ResultsController(QObject):
 
     def _narrow(self, scope: Scope | None) -> None:
         self._view.show_scope(scope.title if scope else "")
-        self._reading.narrow(scope)
+        self._scope = scope
+        self._terms = self._parse(self._text) or ()  # terms of columns that are no more are passed over
+        self.refresh()
+
+    def _parse(self, text: str) -> Terms | None:
+        try:
+            terms = parse_filter(text, _columns(self._scope))
+        except WinaError as error:
+            self._view.show_filter_error(str(error))
+            return None
+        self._view.show_filter_error("")
+        return terms
+
+    def _filter(self) -> None:
+        if self._is_reading:  # `_on_read` filters its rows anew
+            return
+        terms, cells, form = self._terms, self._cells, self._form
+
+        def show(rows: _PassingRows) -> None:
+            if (terms, form) == (self._terms, self._form) and cells is self._cells:
+                self.table.show(cells, *rows)
+
+        def passing_rows(_store: "Store") -> _PassingRows:
+            return _passing_rows(cells, passing(terms, cells), form)
+
+        self._store.ask(passing_rows, show, self._view.show_filter_error)
 
     # ---- columns -------------------------------------------------------------------------------------------------
 
@@ -128,20 +237,18 @@ class ResultsController(QObject):
         self._show_columns()
 
     def _show_columns(self) -> None:
-        common = common_text(self.table.common, self.table.columns, self.columns.shown()) if self._differing else ""
+        common = ""
+        if self._differing:
+            common = common_text(self.table.common, self.table.columns, self.columns.visible_keys())
         self._view.show_columns(self._keys(), self.columns.pinned, common)
 
     def _keys(self) -> list[str]:
         """Return the keys of the columns that are shown, in their order."""
         cells = self.table.cells
-        keys = self.columns.shown_without(self.table.common if self._differing else ())
+        keys = self.columns.visible_without(self.table.common if self._differing else ())
         if not isinstance(cells, RunTable):
             return keys
         return [key for key in keys if not is_measure(key) or key in cells.there]
-
-    def group_by(self, key: str) -> None:
-        """Group the rows by a column's text; empty for no groups."""
-        self.table.group_by(key)
 
     # ---- selected rows -------------------------------------------------------------------------------------------
 
@@ -168,38 +275,44 @@ class ResultsController(QObject):
         dense = len(rows) > 0 and cells["method"].text(rows[0]) == DENSE.label
         return tr("The dense model drops nothing; select a run with a method") if dense else ""
 
-    def rows_of(self, runs: Collection[str]) -> list[int]:
-        """Return the lines of the table that belong to these runs."""
-        return self.table.lines_of_runs(runs)
-
     def explain(self, row: int) -> None:
         """Show the spec of the run in this line."""
         run = self.table.run_at(row)
         if run is not None:
             self._store.ask(lambda store: store.run_spec(run), self._view.show_spec, self._view.show_error)
 
+    # ---- files and clipboard -------------------------------------------------------------------------------------
+
     def snapshot(self) -> TableSnapshot:
         """Return what is shown, in its order and columns."""
-        return self.table.as_shown(self._keys())
+        return self.table.snapshot(self._keys())
 
     def export(self, path: Path, style: Style | None = None, table: TableSnapshot | None = None) -> None:
         """Write a table, by default what is shown; the suffix names the format. LaTeX has the usual caption by
         default."""
-        shown = self.snapshot() if table is None else table
-        style = shown.usual_style if style is None else style
+        snapshot = self.snapshot() if table is None else table
+        style = snapshot.usual_style if style is None else style
 
         def done(count: int) -> None:
             rows = tr("{n} rows", "{n} row", count)
             self._view.show_saved(path, tr("{rows} in {file}", rows=rows, file=path.name))
 
-        self._store.ask(lambda _store: shown.write(path, style), done, self._view.show_error)
+        self._store.ask(lambda _store: snapshot.write(path, style), done, self._view.show_error)
 
     def copy(self, rows: Sequence[int], suffix: str = "") -> None:
         """Put these lines of the table on the clipboard, in the format of files with this suffix, or with none as they
         read, with tabs between."""
-        shown, lines = self.table.as_shown(self._keys()), tuple(rows)
+        snapshot, lines = self.snapshot(), tuple(rows)
 
         def text(_store: object) -> str:
-            return shown.copy(lines, suffix) if suffix else shown.text(lines)
+            return snapshot.copy(lines, suffix) if suffix else snapshot.text(lines)
 
         self._store.ask(text, self._view.copy_text, self._view.show_error)
+
+
+def _passing_rows(cells: MetricTable, mask: Mask, form: Form) -> _PassingRows:
+    return _PassingRows(mask, RunTable(cells, mask) if form == "runs" else None)
+
+
+def _columns(scope: Scope | None) -> tuple[ResultColumn, ...]:
+    return scope.columns if scope else COLUMNS

@@ -25,6 +25,7 @@ class FrozenColumns(QTableView):
         self._pinned: tuple[int, ...] = ()
         self.setAccessibleName(main.accessibleName())
         self.setFrameShape(QFrame.Shape.NoFrame)
+        # Keys go to the view below, whose current cell this one shares.
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.viewport().setFocusProxy(main)
         self.setSelectionBehavior(main.selectionBehavior())
@@ -46,6 +47,7 @@ class FrozenColumns(QTableView):
         header.sectionResized.connect(self._on_resized)
         main.horizontalHeader().sectionResized.connect(lambda *_: None if self.isHidden() else self.follow())
         main.horizontalScrollBar().valueChanged.connect(lambda _: self.follow())
+        # Each follows the other: the selection may scroll either.
         main.verticalScrollBar().valueChanged.connect(self.verticalScrollBar().setValue)
         self.verticalScrollBar().valueChanged.connect(main.verticalScrollBar().setValue)
         self.hide()
@@ -94,6 +96,7 @@ class FrozenColumns(QTableView):
             self.hide()
             return
         header = self.horizontalHeader()
+        # Or `_on_resized` would write the widths back to the view.
         blocked = header.blockSignals(True)
         for section in self._pinned:
             self.setColumnWidth(section, self._main.columnWidth(section))

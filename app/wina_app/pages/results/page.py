@@ -3,74 +3,59 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from PySide6.QtCore import QItemSelection, QItemSelectionModel, QTimer, Signal
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QHideEvent, QShowEvent
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QPushButton, QSplitter
 
+from wina_app.pages.results.arrangement import SortKey
 from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.filter_line import FilterLine
-from wina_app.pages.results.grouping import SortKey
-from wina_app.pages.results.halves import Half, TableAndPlots
-from wina_app.pages.results.loader import Form
-from wina_app.pages.results.paper_dialog import PaperDialog
+from wina_app.pages.results.controller import Form
+from wina_app.pages.results.dialogs import PaperDialog, ResultsSpec
 from wina_app.pages.results.plots.controller import PLOTS, Plot
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
-from wina_app.pages.results.spec_dialog import ResultsSpec
-from wina_app.pages.results.table_panel import ResultsList
+from wina_app.pages.results.table_panel import FilterLine, ResultsList
 from wina_app.shared.sparse_export_command import SparseExportCommand
-from wina_app.style.theme import GRID
+from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
-from wina_app.widgets.base_page import Page
+from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
 from wina_app.widgets.field_problem import FieldProblem
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
 
 if TYPE_CHECKING:
     from wina_app.pages.results.controller import ResultsController
 
-_MOST_SELECTED = 20_000
+Half = Literal["table", "both", "plots"]
+HALVES: tuple[Half, ...] = get_args(Half)
+_ROOM = 100 * GRID
+"""Height of a window, 800 pixels at text size 100 %, from which on there is room for both."""
+_PLOT = 61 * GRID
+"""Height of the plots beside a table: the plot itself then has 360 pixels."""
+_TABLE = 28 * GRID
+"""Height of the table beside the plots in a low window: four rows with the headings."""
+_NO_LIMIT = 16_777_215
+"""Qt's QWIDGETSIZE_MAX, which PySide does not have."""
+_KEYS = ("Ctrl+Alt+J", "Ctrl+Alt+K", "Ctrl+Alt+L")
+
+_MAX_SELECTED = 20_000
 """Most selected rows whose runs are compared: all rows of a large table are no choice of runs."""
-_MOST_REMEMBERED = 100
+_MAX_REMEMBERED = 100
 """Most selected runs that the next start selects again."""
 _REST_MS = 150
-"""Pause after the last key before the filter is applied."""
-
-
-class _ViewState(BaseModel):
-    """Stored view; an unreadable field has its default and costs no other."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    form: Form | None = None
-    filter: str = ""
-    sort: list[tuple[str, bool]] = []
-    group: str = ""
-    differing: bool = False
-    widths: dict[str, float] = {}
-    half: Half | None = None
-    sizes: list[int] = []
-    plot: Plot = "frontier"
-    plots: dict[str, object] = {}
-    selection: list[str] = []
-
-    @classmethod
-    def of(cls, state: Mapping[str, object]) -> "_ViewState":
-        """Read a state field by field."""
-        read: dict[str, object] = {}
-        for name in cls.model_fields.keys() & state.keys():
-            with suppress(ValidationError):
-                read[name] = getattr(cls.model_validate({name: state[name]}), name)
-        return cls.model_validate(read)
+"""Debounce of the filter."""
+_NO_RUN = tr("No run is selected; select one of its rows in the table first.")
 
 
 class ResultsPage(Page):
     """Page that shows what its controller read from the store, and emits the user's choices to it."""
 
+    inspector: ResultsInspector
     plan_requested = Signal(str)
     """Hash of a run whose plan is to be opened."""
 
@@ -86,7 +71,7 @@ class ResultsPage(Page):
         self.export = SparseExportCommand(self, QPushButton())
         self.list = ResultsList(self.columns, self.export.button)
         self.table = self.list.table
-        self.inspector = self._inspector = ResultsInspector()
+        self.inspector = ResultsInspector()
         self.plots = plots
         self.compare = push_button(
             tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
@@ -99,12 +84,16 @@ class ResultsPage(Page):
         )
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self.halves = TableAndPlots(self.list, self.plots)
-        self.set_content(self._arrange())
+        self.filter.setMinimumWidth(44 * GRID)
+        for widget in (self._count, self.filter, self.compare, self.imports, self.halves.control):
+            self.header_actions.addWidget(widget)
+        self.set_content(self.halves)
 
     def connect_to(self, controller: "ResultsController") -> None:
         """Show what the controller reads, and connect all controls to it."""
         self.controller = controller
         self.undo_stack = controller.annotations.undo_stack
+        # The table has no selection model before it shows its model, and the first rows come with `start`.
         self.table.show_table(self.controller.table)
         self.controller.start()
         self._follow_selection()
@@ -113,12 +102,6 @@ class ResultsPage(Page):
         self.plots.offer_on(self)
         self.halves.offer_on(self)
         self._fill_menu()
-
-    def _arrange(self) -> QWidget:
-        self.filter.setMinimumWidth(44 * GRID)
-        for widget in (self._count, self.filter, self.compare, self.imports, self.halves.control):
-            self.header_actions.addWidget(widget)
-        return self.halves
 
     def _connect(self) -> None:
         control = self.controller
@@ -132,13 +115,13 @@ class ResultsPage(Page):
         self.list.everything_requested.connect(lambda: control.show_study(None))
         self.list.paper_requested.connect(self._export_for_paper)
         self.list.form_chosen.connect(control.set_form)
-        self.list.group_chosen.connect(control.group_by)
+        self.list.group_chosen.connect(control.table.group_by)
         self.list.differing_toggled.connect(control.show_differing)
         self.table.copy_requested.connect(lambda suffix: control.copy(self.table.selected_rows(), suffix))
         self.table.delete_requested.connect(self._delete)
-        self._inspector.tags_written.connect(control.annotations.set_tags)
-        self._inspector.note_written.connect(control.annotations.set_note)
-        self._inspector.pin_toggled.connect(control.annotations.toggle_pin)
+        self.inspector.tags_written.connect(control.annotations.set_tags)
+        self.inspector.note_written.connect(control.annotations.set_note)
+        self.inspector.pin_toggled.connect(control.annotations.toggle_pin)
         control.table.content_changed.connect(self._inspect)
         control.selection.changed.connect(self._inspect)
         self.primary_triggered.connect(self._export)
@@ -146,7 +129,7 @@ class ResultsPage(Page):
 
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
-    def show_count(self, form: Form, shown: int, stored: int) -> None:
+    def show_count(self, form: Form, passing: int, stored: int) -> None:
         """Show the number of runs or metrics; none stored is the empty state."""
         if stored == 0 and not self.is_empty:
             self.show_empty(
@@ -161,17 +144,17 @@ class ResultsPage(Page):
             self.show_content()
         for widget in (self.filter, self._count, self.compare, self.halves.control):
             widget.setVisible(stored > 0)
-        self.set_primary(tr("Export table"), enabled=shown > 0, reason=tr("There are no rows to export"))
+        self.set_primary(tr("Export table"), enabled=passing > 0, reason=tr("There are no rows to export"))
         of_runs = form == "runs"
-        if shown == stored:
-            self._count.setText(tr("{n} runs", "{n} run", shown) if of_runs else tr("{n} rows", "{n} row", shown))
+        if passing == stored:
+            self._count.setText(tr("{n} runs", "{n} run", passing) if of_runs else tr("{n} rows", "{n} row", passing))
         else:
-            part, total = f"{shown:,}", f"{stored:,}"
-            runs = tr("{shown} of {stored} runs", shown=part, stored=total)
-            self._count.setText(runs if of_runs else tr("{shown} of {stored} rows", shown=part, stored=total))
+            counts = {"shown": f"{passing:,}", "stored": f"{stored:,}"}
+            runs, rows = tr("{shown} of {stored} runs", **counts), tr("{shown} of {stored} rows", **counts)
+            self._count.setText(runs if of_runs else rows)
 
     def show_scope(self, title: str) -> None:
-        """Say to which study the page is narrowed; empty for none."""
+        """Name the study that the page is narrowed to; empty for none."""
         self.list.show_scope(title)
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
@@ -220,7 +203,7 @@ class ResultsPage(Page):
             "sizes": self.halves.sizes_of_both,
             "plot": self.plots.plot,
             "plots": plots.view_state(),
-            "selection": list(self.controller.selection.runs[:_MOST_REMEMBERED]),
+            "selection": list(self.controller.selection.runs[:_MAX_REMEMBERED]),
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
@@ -232,9 +215,10 @@ class ResultsPage(Page):
         if view.form is not None:
             self.list.form.choose(view.form)
             self.controller.set_form(view.form)
+        # Sort keys and group may be of columns that are read later: the table keeps them until then.
         self.controller.table.sort_by(tuple(SortKey(*key) for key in view.sort))
         self.list.group.setCurrentIndex(max(self.list.group.findData(view.group), 0))
-        self.controller.group_by(view.group)
+        self.controller.table.group_by(view.group)
         self.list.differing.setChecked(view.differing)
         self.plots.tabs.setCurrentIndex(PLOTS.index(view.plot))
         self.controller.plots.restore_view(view.plots)
@@ -246,8 +230,8 @@ class ResultsPage(Page):
 
     def _selected_rows(self) -> list[int]:
         ranges = self.table.selectionModel().selection()
-        few = sum(ranges.at(number).height() for number in range(ranges.size())) <= _MOST_SELECTED
-        return self.table.selected_rows() if few else []
+        count = sum(ranges.at(number).height() for number in range(ranges.size()))
+        return self.table.selected_rows() if count <= _MAX_SELECTED else []
 
     def _selection_changed(self) -> None:
         index = self.table.currentIndex()
@@ -267,7 +251,7 @@ class ResultsPage(Page):
         if set(runs) == set(self.controller.runs_of(self._selected_rows())):
             return
         rows, table = QItemSelection(), self.controller.table
-        for row in self.controller.rows_of(runs):
+        for row in table.lines_of_runs(runs):
             rows.select(table.index(row, 0), table.index(row, table.columnCount() - 1))
         flags = QItemSelectionModel.SelectionFlag.ClearAndSelect
         self.table.selectionModel().select(rows, flags)
@@ -281,7 +265,7 @@ class ResultsPage(Page):
 
     def _inspect(self) -> None:
         runs = self.controller.selection.runs
-        self._inspector.show_runs(runs, self.controller.annotations.facts(runs[0]) if runs else None)
+        self.inspector.show_runs(runs, self.controller.annotations.facts(runs[0]) if runs else None)
 
     def _delete(self) -> None:
         if runs := self._runs_to_change():
@@ -292,29 +276,31 @@ class ResultsPage(Page):
             self.controller.annotations.toggle_pin(runs)
 
     def _runs_to_change(self) -> list[str]:
-        """Return the runs of the selected rows; show a notice where there is none."""
+        """Return the runs of the selected rows; show an error where there is none."""
         runs = self.controller.runs_of(self.table.selected_rows())
         if not runs:
-            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+            self.show_error(_NO_RUN)
         return runs
 
-    def _open_plan(self) -> None:
-        """Request the plan of the current row's run."""
+    def _current_run(self) -> str | None:
+        """Return the current row's run; show an error where there is none."""
         run = self.controller.table.run_at(self.table.currentIndex().row())
         if run is None:
-            self.show_error(tr("No run is selected; select one of its rows in the table first."))
-        else:
+            self.show_error(_NO_RUN)
+        return run
+
+    def _open_plan(self) -> None:
+        if (run := self._current_run()) is not None:
             self.plan_requested.emit(run)
 
     def _edit(self, key: str) -> None:
         """Edit a mark of the current row in place, in its column, which is shown if it was not."""
-        if self.controller.table.run_at(self.table.currentIndex().row()) is None:
-            self.show_error(tr("No run is selected; select one of its rows in the table first."))
+        if self._current_run() is None:
             return
         self.columns.show(key)
         index = self.table.currentIndex()
-        column = next(at for at, each in enumerate(self.controller.table.columns) if each.key == key)
-        self.table.edit(index.siblingAtColumn(column))
+        section = [column.key for column in self.controller.table.columns].index(key)
+        self.table.edit(index.siblingAtColumn(section))
 
     def _add_commands(self) -> None:
         control, groups = self.controller, self.list
@@ -375,3 +361,101 @@ class ResultsPage(Page):
         path = ask_table_file(self, "results")
         if path is not None:
             self.controller.export(path)
+
+
+class TableAndPlots(QSplitter):
+    """Table above plots. In a low window one of them is shown; the tabs of the plots always are."""
+
+    def __init__(self, table: ResultsList, plots: ResultsPlots) -> None:
+        super().__init__(Qt.Orientation.Vertical)
+        self._table, self._plots = table, plots
+        self.chosen: Half | None = None
+        """None until the user chooses or the window is shown."""
+        self._last_sizes: list[int] = []
+        tips = (
+            tr("The table alone; a click on the tab of a plot shows it"),
+            tr("Table and plot, one above the other"),
+            tr("The plot alone"),
+        )
+        texts = (tr("Table"), tr("Both"), tr("Plot"))
+        choices = zip(HALVES, texts, map(with_shortcut, tips, _KEYS), strict=True)
+        self.control = SegmentedControl(tr("Show"), tuple(choices))
+        self.control.chosen.connect(lambda half: self.choose(cast(Half, half)))
+        plots.plot_requested.connect(self._show_plots)
+        self.addWidget(table)
+        self.addWidget(plots)
+        self.setStretchFactor(0, 1)
+        self.setStretchFactor(1, 1)
+        self.setChildrenCollapsible(False)
+
+    def offer_on(self, page: Page) -> None:
+        """Give the page a command for each choice."""
+        texts = (tr("Show the table alone"), tr("Show table and plot"), tr("Show the plot alone"))
+        for half, text, keys in zip(HALVES, texts, _KEYS, strict=True):
+            page.add_command(text, partial(self.choose, half), keys)
+
+    def choose(self, half: Half) -> None:
+        """Show one half, or both with the sizes that they had."""
+        if self.chosen == "both":
+            self._last_sizes = self.sizes()
+        self.chosen = half
+        self.control.choose(half)
+        self._table.setVisible(half != "plots")
+        self._plots.fold(half == "table")
+        self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
+        if half == "both":
+            self.setSizes(self._last_sizes or self._first_sizes())
+
+    @property
+    def sizes_of_both(self) -> list[int]:
+        """Heights of both where they are shown together; empty if they never were."""
+        return self.sizes() if self.chosen == "both" else self._last_sizes
+
+    def restore(self, half: Half | None, sizes: list[int]) -> None:
+        """Choose what was chosen in an earlier window; sizes that do not fit are passed over."""
+        if len(sizes) == 2 and min(sizes) > 0:
+            self._last_sizes = sizes
+        if half is not None:
+            self.choose(half)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Choose what there is room for, unless the user has chosen."""
+        super().showEvent(event)
+        if self.chosen is None:
+            self.choose("both" if self.window().height() >= scaled(_ROOM) else "table")
+
+    def _show_plots(self) -> None:
+        """Show what the user asks for, beside the table if there is room."""
+        if self.chosen == "table":
+            self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
+
+    def _first_sizes(self) -> list[int]:
+        plots = max(self.height() // 2, min(scaled(_PLOT), self.height() - scaled(_TABLE)))
+        return [max(self.height() - plots, 1), plots]
+
+
+class _ViewState(BaseModel):
+    """Stored view; an unreadable field has its default and costs no other."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    form: Form | None = None
+    filter: str = ""
+    sort: list[tuple[str, bool]] = []
+    group: str = ""
+    differing: bool = False
+    widths: dict[str, float] = {}
+    half: Half | None = None
+    sizes: list[int] = []
+    plot: Plot = "frontier"
+    plots: dict[str, object] = {}
+    selection: list[str] = []
+
+    @classmethod
+    def of(cls, state: Mapping[str, object]) -> "_ViewState":
+        """Read a state field by field."""
+        read: dict[str, object] = {}
+        for name in cls.model_fields.keys() & state.keys():
+            with suppress(ValidationError):
+                read[name] = getattr(cls.model_validate({name: state[name]}), name)
+        return cls.model_validate(read)

@@ -67,8 +67,8 @@ class ResultsInspector(QScrollArea):
     def show_runs(self, runs: Sequence[str], facts: RunFacts | None) -> None:
         """Show what is known of the first of the selected runs; None when none is selected. What is being written goes
         to the runs that were selected when it was begun."""
-        others = list(runs) != self._runs
-        if others:
+        changed = list(runs) != self._runs
+        if changed:
             self._write_tags()
             self._write_note()
         self._runs = list(runs)
@@ -79,10 +79,10 @@ class ResultsInspector(QScrollArea):
             self.title.setText(tr("{count:,} runs", count=len(runs)))
         else:
             self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
-        if others or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
+        if changed or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
             self.tags.setText(", ".join(facts.annotations.tags) if facts else "")
             self.tags.setModified(False)
-        if others or facts is None or not self.note.hasFocus():
+        if changed or facts is None or not self.note.hasFocus():
             self.note.setPlainText(facts.annotations.note if facts else "")
         self.pinned.setChecked(bool(facts and facts.annotations.pinned))
         self._show_cells(facts.cells if facts and len(runs) == 1 else ())
@@ -90,14 +90,15 @@ class ResultsInspector(QScrollArea):
     def _show_cells(self, cells: Sequence[tuple[str, str]]) -> None:
         while (item := self._cells.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
+                # Until the event loop deletes it, it would be painted over the new cells.
                 widget.hide()
                 widget.deleteLater()
         for row, (title, text) in enumerate(cells):
-            shown = text_label(text, wrap=True)
-            shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            shown.setAccessibleName(f"{title}: {text}")
+            label = text_label(text, wrap=True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            label.setAccessibleName(f"{title}: {text}")
             self._cells.addWidget(text_label(title, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
-            self._cells.addWidget(shown, row, 1)
+            self._cells.addWidget(label, row, 1)
 
     def _write_tags(self) -> None:
         if self.tags.isModified():

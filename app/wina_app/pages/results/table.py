@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
-from wina_app.pages.results.clipboard import TableSnapshot
-from wina_app.pages.results.grouping import Arrangement, Closed, Group, SortKey, arrange
+from wina_app.pages.results.arrangement import Arrangement, ClosedGroups, RowGroup, SortKey, TableSnapshot, arrange
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
@@ -54,46 +53,39 @@ class ResultsTable(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
-        self._metrics = self._cells = MetricTable(columns=COLUMNS)
+        self.metrics = MetricTable(columns=COLUMNS)
+        """All metrics, of which runs are made too."""
+        self.cells = self.metrics
+        """Cells of the rows, which are runs or metrics."""
         self._passing: Mask = np.zeros(0, np.bool_)
         self._mask: Mask = self._passing
         self._arrangement = Arrangement(np.zeros(0, np.intp))
         self._keys: tuple[SortKey, ...] = ()
         """Sort keys, perhaps of columns that the table has not now."""
         self._group = ""
-        self._closed = Closed()
+        self._closed = ClosedGroups()
 
     # ---- content -------------------------------------------------------------------------------------------------
 
     @property
     def keys(self) -> tuple[SortKey, ...]:
         """Columns that the rows are sorted by, the first one first."""
-        return tuple(key for key in self._keys if key.column in self._cells)
+        return tuple(key for key in self._keys if key.column in self.cells)
 
     @property
     def group(self) -> str:
         """Key of the column that the rows are grouped by; empty for none."""
-        return self._group if self._group in self._cells else ""
-
-    @property
-    def cells(self) -> MetricTable:
-        """All cells of the rows."""
-        return self._cells
-
-    @property
-    def metrics(self) -> MetricTable:
-        """All cells of the metrics, of which runs are made too."""
-        return self._metrics
+        return self._group if self._group in self.cells else ""
 
     @property
     def of_runs(self) -> bool:
         """Return whether a row is a run, not a metric."""
-        return isinstance(self._cells, RunTable)
+        return isinstance(self.cells, RunTable)
 
     @property
     def stored(self) -> int:
         """Number of rows there are."""
-        return len(self._cells)
+        return len(self.cells)
 
     @property
     def count(self) -> int:
@@ -106,55 +98,55 @@ class ResultsTable(QAbstractTableModel):
         return int(np.count_nonzero(self._passing))
 
     @property
-    def shown(self) -> list[MetricRow]:
+    def listed_rows(self) -> list[MetricRow]:
         """The metrics that are shown, or the first one of each run, in the order of the table, without headings and
         what is under closed ones."""
         rows = self._arrangement.rows
-        return self._rows(self._cells.first_rows[rows] if isinstance(self._cells, RunTable) else rows)
+        return self._rows(self.cells.first_rows[rows] if isinstance(self.cells, RunTable) else rows)
 
     def passing(self) -> "Callable[[], pd.DataFrame]":
         """Return a function that makes the frame of the metrics that pass now, in the store's order, on any thread."""
-        return partial(_passing, self._metrics.metrics, self._passing)
+        return partial(_passing, self.metrics.metrics, self._passing)
 
-    def passing_runs(self, among: Collection[str]) -> frozenset[str]:
+    def passing_runs(self, runs: Collection[str]) -> frozenset[str]:
         """Return those of the runs that have a row that passes."""
-        rows = self._metrics.rows_of_runs(among) if among else ()
-        return frozenset(str(self._metrics["hash"].value(row)) for row in rows if self._passing[row])
+        rows = self.metrics.rows_of_runs(runs) if runs else ()
+        return frozenset(str(self.metrics["hash"].value(row)) for row in rows if self._passing[row])
 
     def passing_rows(self, runs: Collection[str]) -> tuple[MetricRow, ...]:
         """Return those metrics of the runs that pass the filter."""
-        rows = self._metrics.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
+        rows = self.metrics.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
         return tuple(self._rows(rows[self._passing[rows]]))
 
     def _rows(self, rows: Codes) -> list[MetricRow]:
-        metrics = self._metrics.metrics
+        metrics = self.metrics.metrics
         return [] if metrics is None else metric_rows_of(metrics.take(rows))
 
     @cached_property
     def common(self) -> Mapping[str, str]:
         """Key: text of the columns that read alike in all rows that pass."""
-        return common(self._cells, self._mask)
+        return common(self.cells, self._mask)
 
     def show(self, cells: MetricTable, mask: Mask, runs: RunTable | None = None) -> None:
         """Show those metrics of another reading that are in the mask, or the runs that are made of these."""
-        shown, shown_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
-        self._metrics, self._passing = cells, mask
-        if _is_part(self.columns, shown.columns):
-            self._insert_columns(shown.columns)
-            self._rearrange(shown, shown_mask)
+        listed, listed_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
+        self.metrics, self._passing = cells, mask
+        if _is_subsequence(self.columns, listed.columns):
+            self._insert_columns(listed.columns)
+            self._rearrange(listed, listed_mask)
         else:
             self.beginResetModel()
-            self.columns, self._cells, self._mask = shown.columns, shown, shown_mask
+            self.columns, self.cells, self._mask = listed.columns, listed, listed_mask
             self._arrangement = self._arranged()
             self.endResetModel()
         self._pass()
 
     def _insert_columns(self, columns: tuple[ResultColumn, ...]) -> None:
         """Insert the columns that are new, in which nothing is shown yet: selection and scroll stay."""
-        for place, column in enumerate(columns):
-            if place == len(self.columns) or self.columns[place] != column:
-                self.beginInsertColumns(_TOP, place, place)
-                self.columns = (*self.columns[:place], column, *self.columns[place:])
+        for position, column in enumerate(columns):
+            if position == len(self.columns) or self.columns[position] != column:
+                self.beginInsertColumns(_TOP, position, position)
+                self.columns = (*self.columns[:position], column, *self.columns[position:])
                 self.endInsertColumns()
         self.columns = columns  # equal, with new explanations
 
@@ -173,65 +165,66 @@ class ResultsTable(QAbstractTableModel):
         """Sort by several columns, the first one first."""
         if keys != self._keys:
             self._keys = keys
-            self._rearrange(self._cells, self._mask)
+            self._rearrange(self.cells, self._mask)
             if self.columns:
                 self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def sort_further(self, column: int, descending: bool | None = None) -> None:
         """Sort by one column more, or by this one, which is sorted by already, the other way round."""
-        key, keys = self.columns[column].key, {each.column: each.descending for each in self.keys}
+        key, keys = self.columns[column].key, {sort_key.column: sort_key.descending for sort_key in self.keys}
         keys[key] = (key in keys and not keys[key]) if descending is None else descending
-        self.sort_by(tuple(SortKey(*each) for each in keys.items()))
+        self.sort_by(tuple(SortKey(*sort_key) for sort_key in keys.items()))
 
     def unsort(self, column: int) -> None:
-        """Sort by this column no more."""
+        """Stop sorting by this column."""
         self.sort_by(tuple(key for key in self.keys if key.column != self.columns[column].key))
 
     def group_by(self, key: str) -> None:
         """Group rows with the same value in the column of this key; empty for no groups."""
         if key != self._group:
-            self._group, self._closed = key, Closed()
-            self._rearrange(self._cells, self._mask)
+            self._group, self._closed = key, ClosedGroups()
+            self._rearrange(self.cells, self._mask)
 
     def toggle(self, line: int) -> None:
         """Close or open the group whose heading this line is."""
         groups, number = self._arrangement.groups, ~int(self._arrangement.lines[line])
         if groups is not None and number >= 0:
             self._closed = self._closed.toggled(groups.key(number))
-            self._rearrange(self._cells, self._mask)
+            self._rearrange(self.cells, self._mask)
 
     def close_groups(self, closed: bool) -> None:
         """Close or open all groups."""
-        self._closed = Closed(all_others=closed)
-        self._rearrange(self._cells, self._mask)
+        self._closed = ClosedGroups(all_others=closed)
+        self._rearrange(self.cells, self._mask)
 
     def _arranged(self) -> Arrangement:
-        return arrange(self._cells, self._mask, self.keys, self.group, self._closed)
+        return arrange(self.cells, self._mask, self.keys, self.group, self._closed)
 
     def _rearrange(self, cells: MetricTable, mask: Mask) -> None:
+        # Selection and current cell are persistent indexes: each must be moved to the line where its row is now.
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         rows = [self.row_at(index.row()) for index in before]
-        keys = [None if row is None else self._cells.key(row) for row in rows]
-        self._cells, self._mask = cells, mask
+        keys = [None if row is None else self.cells.key(row) for row in rows]
+        self.cells, self._mask = cells, mask
         self._arrangement = self._arranged()
-        places = self._places({key for key in keys if key is not None})
+        lines = self._lines_of_keys({key for key in keys if key is not None})
         after = [
-            self.createIndex(places[key], index.column()) if key in places else QModelIndex()
+            self.createIndex(lines[key], index.column()) if key in lines else QModelIndex()
             for key, index in zip(keys, before, strict=True)
         ]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
 
-    def _places(self, keys: Collection[Key]) -> dict[Key | None, int]:
+    def _lines_of_keys(self, keys: Collection[Key]) -> dict[Key | None, int]:
         """Return the lines of the rows of these keys, of those that are shown."""
         if not keys:
             return {}
         lines = np.full(self.stored, -1, np.intp)
-        shown = np.flatnonzero(self._arrangement.lines >= 0)
-        lines[self._arrangement.lines[shown]] = shown
-        rows = self._cells.rows_of_runs({key[0] for key in keys})
-        return {key: int(lines[row]) for row in rows if lines[row] >= 0 and (key := self._cells.key(row)) in keys}
+        row_lines = np.flatnonzero(self._arrangement.lines >= 0)
+        lines[self._arrangement.lines[row_lines]] = row_lines
+        rows = self.cells.rows_of_runs({key[0] for key in keys})
+        return {key: int(lines[row]) for row in rows if lines[row] >= 0 and (key := self.cells.key(row)) in keys}
 
     # ---- lines ---------------------------------------------------------------------------------------------------
 
@@ -243,7 +236,7 @@ class ResultsTable(QAbstractTableModel):
     def run_at(self, line: int) -> str | None:
         """Return the run of the row in this line; None for the heading of a group and where there is no line."""
         row = self.row_at(line)
-        return None if row is None else str(self._cells["hash"].value(row))
+        return None if row is None else str(self.cells["hash"].value(row))
 
     def measure_at(self, line: int, column: int) -> tuple[str, str] | None:
         """Return task and metric of a cell: those of a run's column, or of the row; None where it has none."""
@@ -252,9 +245,9 @@ class ResultsTable(QAbstractTableModel):
             return None
         if self.of_runs:
             return measure_of(self.columns[column].key)
-        return self._cells["task"].text(row), self._cells["metric"].text(row)
+        return self.cells["task"].text(row), self.cells["metric"].text(row)
 
-    def group_at(self, line: int) -> Group | None:
+    def group_at(self, line: int) -> RowGroup | None:
         """Return the group whose heading this line is."""
         lines, groups = self._arrangement.lines, self._arrangement.groups
         return groups[~int(lines[line])] if groups is not None and 0 <= line < len(lines) and lines[line] < 0 else None
@@ -268,18 +261,18 @@ class ResultsTable(QAbstractTableModel):
     def is_pinned(self, line: int) -> bool:
         """Return whether this line is a row of a pinned run."""
         row = self.row_at(line)
-        return row is not None and self._cells["pin"].value(row) == PINNED
+        return row is not None and self.cells["pin"].value(row) == PINNED
 
     def lines_of_runs(self, runs: Collection[str]) -> list[int]:
         """Return the lines with rows of these runs."""
-        wanted = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
-        wanted[self._cells.rows_of_runs(runs)] = True
+        selected = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
+        selected[self.cells.rows_of_runs(runs)] = True
         lines = self._arrangement.lines
-        return [int(line) for line in np.flatnonzero(wanted[np.where(lines < 0, -1, lines)])]
+        return [int(line) for line in np.flatnonzero(selected[np.where(lines < 0, -1, lines)])]
 
-    def as_shown(self, keys: Sequence[str]) -> TableSnapshot:
-        """Return the shown lines in the columns with these keys."""
-        return TableSnapshot(self._cells, self._arrangement, self.group, tuple(keys))
+    def snapshot(self, keys: Sequence[str]) -> TableSnapshot:
+        """Return the lines in the columns with these keys."""
+        return TableSnapshot(self.cells, self._arrangement, self.group, tuple(keys))
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
@@ -315,9 +308,9 @@ class ResultsTable(QAbstractTableModel):
         column = self.columns[index.column()]
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS
-        if column.key not in self._cells:  # just inserted
+        if column.key not in self.cells:  # just inserted
             return None
-        cells = self._cells[column.key]
+        cells = self.cells[column.key]
         return plain_tip(cells.tip(row)) if role == _TIP else cells.text(row)
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = _DISPLAY) -> Any:
@@ -335,21 +328,21 @@ class ResultsTable(QAbstractTableModel):
         return None
 
     def _sort_mark(self, key: str) -> str:
-        for place, each in enumerate(self.keys, 1):
-            if each.column == key:
+        for rank, sort_key in enumerate(self.keys, 1):
+            if sort_key.column == key:
                 arrow = (
                     "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
-                    if each.descending
+                    if sort_key.descending
                     else ("\N{BLACK UP-POINTING SMALL TRIANGLE}")
                 )
-                return f" {arrow}{place}" if len(self.keys) > 1 else f" {arrow}"
+                return f" {arrow}{rank}" if len(self.keys) > 1 else f" {arrow}"
         return ""
 
 
-def _is_part(some: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:
-    """Return whether `columns` are `some` with others between them."""
+def _is_subsequence(previous: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:
+    """Return whether `columns` are `previous` with others between them."""
     remaining = iter(columns)
-    return all(column in remaining for column in some)
+    return all(column in remaining for column in previous)
 
 
 def _passing(metrics: "pd.DataFrame | None", mask: Mask) -> "pd.DataFrame":

@@ -29,8 +29,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
+from wina_app.pages.results.arrangement import SortKey
 from wina_app.pages.results.frozen_columns import FrozenColumns
-from wina_app.pages.results.grouping import SortKey
 from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID, HALF, font, tokens
 from wina_app.style.translation import tr
@@ -115,6 +115,7 @@ class ResultsTableView(RowTableView):
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str] = ()) -> None:
         """Show these columns in this order, and hide the others; the pinned ones, which stand first, do not scroll."""
+        # Nothing is laid out anew where nothing changed: this runs with every reading of the store.
         columns, self.pinned = self.model().columns, frozenset(pinned)
         widths = tuple(column.width for column in columns)
         placed = columns, widths, tuple(keys), self.pinned, self.model().stored > 0
@@ -124,16 +125,16 @@ class ResultsTableView(RowTableView):
         self._size_columns()
         self._placing = True
         header = self.horizontalHeader()
-        places = {column.key: place for place, column in enumerate(columns)}
-        for place in range(header.count()):
-            header.setSectionHidden(place, columns[place].key not in keys)
+        sections = {column.key: section for section, column in enumerate(columns)}
+        for section in range(header.count()):
+            header.setSectionHidden(section, columns[section].key not in keys)
         header.setStretchLastSection(False)  # or each move that changes the last one lays out the view: a millisecond
         for visual, key in enumerate(keys):
-            header.moveSection(header.visualIndex(places[key]), visual)
+            header.moveSection(header.visualIndex(sections[key]), visual)
         header.setStretchLastSection(True)
         self._placing = False
-        frozen = [places[key] for key in keys if key in self.pinned]
-        self._frozen.pin(frozen, [place for place in range(header.count()) if place not in frozen])
+        frozen = [sections[key] for key in keys if key in self.pinned]
+        self._frozen.pin(frozen, [section for section in range(header.count()) if section not in frozen])
 
     def _size_columns(self) -> None:
         self._placing = True
@@ -207,6 +208,7 @@ class ResultsTableView(RowTableView):
     def _on_moved(self) -> None:
         if self._placing:
             return
+        # The header has moved a column already; the next `show_columns` must not take it for placed.
         self._placed = ()
         header = self.horizontalHeader()
         sections = (header.logicalIndex(visual) for visual in range(header.count()))
@@ -277,39 +279,39 @@ class ResultsTableView(RowTableView):
         """Paint over the lines of this view or of its pinned columns."""
         first, last = view.rowAt(0), view.rowAt(view.viewport().height() - 1)
         for line in range(max(first, 0), (self.model().rowCount() if last < 0 else last + 1) if first >= 0 else 0):
-            place = QRect(0, view.rowViewportPosition(line), self.viewport().width(), view.rowHeight(line))
+            rect = QRect(0, view.rowViewportPosition(line), self.viewport().width(), view.rowHeight(line))
             group = self.model().group_at(line)
             if group is not None:
-                self._paint_heading(painter, place, group.label, line, view)
+                self._paint_heading(painter, rect, group.label, line, view)
             elif self.model().is_pinned(line):
-                painter.fillRect(place.adjusted(0, 0, _PIN - place.width(), 0), QColor(tokens().accent))
+                painter.fillRect(rect.adjusted(0, 0, _PIN - rect.width(), 0), QColor(tokens().accent))
 
-    def _paint_heading(self, painter: QPainter, place: QRect, label: str, line: int, view: QTableView) -> None:
+    def _paint_heading(self, painter: QPainter, rect: QRect, label: str, line: int, view: QTableView) -> None:
         selected = self.selectionModel().isRowSelected(line, QModelIndex())
-        painter.fillRect(place, QColor(tokens().accent_soft if selected else tokens().raised))
+        painter.fillRect(rect, QColor(tokens().accent_soft if selected else tokens().raised))
         painter.setPen(QColor(tokens().line))
-        painter.drawLine(place.bottomLeft(), place.bottomRight())
+        painter.drawLine(rect.bottomLeft(), rect.bottomRight())
         painter.setFont(font(bold=True, tabular=True))
         painter.setPen(QColor(tokens().text))
-        means = self._paint_means(painter, place, line, view)
-        room = place.adjusted(GRID, 0, -GRID, 0)
+        means = self._paint_means(painter, rect, line, view)
+        room = rect.adjusted(GRID, 0, -GRID, 0)
         room.setRight(min(room.right(), means))
         text = painter.fontMetrics().elidedText(label, Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
         if line == self.currentIndex().row() and self.hasFocus() and view is self:
             painter.setPen(QColor(tokens().accent))
-            painter.drawRect(place.adjusted(1, 1, -HALF // 2, -HALF // 2))
+            painter.drawRect(rect.adjusted(1, 1, -HALF // 2, -HALF // 2))
 
-    def _paint_means(self, painter: QPainter, place: QRect, line: int, view: QTableView) -> int:
+    def _paint_means(self, painter: QPainter, rect: QRect, line: int, view: QTableView) -> int:
         """Paint a group's mean in each metric's column, and return where the first of them begins."""
-        begin = place.right()
+        begin = rect.right()
         for section in range(self.model().columnCount()):
             if view.isColumnHidden(section) or not (text := self.model().mean_at(line, section)):
                 continue
             left, width = view.columnViewportPosition(section), view.columnWidth(section)
             if left < view.viewport().width() and left + width > 0:
                 painter.drawText(
-                    QRect(left, place.top(), width - GRID, place.height()),
+                    QRect(left, rect.top(), width - GRID, rect.height()),
                     Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
                     text,
                 )
@@ -330,7 +332,7 @@ def _digits(table: ResultsTable, column: ResultColumn) -> int:
 def header_menu(view: "ResultsTableView", section: int) -> QMenu:
     """Return the menu of a column; its actions change the view's table and emit the view's signals."""
     table, key = view.model(), view.model().columns[section].key
-    sorted_by = [each.column for each in table.keys]
+    sorted_by = [sort_key.column for sort_key in table.keys]
     menu = QMenu(view)
     menu.addAction(tr("Sort ascending"), lambda: table.sort_by((SortKey(key),)))
     menu.addAction(tr("Sort descending"), lambda: table.sort_by((SortKey(key, True),)))

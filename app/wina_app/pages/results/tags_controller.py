@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QUndoCommand, QUndoStack
@@ -14,17 +14,8 @@ from wina_core.records import ACTIVE
 from wina_core.store.annotation_texts import RunAnnotations, split_tags
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_app.pages.results.page import ResultsPage
     from wina_core.store import Store
-
-
-class MarksView(Protocol):
-    """Interface of the page to this controller."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +26,6 @@ class RunFacts:
     annotations: RunAnnotations
     cells: tuple[tuple[str, str], ...]
     """Title and text of the columns on the run."""
-
-
-class _Step(QUndoCommand):
-    """Two writes that take each other back."""
-
-    def __init__(self, text: str, do: Callable[[], None], undo: Callable[[], None]) -> None:
-        super().__init__(text)
-        self._do, self._undo = do, undo
-
-    def redo(self) -> None:
-        self._do()
-
-    def undo(self) -> None:
-        self._undo()
 
 
 class _Deletion:
@@ -70,7 +47,9 @@ class _Deletion:
 class AnnotationsController(QObject):
     """Controller of annotations; `refresh` reads the store again after a change."""
 
-    def __init__(self, store: StoreThread, table: ResultsTable, view: MarksView, refresh: Callable[[], None]) -> None:
+    def __init__(
+        self, store: StoreThread, table: ResultsTable, view: "ResultsPage", refresh: Callable[[], None]
+    ) -> None:
         super().__init__()
         self.undo_stack = QUndoStack(self)
         self._store, self._table, self._view, self._refresh = store, table, view, refresh
@@ -84,11 +63,11 @@ class AnnotationsController(QObject):
         details = self._table.cells.details
         if details is None:
             return {}
-        known = details.index.intersection(list(runs))
-        written = details.loc[known, ["tags", "note", "pinned"]].to_numpy(object).tolist()
+        stored = details.index.intersection(list(runs))
+        written = details.loc[stored, ["tags", "note", "pinned"]].to_numpy(object).tolist()
         return {
             str(run): RunAnnotations(split_tags(tags), note, pinned)
-            for run, (tags, note, pinned) in zip(known, written, strict=True)
+            for run, (tags, note, pinned) in zip(stored, written, strict=True)
         }
 
     def facts(self, run: str) -> RunFacts | None:
@@ -97,49 +76,49 @@ class AnnotationsController(QObject):
         rows = table.rows_of_runs([run])
         if not len(rows) or not annotations:
             return None
-        cells = ((each.column.title, each.text(rows[0])) for each in table.cells if each.column.key in _OF_RUN)
+        cells = ((column.column.title, column.text(rows[0])) for column in table.cells if column.column.key in _OF_RUN)
         return RunFacts(run, annotations[run], tuple((title, text) for title, text in cells if text))
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
         """Replace the tags of the runs by those of the line, which has commas between them."""
         tags = split_tags(text)
         self._annotate(
-            "tags", tr("tags"), {run: each._replace(tags=tags) for run, each in self.annotations(runs).items()}
+            "tags", tr("tags"), {run: marks._replace(tags=tags) for run, marks in self.annotations(runs).items()}
         )
 
     def set_note(self, runs: Sequence[str], text: str) -> None:
         """Replace the note of the runs."""
         note = text.strip()
         self._annotate(
-            "note", tr("note"), {run: each._replace(note=note) for run, each in self.annotations(runs).items()}
+            "note", tr("note"), {run: marks._replace(note=note) for run, marks in self.annotations(runs).items()}
         )
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
         """Pin the runs, or unpin them where all of them are pinned."""
         before = self.annotations(runs)
-        pinned = not all(each.pinned for each in before.values())
-        what = tr("pin") if pinned else tr("unpin")
-        self._annotate("pinned", what, {run: each._replace(pinned=pinned) for run, each in before.items()})
+        pinned = not all(marks.pinned for marks in before.values())
+        change = tr("pin") if pinned else tr("unpin")
+        self._annotate("pinned", change, {run: marks._replace(pinned=pinned) for run, marks in before.items()})
 
     def _edit(self, run: str, key: str, text: str) -> None:
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
-    def _annotate(self, field: str, what: str, wanted: Mapping[str, RunAnnotations]) -> None:
+    def _annotate(self, field: str, change: str, annotated: Mapping[str, RunAnnotations]) -> None:
         """Write that field of the annotations, and of tags only those that are added or taken away: the others may have
         been written meanwhile, here or in another window."""
-        before = self.annotations(wanted)
-        changed = {run: annotations for run, annotations in wanted.items() if annotations != before[run]}
+        before = self.annotations(annotated)
+        changed = {run: annotations for run, annotations in annotated.items() if annotations != before[run]}
         if not changed:
             return
-        kept = {run: before[run] for run in changed}
-        text = tr("{what} of 1 run", what=what)
+        previous = {run: before[run] for run in changed}
+        text = tr("{what} of 1 run", what=change)
         if len(changed) > 1:
-            text = tr("{what} of {count:,} runs", what=what, count=len(changed))
+            text = tr("{what} of {count:,} runs", what=change, count=len(changed))
         only = (field,)
         self._push(
             text,
-            lambda store: store.annotate_runs(changed, only, seen=kept),
-            lambda store: store.annotate_runs(kept, only, seen=changed),
+            lambda store: store.annotate_runs(changed, only, seen=previous),
+            lambda store: store.annotate_runs(previous, only, seen=changed),
         )
 
     # ---- what is deleted -----------------------------------------------------------------------------------------
@@ -170,11 +149,25 @@ class AnnotationsController(QObject):
         )
 
     def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:
-        self.undo_stack.push(_Step(text, lambda: self._write(do), lambda: self._write(undo)))
+        self.undo_stack.push(_UndoableWrite(text, lambda: self._write(do), lambda: self._write(undo)))
 
     def _write(self, change: "Callable[[Store], object]") -> None:
         self._store.write(change, self._view.show_error)
         self._refresh()
+
+
+class _UndoableWrite(QUndoCommand):
+    """Write to the store, and the write that takes it back."""
+
+    def __init__(self, text: str, do: Callable[[], None], undo: Callable[[], None]) -> None:
+        super().__init__(text)
+        self._do, self._undo = do, undo
+
+    def redo(self) -> None:
+        self._do()
+
+    def undo(self) -> None:
+        self._undo()
 
 
 _OF_RUN = frozenset(

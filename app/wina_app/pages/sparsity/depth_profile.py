@@ -8,10 +8,10 @@ from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QMouseEvent, QPixmapCache
 from PySide6.QtWidgets import QGraphicsItem
 
+from wina_app.plots.axes import WholeNumberAxis
 from wina_app.plots.colour_maps import ColourScale, category
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
-from wina_app.plots.whole_number_axis import WholeNumberAxis
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 

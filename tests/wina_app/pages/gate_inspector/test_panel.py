@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
 from wina_app.pages.gate_inspector.view_state import compared_methods, gates_now
-from wina_app.plots.log_axis import log_ticks
+from wina_app.plots.axes import log_ticks
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.pages.gate_inspector.samples import answer

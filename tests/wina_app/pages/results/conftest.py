@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
+from wina_app.pages.results import make_page
 from wina_app.pages.results.plots.tabs import ResultsPlots
-from wina_app.pages.results.wiring import make_page
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import DirectStore, record_demo_study

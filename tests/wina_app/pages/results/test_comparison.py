@@ -69,17 +69,17 @@ def compared(store, *names):
 
 
 def task_of(comparison, task):
-    return next(each for each in comparison.tasks if each.task == task)
+    return next(row for row in comparison.tasks if row.task == task)
 
 
 def test_two_runs_are_paired_by_their_answers(store):
     comparison = compared(store, "teal", "wina")
     piqa = task_of(comparison, "piqa")
-    (found,) = piqa.found
-    assert (found.test, found.first_only, found.second_only) == ("exact McNemar", 40, 20)
-    assert found.effect == pytest.approx(0.2), "the run less the reference"
-    assert piqa.p == (found.p,), "one comparison needs no correction"
-    assert task_of(comparison, "demo_choice").found[0].test == "unpaired t"
+    (result,) = piqa.comparisons
+    assert (result.test, result.first_only, result.second_only) == ("exact McNemar", 40, 20)
+    assert result.effect == pytest.approx(0.2), "the run less the reference"
+    assert piqa.p == (result.p,), "one comparison needs no correction"
+    assert task_of(comparison, "demo_choice").comparisons[0].test == "unpaired t"
     assert any("not paired" in remark for remark in comparison.remarks)
     assert "Holm" not in heading(comparison)
 
@@ -88,8 +88,8 @@ def test_of_more_runs_each_is_held_against_the_first_with_corrected_p(store):
     comparison = compared(store, "teal", "wina", "rotated")
     piqa = task_of(comparison, "piqa")
     assert piqa.reference == pytest.approx(0.6)
-    assert piqa.p == holm([each.p for each in piqa.found])
-    assert piqa.p[0] > piqa.found[0].p or piqa.p[1] > piqa.found[1].p
+    assert piqa.p == holm([comparison.p for comparison in piqa.comparisons])
+    assert piqa.p[0] > piqa.comparisons[0].p or piqa.p[1] > piqa.comparisons[1].p
     assert "corrected by Holm for the 2 comparisons" in heading(comparison)
     assert comparison.names == (
         "teal, 52.7 % (target 50 %)",
@@ -117,7 +117,7 @@ def test_means_metrics_and_weights_are_the_cores(store):
     study = shared_study(store, *runs)
     expected = compare_with(store, *runs, study=study, allow_unpaired=True)
     mean = task_of(compared(store, "teal", "wina"), "mean of tasks")
-    assert mean.found == (expected.mean,)
+    assert mean.comparisons == (expected.mean,)
     assert mean.averaged == (expected.averaged,) == (("demo_choice", "piqa"),)
 
 
@@ -140,8 +140,8 @@ def test_tooltips_name_the_test_and_the_interval_that_were_used(store):
 
 
 def test_the_smallest_p_of_few_documents_stands_beside_p(store):
-    found = Comparison("f1", "f1", "f1", 4, 0.6, 0.4, -math.inf, math.inf, 0.1, 0.125, "sign flips", smallest_p=0.125)
-    row = TaskComparison("f1", "f1", "f1", (found,), (0.25,), ((),))
+    result = Comparison("f1", "f1", "f1", 4, 0.6, 0.4, -math.inf, math.inf, 0.1, 0.125, "sign flips", smallest_p=0.125)
+    row = TaskComparison("f1", "f1", "f1", (result,), (0.25,), ((),))
     columns = columns_of(replace(compared(store, "teal", "wina"), tasks=(row,)))
     p, interval = (next(column for column in columns if column.key == key) for key in ("p B", "interval B"))
     assert p.text(row) == "0.250 (min 0.125)"
@@ -167,9 +167,9 @@ def test_a_mean_of_paired_tasks_is_said_to_be_tested_by_sign_flips(tmp_path):
 def test_what_a_run_lacks_is_left_empty(store):
     comparison = compared(store, "teal", "dense", "wina")
     piqa = task_of(comparison, "piqa")
-    assert piqa.found[0] is None
+    assert piqa.comparisons[0] is None
     assert piqa.p[0] is None
-    assert piqa.p[1] == piqa.found[1].p, "corrected for the runs that have the task"
+    assert piqa.p[1] == piqa.comparisons[1].p, "corrected for the runs that have the task"
     texts = {column.key: column.text(piqa) for column in columns_of(comparison)}
     assert texts["effect B"] == "–"
     assert texts["effect C"] == "+0.200"
@@ -203,12 +203,12 @@ def test_settings_read_as_text_and_tables_as_their_size():
 @pytest.fixture
 def view(qtbot, qapp, store):
     apply_theme(qapp, "light")
-    shown = ResultsComparison()
-    qtbot.addWidget(shown)
-    shown.resize(1000, 300)
-    shown.show()
-    shown.show_comparison(compared(store, "teal", "wina", "rotated"), "")
-    return shown
+    panel = ResultsComparison()
+    qtbot.addWidget(panel)
+    panel.resize(1000, 300)
+    panel.show()
+    panel.show_comparison(compared(store, "teal", "wina", "rotated"), "")
+    return panel
 
 
 @pytest.mark.parametrize("names", [("teal", "wina"), ("teal", "wina", "rotated")])
@@ -217,13 +217,13 @@ def test_intervals_and_p_are_in_sight_in_a_small_window(view, store, qapp, names
     view.show_comparison(compared(store, *names), "")
     qapp.processEvents()
     table = view.table
-    for place, column in enumerate(table.model().columns):
+    for section, column in enumerate(table.model().columns):
         if column.key.split()[0] in ("interval", "p"):
-            right = table.columnViewportPosition(place) + table.columnWidth(place)
+            right = table.columnViewportPosition(section) + table.columnWidth(section)
             assert right <= table.viewport().width(), column.key
             for row in range(table.model().rowCount()):
-                text = table.model().index(row, place).data()
-                assert table.fontMetrics().horizontalAdvance(text) <= table.columnWidth(place) - 2 * GRID
+                text = table.model().index(row, section).data()
+                assert table.fontMetrics().horizontalAdvance(text) <= table.columnWidth(section) - 2 * GRID
 
 
 def test_the_comparison_is_copied_with_names_heading_and_both_tables(view):
@@ -243,10 +243,10 @@ def test_the_selected_metric_comes_first_even_where_it_is_not_tested(store):
     pair = [rows[SPECS[name].content_hash()] for name in ("teal", "wina")]
     first = [(task.task, task.metric) for task in compare(store, pair, measure=("piqa", "acc_norm")).tasks]
     assert first[0] == ("piqa", "acc_norm")
-    kl, *others = compare(store, pair, measure=("demo:heldout", "kl")).tasks
+    kl, *rest = compare(store, pair, measure=("demo:heldout", "kl")).tasks
     assert (kl.metric, kl.p, kl.interval(0)) == ("kl", (None,), "–")
-    assert kl.found[0].effect == pytest.approx(rows_of(store, "wina", "kl") - rows_of(store, "teal", "kl"))
-    assert len(others) == len(first)
+    assert kl.comparisons[0].effect == pytest.approx(rows_of(store, "wina", "kl") - rows_of(store, "teal", "kl"))
+    assert len(rest) == len(first)
 
 
 def rows_of(store, name: str, metric: str) -> float:
@@ -283,7 +283,7 @@ def test_each_run_is_named_above_its_sparsities_and_its_warning(view, store):
 
 
 def test_another_reference_is_asked_for(view, qtbot):
-    with qtbot.waitSignal(view.reference_chosen) as asked:
+    with qtbot.waitSignal(view.reference_chosen) as signal:
         view.reference.setCurrentIndex(2)
         view.reference.activated.emit(2)
-    assert asked.args == [SPECS["rotated"].content_hash()]
+    assert signal.args == [SPECS["rotated"].content_hash()]

@@ -7,7 +7,7 @@ import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
-from wina_app.pages.results.plots.frontier import Measure, first_choice, frontier, models
+from wina_app.pages.results.plots.frontier import FrontierMeasure, first_choice, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot
@@ -19,7 +19,7 @@ from tests.wina_app.stored_runs import record_demo_study
 from wina_core.store import Store
 from wina_core.store.metric_frames import metrics_frame
 
-ACC = Measure("demo_choice", "acc", True)
+ACC = FrontierMeasure("demo_choice", "acc", True)
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +33,14 @@ def data(tmp_path_factory):
 @pytest.fixture
 def plot(qtbot, qapp, data):
     apply_theme(qapp, "light")
-    shown = FrontierPlot()
-    qtbot.addWidget(shown)
-    shown.resize(700, 400)
-    with qtbot.waitExposed(shown):
-        shown.show()
-    shown.show_frontier(data, "gated")
+    plot = FrontierPlot()
+    qtbot.addWidget(plot)
+    plot.resize(700, 400)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    plot.show_frontier(data, "gated")
     qapp.processEvents()
-    return shown
+    return plot
 
 
 def names_at(plot: DataPlot) -> list[str]:
@@ -195,7 +195,7 @@ def test_dense_runs_alone_have_no_place_along_the_sparsity_axis(plot, data):
 
 
 def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
-    none = replace(data, measure=Measure("fidelity", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
+    none = replace(data, measure=FrontierMeasure("fidelity", "kl", False), lines=(), dense=_moved(data.dense, 0.0))
     plot.show_frontier(none, "target")
     qapp.processEvents()
     low, high = plot.getPlotItem().vb.viewRange()[1]
@@ -212,11 +212,11 @@ def _moved(lines, value):
 @pytest.fixture
 def profile(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = SparsityProfile()
-    qtbot.addWidget(shown)
-    shown.resize(500, 300)
-    shown.show()
-    return shown
+    plot = SparsityProfile()
+    qtbot.addWidget(plot)
+    plot.resize(500, 300)
+    plot.show()
+    return plot
 
 
 def show_plan(profile, qapp, projections, values) -> None:
@@ -279,5 +279,5 @@ def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
     [(("acc", "acc_norm"), "acc_norm"), (("acc",), "acc"), (("kl", "perplexity"), "kl"), (("bleu",), "bleu")],
 )
 def test_the_frontier_begins_with_the_metric_that_results_prefer(metrics, first):
-    offered = [Measure("piqa", metric) for metric in metrics]
-    assert first_choice(offered, None) == Measure("piqa", first)
+    offered = [FrontierMeasure("piqa", metric) for metric in metrics]
+    assert first_choice(offered, None) == FrontierMeasure("piqa", first)

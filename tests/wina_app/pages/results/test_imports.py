@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QMessageBox
-from wina_app.pages.results.imports.controller import ImportsController, ImportsView
-from wina_app.pages.results.imports.dialog import ImportsDialog
+from wina_app.pages.results.imports import ImportsController, ImportsDialog
 
 from tests.wina_app.fakes import FakeStoreThread, Recorded
 from wina_core.store import Store
@@ -18,13 +17,13 @@ DATA = Path(__file__).parents[3] / "wina_core" / "store" / "imported" / "data"
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     store = FakeStoreThread(Store(tmp_path / "results.sqlite"))
-    view = Recorded(ImportsView, ask_remove=True)
+    view = Recorded(ImportsDialog, ask_remove=True)
     yield ImportsController(store, view), view, store.store
     store.store.close()
 
 
 def previewed(view):
-    return [each.content.file for each in view.last("show_preview")]
+    return [stored.content.file for stored in view.last("show_preview")]
 
 
 def test_files_are_stored_once_they_are_confirmed(bench):
@@ -36,7 +35,7 @@ def test_files_are_stored_once_they_are_confirmed(bench):
     assert store.imports() == []
     controller.confirm()
     assert previewed(view) == []
-    assert [each.content.file for each in view.last("show_imports")] == ["kl.log", "bench.json"]
+    assert [stored.content.file for stored in view.last("show_imports")] == ["kl.log", "bench.json"]
 
 
 def test_a_discarded_preview_is_not_stored(bench):
@@ -73,7 +72,7 @@ def test_removal_asks_and_names_the_files(bench):
     assert len(store.imports()) == 2
     view.returns(ask_remove=True)
     controller.remove([1])
-    assert [each.content.file for each in view.last("show_imports")] == ["kl.log"]
+    assert [stored.content.file for stored in view.last("show_imports")] == ["kl.log"]
 
 
 def test_the_list_is_exported_marked_as_imported(bench, tmp_path):

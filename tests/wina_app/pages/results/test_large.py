@@ -5,8 +5,8 @@ import random
 import pytest
 from PySide6.QtCore import Qt
 from sqlalchemy import make_url
+from wina_app.pages.results import make_page
 from wina_app.pages.results.plots.tabs import ResultsPlots
-from wina_app.pages.results.wiring import make_page
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.theme import apply_theme
 
@@ -110,9 +110,9 @@ def test_nothing_keeps_the_window_waiting(qtbot, page, stall_watchdog):
     qtbot.waitUntil(lambda: table.rowCount() == RUNS)
     table.sort(next(at for at, column in enumerate(table.columns) if column.key.endswith("task 3\tacc")))
     qtbot.wait(10)
-    page.controller.group_by("model")
+    page.controller.table.group_by("model")
     qtbot.wait(10)
-    page.controller.group_by("")
+    page.controller.table.group_by("")
     filtered("method:wina target>=40", RUNS * 3 // 10)
     page.list.form.buttons["metrics"].click()
     filtered("", RUNS * TASKS)
@@ -128,11 +128,11 @@ def test_nothing_keeps_the_window_waiting(qtbot, page, stall_watchdog):
     page.list.differing.setChecked(True)
     qtbot.wait(10)
     for key in ("method", "model", "hash", "value"):
-        page.controller.group_by(key)
+        page.controller.table.group_by(key)
         qtbot.wait(10)
         table.close_groups(True)
         qtbot.wait(10)
-    page.controller.group_by("")
+    page.controller.table.group_by("")
     qtbot.wait(10)
     for position in range(0, RUNS * TASKS, 20_000):
         page.table.verticalScrollBar().setValue(position)

@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
-from wina_app.pages.results.plots.layer_maps import DepthPlot, ResultsLayers
-from wina_app.pages.results.plots.layers import EACH, MEAN, difference, profile_choices, profile_lines, read_layers
+from wina_app.pages.results.plots.layers import (
+    EACH,
+    MEAN,
+    DepthPlot,
+    ResultsLayers,
+    difference,
+    profile_choices,
+    profile_lines,
+    read_layers,
+)
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import NO_ROTATION, PROJECTIONS, layout, record_run, run_spec
@@ -58,11 +66,11 @@ def test_the_difference_is_the_second_run_less_the_first(runs):
 @pytest.fixture
 def maps(qtbot, qapp):
     apply_theme(qapp, "light")
-    shown = ResultsLayers()
-    qtbot.addWidget(shown)
-    shown.resize(900, 300)
-    shown.show()
-    return shown
+    view = ResultsLayers()
+    qtbot.addWidget(view)
+    view.resize(900, 300)
+    view.show()
+    return view
 
 
 def test_one_map_two_beside_each_other_or_their_difference(maps, runs):

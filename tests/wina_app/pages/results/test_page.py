@@ -8,8 +8,8 @@ from PySide6.QtCore import QModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
+from wina_app.pages.results.dialogs import ResultsSpec
 from wina_app.pages.results.page import ResultsPage
-from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.window.focus_order import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
@@ -34,11 +34,11 @@ def filter_by(qtbot, page: ResultsPage, text: str) -> None:
 
 
 def row_of(page: ResultsPage, method: str, metric: str, target: float, rotation: str = "none") -> int:
-    wanted = (method, metric, target, rotation)
+    identity = (method, metric, target, rotation)
     return next(
         number
-        for number, entry in enumerate(page.controller.table.shown)
-        if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == wanted
+        for number, entry in enumerate(page.controller.table.listed_rows)
+        if (entry.method, entry.metric, entry.target_sparsity, entry.rotation) == identity
     )
 
 
@@ -50,9 +50,9 @@ def texts(page: ResultsPage, key: str) -> list[str]:
 def test_without_results_the_page_says_what_it_is_for(qtbot, page, store):
     assert page.is_empty
     assert not page.primary.isEnabled()
-    with qtbot.waitSignal(page.crumb_clicked) as asked:
+    with qtbot.waitSignal(page.crumb_clicked) as signal:
         page.empty_triggered.emit()
-    assert asked.args == ["evaluate"]
+    assert signal.args == ["evaluate"]
     record_run(store, run_spec("wina", NO_ROTATION, 0.5))
     page.access.changed.emit()
     assert not page.is_empty
@@ -102,19 +102,19 @@ def test_a_click_on_a_heading_sorts(qtbot, filled):
     filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
     where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
     qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
-    values = [entry.value for entry in filled.controller.table.shown]
+    values = [entry.value for entry in filled.controller.table.listed_rows]
     assert values in (sorted(values), sorted(values, reverse=True))
 
 
 def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
     filled.table.selectRow(20)
-    key = filled.controller.table.shown[20].key
+    key = filled.controller.table.listed_rows[20].key
     filled.table.verticalScrollBar().setValue(5)
     record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
     filled.access.changed.emit()
     (index,) = filled.table.selectionModel().selectedRows()
-    assert filled.controller.table.shown[index.row()].key == key
+    assert filled.controller.table.listed_rows[index.row()].key == key
     assert filled.table.verticalScrollBar().value() == 5
     assert filled.table.model().rowCount() == 42
 
@@ -132,7 +132,7 @@ def test_results_that_land_together_are_read_together(qtbot, filled, filled_stor
 
 def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
     drawn = []
-    monkeypatch.setattr("wina_app.pages.results.plots.controller.frontier", lambda *_: drawn.append(1))
+    monkeypatch.setattr("wina_app.pages.results.plots.frontier.frontier", lambda *_: drawn.append(1))
     filled.hide()
     record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
     filled.access.changed.emit()
@@ -150,14 +150,14 @@ def test_the_selected_run_shows_its_layers(filled):
     layers = filled.plots.layers
     assert "Select a row" in layers.remark.text()
     filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    shown = layers.maps[0]
-    assert shown.title.whole() == "wina, 39.8 % (target 40 %)"
-    (panel,) = shown.figure()
+    first_map = layers.maps[0]
+    assert first_map.title.whole() == "wina, 39.8 % (target 40 %)"
+    (panel,) = first_map.figure()
     assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
     assert panel.texts[0][:2] == ("40.0", "40.8")
     filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
     assert "Nothing was gated" in layers.remark.text()
-    assert not shown.isVisible()
+    assert not first_map.isVisible()
 
 
 def test_metric_and_axis_are_chosen(qtbot, filled):
@@ -173,13 +173,13 @@ def test_metric_and_axis_are_chosen(qtbot, filled):
     assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
 
 
-def test_selected_rows_are_copied_as_shown(qtbot, filled):
+def test_selected_rows_are_copied_snapshot(qtbot, filled):
     row = row_of(filled, "teal", "acc", 0.25)
     filled.table.selectRow(row)
     filled.table.setFocus()
     qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     titles, cells = QGuiApplication.clipboard().text().split("\n")
-    assert titles.split("\t") == [column.title for column, shown in ColumnChoice().offered if shown]
+    assert titles.split("\t") == [column.title for column, listed in ColumnChoice().offered if listed]
     assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "", "24.8", "24.8", "25.0"]
 
 
@@ -191,14 +191,14 @@ def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatc
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     filled.primary.click()
     content = path.read_text()
-    shown = filled.controller.table.shown
-    assert len(shown) == 8
+    listed = filled.controller.table.listed_rows
+    assert len(listed) == 8
     if suffix in (".csv", ".tsv"):
         rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
-        assert [float(row["value"]) for row in rows] == [entry.value for entry in shown], "to the last digit"
-        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in shown]
+        assert [float(row["value"]) for row in rows] == [entry.value for entry in listed], "to the last digit"
+        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in listed]
     elif suffix == ".json":
-        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in shown]
+        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in listed]
     else:
         assert content.count("demo_choice") + content.count("demo\\_choice") == 8
 

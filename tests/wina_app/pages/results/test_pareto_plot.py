@@ -1,9 +1,8 @@
 """The frontier over a cost: points of all bits, the front, faded and imported points, and the plan of a click."""
 
 import pytest
-from wina_app.pages.results.plots.frontier import X_AXES, Measure, ParetoData, cost_axis, pareto_readout
-from wina_app.pages.results.plots.frontier_plot import ParetoPlot
-from wina_app.pages.results.plots.panels import FrontierPanel
+from wina_app.pages.results.plots.frontier import X_AXES, FrontierMeasure, ParetoData, cost_axis, pareto_readout
+from wina_app.pages.results.plots.frontier_plot import FrontierPanel, ParetoPlot
 from wina_app.style.theme import method_colour
 
 from tests.wina_app.pages.results.results_content import show_rows
@@ -14,7 +13,7 @@ from wina_core.analysis.comparison.frontier import Point
 
 pytestmark = pytest.mark.usefixtures("qapp")
 
-KL = Measure("original", "kl", False)
+KL = FrontierMeasure("original", "kl", False)
 POINTS = (
     Point("dense", 100.0, -3e-9, 1e-9, run="a", method="dense", rotation="none", group="n 4096"),
     Point("wina 50 %", 60.0, 0.05, 0.001, run="b", method="wina", rotation="none", group="n 4096"),
@@ -27,16 +26,16 @@ DATA = ParetoData(KL, AXES["bytes_read"], POINTS, (True, False, True, True, Fals
 
 @pytest.fixture
 def plot(qtbot) -> ParetoPlot:
-    shown = ParetoPlot()
-    qtbot.addWidget(shown)
-    shown.resize(900, 500)
-    shown.show_points(DATA)
-    return shown
+    pareto = ParetoPlot()
+    qtbot.addWidget(pareto)
+    pareto.resize(900, 500)
+    pareto.show_points(DATA)
+    return pareto
 
 
 def trace(plot: ParetoPlot, name: str):
-    (found,) = [each for each in plot.traces if each.name == name]
-    return found
+    (match,) = [trace for trace in plot.traces if trace.name == name]
+    return match
 
 
 def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(plot):
@@ -44,7 +43,7 @@ def test_the_front_has_steps_between_its_points_and_lies_on_a_logarithmic_axis(p
     assert front.x == (25.0, 40.0, 40.0, 100.0, 100.0)
     assert front.y == (0.02, 0.02, 0.01, 0.01, 1e-6), "what is below is rounding"
     assert plot.is_log("y")
-    plot.show_points(ParetoData(Measure("task", "acc", True), AXES["bytes_read"], POINTS[:2], (True, True)))
+    plot.show_points(ParetoData(FrontierMeasure("task", "acc", True), AXES["bytes_read"], POINTS[:2], (True, True)))
     assert not plot.is_log("y")
 
 
@@ -55,16 +54,16 @@ def test_the_front_of_speeds_falls_before_the_faster_point(plot):
 
 
 def test_dominated_points_are_faded_and_imported_ones_are_crosses_that_cannot_be_selected(plot):
-    kept, faded, imported = (trace(plot, name) for name in ("int4, wina", "wina", "imported"))
-    assert kept.colour == method_colour("wina")
+    prominent, faded, imported = (trace(plot, name) for name in ("int4, wina", "wina", "imported"))
+    assert prominent.colour == method_colour("wina")
     assert faded.colour != method_colour("wina")
-    assert kept.symbol != faded.symbol, "by bits"
+    assert prominent.symbol != faded.symbol, "by bits"
     assert (imported.symbol, list(imported.keys)) == ("x", [])
     assert list(faded.keys) == ["b"]
 
 
 def test_a_point_says_what_it_is():
-    texts = [pareto_readout(DATA, place) for place in range(5)]
+    texts = [pareto_readout(DATA, index) for index in range(5)]
     assert "wina 50 %" in texts[1]
     assert "bytes read per token 60 MB" in texts[1]
     assert "click: open its plan" in texts[1]
@@ -79,11 +78,11 @@ def test_the_panel_changes_plots_with_the_axis_and_says_what_is_missing(qtbot):
     qtbot.addWidget(panel)
     key = next(key for _, key in X_AXES if cost_axis(key) == "memory")
     panel.show_pareto(ParetoData(KL, AXES["memory"], (), ()), key)
-    assert panel.shown is panel.pareto
+    assert panel.current is panel.pareto
     assert panel.x_axis.currentData() == key
     assert "evaluate with a context" in panel.note.text()
     panel.show_frontier(None, "gated")
-    assert panel.shown is panel.plot
+    assert panel.current is panel.plot
 
 
 @pytest.fixture
@@ -94,9 +93,9 @@ def half(filled_store):
 def test_another_axis_shows_the_points_of_the_original(half):
     half.controller.set_visible(True)
     half.controller.choose_x_axis("cost:gated")
-    shown = half.view.last("show_pareto")
-    assert {point.run for point in shown.points} <= set(half.runs)
-    assert any(shown.front)
+    data = half.view.last("show_pareto")
+    assert {point.run for point in data.points} <= set(half.runs)
+    assert any(data.front)
     assert half.controller.view_state()["x_axis"] == "cost:gated"
     show_rows(half.table, [])
     assert half.view.last("show_pareto") is None

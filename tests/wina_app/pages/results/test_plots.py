@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QObject, QPointF, Qt, Signal
 from wina_app.pages.results.plots.controller import PLOTS, ResultsPlotsController
-from wina_app.pages.results.run_selection import RunSelection
+from wina_app.pages.results.runs import RunSelection
 from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.fakes import Recorded
@@ -11,11 +11,18 @@ from tests.wina_app.pages.results.results_content import show_rows
 from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_run, run_spec
 from tests.wina_app.timed_points import timed
 
+
+class RecordedPlots(Recorded):
+    """The view and all its panels, whose calls are remembered together."""
+
+    tasks = latency = layers = allocation = compare = property(lambda self: self)
+
+
 _SHOWS = {
     "frontier": "show_frontier",
     "tasks": "show_bars",
     "latency": "show_latency",
-    "layers": "show_layers",
+    "layers": "show_runs",
     "allocation": "show_profiles",
     "compare": "show_comparison",
 }
@@ -51,13 +58,13 @@ class Half:
     """The controller over a recorded view."""
 
     def __init__(self, store):
-        self.view, self.table, self.selection, self.store = Recorded(), ResultsTable(), RunSelection(), store
+        self.view, self.table, self.selection, self.store = RecordedPlots(), ResultsTable(), RunSelection(), store
         self.controller = ResultsPlotsController(store, self.table, self.selection, self.view)
         self.rows = store.store.metric_rows()
         self.runs = list(dict.fromkeys(row.run for row in self.rows))
         show_rows(self.table, self.rows)
 
-    def shown(self):
+    def drawn_plots(self):
         """The plots that were drawn, each as often as it was."""
         return [plot for plot, method in _SHOWS.items() for _ in self.view.calls(method)]
 
@@ -72,14 +79,14 @@ def half(store):
 
 
 def test_only_the_plot_that_is_shown_is_computed(half):
-    assert half.shown() == [], "the page is hidden"
+    assert half.drawn_plots() == [], "the page is hidden"
     half.controller.set_visible(True)
-    assert half.shown() == ["frontier"]
+    assert half.drawn_plots() == ["frontier"]
     half.controller.show("tasks")
     half.controller.show("frontier")
-    assert half.shown() == ["frontier", "tasks"], "nothing changed meanwhile"
+    assert half.drawn_plots() == ["frontier", "tasks"], "nothing changed meanwhile"
     show_rows(half.table, half.rows[:-3])
-    assert half.shown() == ["frontier", "frontier", "tasks"]
+    assert half.drawn_plots() == ["frontier", "frontier", "tasks"]
 
 
 def test_the_metric_that_is_shown_first_stays_while_others_arrive(half):
@@ -123,10 +130,10 @@ def test_another_count_is_followed_by_every_plot_that_compares(half):
     half.selection.select(half.runs[1:3])
     for plot, count in zip(("tasks", "layers", "allocation", "compare"), ("net", "gated") * 2, strict=True):
         half.controller.show(plot)
-        before = half.shown().count(plot)
+        before = half.drawn_plots().count(plot)
         half.controller.set_count(count)
-        assert half.shown().count(plot) > before, plot
-    assert [run.run for run in half.view.last("show_layers")] == half.runs[1:3]
+        assert half.drawn_plots().count(plot) > before, plot
+    assert [run.run for run in half.view.last("show_runs")] == half.runs[1:3]
     assert half.view.last("show_comparison").runs == tuple(half.runs[1:3])
 
 
@@ -136,16 +143,16 @@ def test_what_is_shown_of_the_selection_follows_it(half):
     assert half.view.last("show_profiles") == ()
     half.selection.select(half.runs[1:2])
     assert [run.run for run in half.view.last("show_profiles")] == half.runs[1:2]
-    assert half.shown() == ["allocation"] * 2
+    assert half.drawn_plots() == ["allocation"] * 2
 
 
 def test_rows_of_other_runs_do_not_compare_anew(half, qtbot):
     half.controller.show("compare")
     half.controller.set_visible(True)
     half.selection.select(half.runs[1:3])
-    before = len(half.shown())
+    before = len(half.drawn_plots())
     show_rows(half.table, [row for row in half.rows if row.run != half.runs[-1]])
-    assert len(half.shown()) == before
+    assert len(half.drawn_plots()) == before
     show_rows(half.table, [row for row in half.rows if row.run != half.runs[2]])
     assert half.selection.runs == (half.runs[1],)
     qtbot.waitUntil(lambda: half.view.last("show_comparison") is None)
@@ -159,7 +166,7 @@ def test_an_answer_about_earlier_runs_is_dropped(store):
     half.selection.select(half.runs[2:3])
     half.store.answer(-1)
     half.store.answer(-1)
-    (drawn,) = half.view.calls("show_layers")
+    (drawn,) = half.view.calls("show_runs")
     assert [run.run for run in drawn] == half.runs[2:3]
 
 
@@ -186,7 +193,7 @@ def selected_runs(page):
 
 
 def row_of(page, run):
-    return page.controller.rows_of([run])[0]
+    return page.controller.table.lines_of_runs([run])[0]
 
 
 def test_rows_that_are_selected_are_marked_in_the_plots(page):
@@ -228,14 +235,14 @@ def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
     assert not page.compare.isEnabled()
     page.controller.plots.choose_runs(tuple(runs[:3]), False)
     qtbot.mouseClick(page.compare, Qt.MouseButton.LeftButton)
-    shown = page.plots.compare
-    assert shown.shown.runs == tuple(runs[:3])
-    assert "Holm" in shown.heading.whole()
-    shown.reference_chosen.emit(runs[2])
-    qtbot.waitUntil(lambda: shown.shown is not None and shown.shown.runs[0] == runs[2])
+    compare = page.plots.compare
+    assert compare.comparison.runs == tuple(runs[:3])
+    assert "Holm" in compare.heading.whole()
+    compare.reference_chosen.emit(runs[2])
+    qtbot.waitUntil(lambda: compare.comparison is not None and compare.comparison.runs[0] == runs[2])
     page.table.clearSelection()
-    qtbot.waitUntil(lambda: shown.shown is None)
-    assert "two or more runs" in shown.remark.text()
+    qtbot.waitUntil(lambda: compare.comparison is None)
+    assert "two or more runs" in compare.remark.text()
 
 
 def test_every_plot_is_one_command_away(page):

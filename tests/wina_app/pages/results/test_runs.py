@@ -1,292 +1,179 @@
-"""The table with one row per run: metrics as columns, filters, groups, columns that land, pinned columns."""
+"""Runs of the Results page: of a study alone beside the paper's numbers, and the selection of table and plots."""
 
-import numpy as np
 import pytest
-from PySide6.QtCore import QPersistentModelIndex, QPoint, Qt
-from PySide6.QtGui import QGuiApplication
-from wina_app.pages.results.columns import ColumnChoice
-from wina_app.pages.results.grouping import SortKey
-from wina_app.pages.results.table import ResultsTable
-from wina_app.style.theme import GRID
+from PySide6.QtCore import Qt
+from wina_app.pages.results.runs import RunSelection
 
-from tests.wina_app.pages.results.results_content import PLAIN, cells_of_rows
-from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, record_run, run_spec
-from tests.wina_app.tour import settle
-from wina_core.analysis.results.columns import COLUMNS
-from wina_core.analysis.results.filter import parse_filter, passing
-from wina_core.analysis.results.measured import mean_over_units
-from wina_core.analysis.results.runs import MEAN, RunTable, is_measure
-from wina_core.specs import COST, FIDELITY, ORIGINAL
-
-RUNS = 1 + len(CONFIGURATIONS) * len(SPARSITIES)
-ACC = "metric\tdemo_choice\tacc"
-
-
-def show(table: ResultsTable, rows, line: str = "") -> RunTable:
-    cells = cells_of_rows(rows)
-    mask = passing(parse_filter(line, COLUMNS), cells)
-    runs = RunTable(cells, mask)
-    table.show(cells, mask, runs)
-    return runs
+from tests.wina_app.stored_runs import record_demo_study
+from tests.wina_app.studies import PAPER, ROLE, record, write
+from wina_core.store import Store
+from wina_core.studies.expand import bind, expand, load_study
+from wina_core.studies.published import published_value
 
 
 @pytest.fixture
-def rows(filled_store):
-    return filled_store.metric_rows()
+def study(tmp_path):
+    return bind(load_study(write(tmp_path, "paper", PAPER)), {ROLE: "demo"})
 
 
 @pytest.fixture
-def page(show_page, filled_store):
-    return show_page(filled_store, form="runs")
+def store(tmp_path, study):
+    """Thirteen runs of another study, and the study's five; a little above the paper's numbers."""
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as opened:
+        record_demo_study(opened)
+        runs = expand(study)
+        opened.save_study(study, runs)
+        for number, run in enumerate(runs):
+            record(opened, run, "piqa", "acc_norm", 0.79 - 0.01 * number)
+        yield opened
 
 
-def test_each_run_is_a_row_with_its_metrics_as_columns(rows):
-    runs = show(ResultsTable(), rows)
-    assert len(runs) == RUNS
-    dense = next(place for place in range(RUNS) if runs["method"].text(place) == "dense")
-    assert runs[ACC].text(dense) == "0.710 ± 0.016"
-    assert runs["gated"].text(dense) == "–"
-    for place, run in enumerate(runs.runs):
-        (value,) = [row.value for row in rows if (row.run, row.metric) == (run, "acc")]
-        assert runs[ACC].value(place) == value
+@pytest.fixture
+def page(show_page, store):
+    return show_page(store, size=(1200, 600))
 
 
-def test_a_divergence_within_rounding_is_shown_as_zero(rows):
-    noisy = [row._replace(value=-2.303e-09, stderr=1e-10) if row.metric == "kl" else row for row in rows]
-    runs = show(ResultsTable(), noisy)
-    column = runs["metric\tdemo:heldout\tkl"]
-    texts = {column.text(place) for place in range(RUNS)}
-    assert {text.partition(" ")[0].strip("0") for text in texts} <= {".", "", "–"}, texts
-    cells = cells_of_rows(noisy)
-    place = next(place for place, row in enumerate(noisy) if row.metric == "kl")
-    assert float(cells["value"].text(place)) == 0.0
+def titles(page):
+    model = page.table.model()
+    return [model.headerData(at, Qt.Orientation.Horizontal) for at in range(model.columnCount())]
 
 
-def test_columns_of_metrics_that_no_run_has_are_not_there(rows):
-    runs = show(ResultsTable(), rows, "metric:acc method:teal")
-    assert len(runs) == len(SPARSITIES)
-    assert runs.there == {ACC}
-    assert {"metric\tdemo:heldout\tkl", MEAN} <= {column.key for column in runs.columns}
+def column(page, key):
+    at = [column.key for column in page.table.model().columns].index(key)
+    return [page.table.model().index(row, at).data() for row in range(page.table.model().rowCount())]
 
 
-def test_the_mean_is_over_the_preferred_metric_of_each_task_for_runs_that_have_all(rows):
-    first = next(row for row in rows if row.metric == "acc")
-    several = [
-        first._replace(task="a", unit="a", value=0.4, stderr=0.03),
-        first._replace(task="a", unit="a", metric="acc_norm", value=0.6, stderr=0.03),
-        first._replace(task="b", unit="b", value=0.8, stderr=0.04),
-        first._replace(task="b", unit="b", run="lacks a", value=0.9),
-    ]
-    runs = show(ResultsTable(), several)
-    assert runs[MEAN].text(0) == "0.700 ± 0.025"
-    assert runs[MEAN].text(1) == "–"
-    titles = [column.title for column in runs.columns if is_measure(column.key)]
-    assert titles == ["mean of tasks", "a acc_norm", "b acc", "a acc"]
+def test_a_studys_results_are_its_runs_alone_until_all_are_asked_for(page, study, qtbot):
+    assert page.table.model().rowCount() == 44
+    page.controller.show_study(study)
+    assert page.table.model().rowCount() == 5
+    assert page.list.scope.whole() == "Study: Table 3: a tiny one"
+    assert set(column(page, "task")) == {"piqa"}
+    qtbot.mouseClick(page.list.everything, Qt.MouseButton.LeftButton)
+    assert page.table.model().rowCount() == 44
+    assert not page.list.everything.isVisible()
+    assert "paper" not in titles(page)
 
 
-@pytest.mark.parametrize(
-    ("units", "mean"),
-    [
-        ({"a": 0.4, "b": 0.5, COST: 0.9}, 0.45),
-        ({"a": 0.4, FIDELITY: 0.1, ORIGINAL: 0.5}, 0.45),
-        ({"a": 0.4, FIDELITY: 0.5, ORIGINAL: None}, 0.45),
-        ({COST: 0.9}, 0.9),
-    ],
-)
-def test_a_run_is_as_sparse_as_its_units_are_on_average_in_the_table_and_in_comparisons(rows, units, mean):
-    first = next(row for row in rows if row.method == "wina" and row.metric == "acc")
-    of_units = [first._replace(task=name, unit=name, gated_sparsity=gated) for name, gated in units.items()]
-    assert show(ResultsTable(), of_units)["gated"].value(0) == pytest.approx(100 * mean)
-    assert mean_over_units(units) == pytest.approx(mean)
+def test_the_papers_numbers_are_a_column_in_the_units_that_are_stored(page, study):
+    page.controller.show_study(study)
+    dense = published_value("commonsense", ROLE, "dense", 0.0, "piqa", "acc_norm")
+    wina = published_value("commonsense", ROLE, "WINA", 0.5, "piqa", "acc_norm")
+    paper_values = column(page, "paper")
+    assert float(paper_values[0]) == pytest.approx(dense / 100)
+    assert float(paper_values[4]) == pytest.approx(wina / 100)
+    at = titles(page).index("paper")
+    page.table.sortByColumn(at, Qt.SortOrder.AscendingOrder)
+    assert column(page, "paper") == sorted(paper_values)
 
 
-def test_metrics_that_land_keep_selection_sort_and_columns(rows):
-    table = ResultsTable()
-    show(table, [row for row in rows if row.metric != "kl"])
-    table.sort_by((SortKey(ACC, True),))
-    kept = QPersistentModelIndex(table.index(3, 0))
-    run = table.run_at(3)
-    before = table.columnCount()
-    show(table, rows)
-    assert table.columnCount() == before + 1
-    assert kept.isValid()
-    assert table.run_at(kept.row()) == run
-    values = [table.cells[ACC].value(table.row_at(line)) for line in range(RUNS)]
-    assert values == sorted(values, reverse=True)
+def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
+    page.controller.show_study(study)
+    ours = [trace for trace in page.plots.frontier.plot.traces if not trace.hollow]
+    paper = {trace.name: trace for trace in page.plots.frontier.plot.traces if trace.hollow}
+    assert [trace.name for trace in ours] == ["TEAL", "WINA"], "as the study calls them"
+    assert "WINA, paper" in paper
+    wina = paper["WINA, paper"]
+    assert wina.style == Qt.PenStyle.DashLine
+    assert list(wina.x) == [25.0, 40.0, 50.0, 65.0]
+    assert wina.colour == ours[1].colour
+    assert "paper" in wina.readout(0)
+    assert "dense, paper" in [reference.name for reference in page.plots.frontier.plot.references]
+    page.plots.frontier.x_axis.setFocus()
+    page.plots.frontier.x_axis.setCurrentIndex(page.plots.frontier.x_axis.findData("net"))
+    page.plots.frontier.x_axis.activated.emit(page.plots.frontier.x_axis.currentIndex())
+    assert not [trace for trace in page.plots.frontier.plot.traces if trace.hollow], "the paper counts no shortcuts"
 
 
-def test_a_group_of_runs_has_a_mean_in_every_metric(rows):
-    table = ResultsTable()
-    runs = show(table, rows, "metric:acc")
-    table.group_by("method")
-    assert table.group_at(0).label.endswith("dense   1 run")
-    lines = [line for line in range(table.rowCount()) if table.group_at(line)]
-    column = [each.key for each in table.columns].index(ACC)
-    teal = [runs[ACC].value(place) for place in range(len(runs)) if runs["method"].text(place) == "teal"]
-    assert table.mean_at(lines[1], column) == f"{np.mean(teal):.3f}"
-    table.close_groups(True)
-    titles, cells = table.as_shown(["method", ACC]).table(range(table.rowCount()))
-    assert titles == ["method", "runs", "demo_choice acc"]
-    assert cells[1] == ["teal", 4, pytest.approx(np.mean(teal))]
-
-
-def test_pinned_columns_stand_first_and_are_remembered():
-    choice = ColumnChoice()
-    choice.pin("seed")
-    choice.show("seed")
-    choice.pin("model", False)
-    assert choice.shown()[:3] == ["method", "rotation", "seed"]
-    again = ColumnChoice(choice.written)
-    assert again.pinned == {"method", "rotation", "seed"}
-    assert again.shown() == choice.shown()
-
-
-def test_the_forms_share_filter_selection_and_plots(qtbot, page):
-    assert page.table.model().rowCount() == RUNS
-    page.filter.setText("method:teal")
-    qtbot.waitUntil(lambda: page.table.model().rowCount() == len(SPARSITIES))
-    page.table.selectRow(1)
-    run = page.controller.table.run_at(1)
-    assert page.controller.selection.runs == (run,)
-    page.list.form.buttons["metrics"].click()
-    assert page.table.model().rowCount() == 3 * len(SPARSITIES)
-    assert page.controller.selection.runs == (run,)
-    assert {page.controller.table.run_at(row) for row in page.table.selected_rows()} == {run}
-    assert [trace.name for trace in page.plots.frontier.plot.traces] == ["teal"]
-
-
-def test_pinned_columns_stay_while_the_others_scroll(qtbot, page, filled_store):
-    page.resize(620, 700)
-    frozen = page.table._frozen
-    assert not frozen.isVisible()
-    bar = page.table.horizontalScrollBar()
-    bar.setValue(bar.maximum())
-    qtbot.waitUntil(frozen.isVisible)
-    qtbot.mouseClick(frozen.viewport(), Qt.MouseButton.LeftButton, pos=frozen.viewport().rect().center())
-    assert page.table.selected_rows()
-    assert page.table.hasFocus()
-    index = page.table.currentIndex().siblingAtColumn([c.key for c in page.controller.table.columns].index(ACC))
-    page.table.scrollTo(index)
-    assert not frozen.isVisible() or page.table.columnViewportPosition(index.column()) >= frozen.width()
-    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
-    page.access.changed.emit()
-    assert page.table.model().rowCount() == RUNS + 1
-
-
-def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
-    from wina_app.pages.results.table_view import header_menu
-
-    def choose(key: str, text: str) -> None:
-        section = [column.key for column in page.controller.table.columns].index(key)
-        menu = header_menu(page.table, section)
-        next(action for action in menu.actions() if action.text() == text).trigger()
-
-    choose("method", "Sort descending")
-    choose(ACC, "Then by this, ascending")
-    assert page.controller.table.keys == (SortKey("method", True), SortKey(ACC))
-    choose("method", "Remove from sort")
-    assert page.controller.table.keys == (SortKey(ACC),)
-    choose("status", "Pin the column at the left")
-    assert "status" in page.columns.pinned
-    choose("status", "Hide the column")
-    assert "status" not in page.columns.shown()
-
-
-def test_a_cell_is_copied_as_it_reads(page):
-    section = [column.key for column in page.controller.table.columns].index(ACC)
-    page.table.setCurrentIndex(page.table.model().index(0, section))
-    next(action for action in page.table.actions() if action.text() == "Copy cell").trigger()
-    assert QGuiApplication.clipboard().text() == "0.710 ± 0.016"
-
-
-def test_details_of_a_run_without_metrics_are_no_row(rows):
-    cells = cells_of_rows(rows, more=PLAIN)
-    assert len(RunTable(cells, np.zeros(len(cells), np.bool_))) == 0
-
-
-def test_the_next_start_restores_the_view(show_page, filled_store, page):
-    page.list.form.buttons["metrics"].click()
-    page.list.group.setCurrentIndex(page.list.group.findData("method"))
-    page.controller.group_by("method")
-    page.controller.table.sort_by((SortKey("value", True), SortKey("task")))
-    page.filter.setText("method:teal")
-    page.controller.set_filter("method:teal")
-    page.table.widths = {"value": 20.0}
-    page.halves.choose("plots")
-    page.plots.show_plot("layers")
-    page.controller.selection.select([page.controller.table.run_at(1)])
-    state = page.view_state()
-    after = show_page(filled_store)
-    after.restore_view(state)
-    assert after.view_state() == state
-    assert after.table.model().rowCount() == page.table.model().rowCount()
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"form": "neither", "sort": 3, "group": "no column", "widths": {"value": "wide"}, "plot": "pie"},
-        {"half": "third", "sizes": ["a"], "plots": {"measure": {"task": 1}, "compared": "ab"}, "selection": [1]},
-    ],
-)
-def test_a_damaged_view_is_passed_over(page, state):
-    page.restore_view(state)
-    assert page.table.model().rowCount() == RUNS
-
-
-def test_a_low_window_shows_the_table_and_on_demand_a_plot_of_half_its_height(show_page, filled_store, qapp):
-    page = show_page(filled_store, size=(1180, 660))
-    page.halves.choose("table")
-    qapp.processEvents()
-    assert page.table.height() >= 360
-    assert page.plots.tabs.isVisible()
+def test_the_papers_numbers_can_be_taken_away(page, study):
+    assert not page.plots.paper.isEnabled()
+    page.controller.show_study(study)
+    assert page.plots.paper.isChecked()
     page.plots.show_plot("tasks")
-    page.plots.show_plot("frontier")
-    qapp.processEvents()
-    assert page.plots.frontier.plot.height() >= 360
-    page.halves.choose("both")
-    qapp.processEvents()
-    assert page.plots.frontier.plot.height() >= 280
-    assert page.table.viewport().height() >= 4 * page.table.rowHeight(0)
+    assert "WINA, paper" in [trace.name for trace in page.plots.tasks.plot.traces]
+    page.plots.paper.click()
+    for name, plot in (("tasks", page.plots.tasks.plot), ("frontier", page.plots.frontier.plot)):
+        page.plots.show_plot(name)
+        assert plot.traces
+        assert not [trace for trace in plot.traces if trace.hollow]
 
 
-def test_the_preview_is_what_is_saved(page, tmp_path, monkeypatch):
-    from PySide6.QtWidgets import QFileDialog
-    from wina_app.pages.results.paper_dialog import PaperDialog
-
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "table.tex"), ""))
-    page.list.paper.click()
-    (dialog,) = page.findChildren(PaperDialog)
-    dialog.caption.setText("50 % of the weights_")
-    assert "\\caption{50 \\% of the weights\\_}" in dialog.preview.toPlainText()
-    assert "\\mathbf{0.702} \\pm 0.016" in dialog.preview.toPlainText(), "the best but the dense reference"
-    dialog.save.click()
-    assert (tmp_path / "table.tex").read_text() == dialog.preview.toPlainText()
-    dialog.bold.setChecked(False)
-    assert "mathbf" not in dialog.preview.toPlainText()
-    dialog.format.buttons[".md"].click()
-    assert dialog.preview.toPlainText().startswith("| method | rotation |"), "the model is the same in all rows"
-    dialog.compact.setChecked(False)
-    assert dialog.preview.toPlainText().startswith("| model | method |")
-    dialog.close()
+def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(page, study, store):
+    page.controller.show_study(study)
+    run = expand(study)[0]
+    record(store, run, "piqa", "acc_norm", 0.5)
+    page.controller.refresh()
+    assert page.table.model().rowCount() == 5
+    assert column(page, "value")[-1] == "0.500", "as measured last"
 
 
-def test_columns_are_as_wide_as_their_numbers_and_keep_the_users_width(page, qtbot):
-    table = page.table
-    for width in (1000, 1900, 1280):
-        page.resize(width, 700)
-        settle()
-    page.controller.set_form("metrics")
-    qtbot.waitUntil(lambda: not table.model().of_runs)
-    page.controller.set_form("runs")
-    qtbot.waitUntil(lambda: table.model().of_runs)
-    assert table.widths == {}, "the last column is stretched by Qt, not by the user"
-    column = [each.key for each in table.model().columns].index(ACC)
-    texts = [table.model().index(row, column).data() for row in range(RUNS)]
-    assert table.columnWidth(column) >= max(map(table.fontMetrics().horizontalAdvance, texts)) + 2 * GRID
-    header = table.horizontalHeader()
-    edge = QPoint(header.sectionViewportPosition(column) + header.sectionSize(column) - 1, 5)
-    qtbot.mousePress(header.viewport(), Qt.MouseButton.LeftButton, pos=edge)
-    qtbot.mouseMove(header.viewport(), edge + QPoint(80, 0))
-    qtbot.mouseRelease(header.viewport(), Qt.MouseButton.LeftButton, pos=edge + QPoint(80, 0))
-    assert table.widths.keys() == {ACC}
+def test_a_filter_by_the_papers_column_is_dropped_with_it(page, study):
+    page.controller.show_study(study)
+    page.controller.set_filter("paper:0.7 method:wina")
+    assert page.table.model().rowCount() == 2
+    page.controller.show_study(None)
+    assert page.table.model().rowCount() == 44
+    assert "no column" in page.problem.text()
+
+
+pytestmark = pytest.mark.usefixtures("qapp")
+
+
+@pytest.fixture
+def selection():
+    return RunSelection()
+
+
+@pytest.fixture
+def changes(selection):
+    changes = []
+    selection.changed.connect(lambda: changes.append(selection.runs))
+    return changes
+
+
+def test_runs_keep_the_order_in_which_they_were_selected(selection):
+    selection.select(["b"])
+    selection.select(["a", "b", "c"])
+    assert selection.runs == ("b", "a", "c"), "the first one stays the reference"
+    selection.select(["c", "a"])
+    assert selection.runs == ("a", "c")
+
+
+def test_the_same_selection_in_another_order_is_no_change(selection, changes):
+    selection.select(["a", "b"])
+    selection.select(["b", "a", "b"])
+    assert changes == [("a", "b")]
+
+
+def test_an_answer_to_a_change_does_not_go_round_in_a_circle(selection, changes):
+    other = RunSelection()
+    selection.changed.connect(lambda: other.select(selection.runs))
+    other.changed.connect(lambda: selection.select(other.runs))
+    selection.select(["a", "b"])
+    assert other.runs == ("a", "b")
+    assert changes == [("a", "b")]
+
+
+def test_toggling_adds_and_takes_away(selection):
+    selection.select(["a"])
+    selection.toggle(["b", "c"])
+    assert selection.runs == ("a", "b", "c")
+    selection.toggle(["a", "d"])
+    assert selection.runs == ("a", "b", "c", "d"), "not all of them were selected"
+    selection.toggle(["a", "c"])
+    assert selection.runs == ("b", "d")
+
+
+def test_another_run_becomes_the_reference(selection, changes):
+    selection.select(["a", "b", "c"])
+    selection.make_reference("c")
+    assert selection.runs == ("c", "a", "b")
+    selection.make_reference("unknown")
+    assert len(changes) == 2
+
+
+def test_runs_that_are_gone_are_forgotten(selection, changes):
+    selection.select(["a", "b"])
+    selection.retain({"b", "x"})
+    selection.retain({"b"})
+    assert changes == [("a", "b"), ("b",)]

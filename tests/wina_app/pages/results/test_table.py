@@ -1,4 +1,4 @@
-"""What the Results page computes without any widget: table, groups, columns and frontier."""
+"""Rows, groups and columns of the results table, and the frontier's lines, without any widget."""
 
 import math
 from itertools import product
@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QPersistentModelIndex, Qt
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.plots.frontier import (
-    Measure,
+    FrontierMeasure,
     distinct_references,
     frontier,
     kinds,
@@ -23,15 +23,18 @@ from tests.wina_app.stored_runs import (
     CONFIGURATIONS,
     GLOBAL,
     SPARSITIES,
+    record_demo_study,
     record_run,
     run_spec,
 )
 from wina_core.analysis.comparison.frontier import FrontierLine
 from wina_core.analysis.results.columns import BY_KEY, COLUMNS
+from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.specs import NO_ROTATION
+from wina_core.store import Store
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 
-ACC = Measure("demo_choice", "acc", True)
+ACC = FrontierMeasure("demo_choice", "acc", True)
 
 
 @pytest.fixture
@@ -51,8 +54,8 @@ def table(store):
     return filled
 
 
-def shown(table: ResultsTable, key: str) -> list[str]:
-    return [getattr(entry, key) for entry in table.shown]
+def values_of(table: ResultsTable, key: str) -> list[str]:
+    return [getattr(entry, key) for entry in table.listed_rows]
 
 
 # ---- table -----------------------------------------------------------------------------------------------------------
@@ -67,26 +70,26 @@ def test_the_table_has_a_row_for_each_stored_metric(table):
 
 
 def test_filtering_keeps_the_order(table):
-    before = [entry.key for entry in table.shown]
+    before = [entry.key for entry in table.listed_rows]
     filter_by(table, "method:wina metric:acc")
-    assert set(shown(table, "method")) == {"wina"}
-    assert set(shown(table, "metric")) == {"acc"}
-    kept = [entry.key for entry in table.shown]
-    assert kept == [key for key in before if key in kept]
+    assert set(values_of(table, "method")) == {"wina"}
+    assert set(values_of(table, "metric")) == {"acc"}
+    persistent = [entry.key for entry in table.listed_rows]
+    assert persistent == [key for key in before if key in persistent]
     filter_by(table, "")
-    assert [entry.key for entry in table.shown] == before
+    assert [entry.key for entry in table.listed_rows] == before
 
 
 def test_sorting_is_numeric_with_the_unknown_last_either_way(table):
     filter_by(table, "metric:acc")
     for key, order in product(("gated", "net"), Qt.SortOrder):
         table.sort(BY_KEY[key], order)
-        values = [getattr(entry, f"{key}_sparsity") for entry in table.shown]
+        values = [getattr(entry, f"{key}_sparsity") for entry in table.listed_rows]
         assert values[-1] is None, "dense was not gated"
-        known = values[:-1]
-        assert known == sorted(known, reverse=order == Qt.SortOrder.DescendingOrder)
+        numbers = values[:-1]
+        assert numbers == sorted(numbers, reverse=order == Qt.SortOrder.DescendingOrder)
     table.sort(-1)
-    assert shown(table, "method")[0] == "dense"
+    assert values_of(table, "method")[0] == "dense"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_rows_of_equal_value_keep_their_order_either_way(entries, order, expecte
     table = ResultsTable()
     show_rows(table, [entries[0]._replace(unit=str(at), value=value) for at, value in enumerate(values)])
     table.sort(BY_KEY["value"], order)
-    assert [int(entry.unit) for entry in table.shown] == expected
+    assert [int(entry.unit) for entry in table.listed_rows] == expected
 
 
 def test_several_columns_sort_one_within_the_other(table):
@@ -106,8 +109,8 @@ def test_several_columns_sort_one_within_the_other(table):
     table.sort_further(BY_KEY["target"])
     table.sort_further(BY_KEY["method"])
     table.sort_further(BY_KEY["target"])
-    found = [(entry.metric, -entry.target_sparsity, entry.method) for entry in table.shown]
-    assert found == sorted(found), "the target, asked for again, the other way round"
+    order_of_rows = [(entry.metric, -entry.target_sparsity, entry.method) for entry in table.listed_rows]
+    assert order_of_rows == sorted(order_of_rows), "the target, asked for again, the other way round"
     assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target % ▾2"
     table.sort(BY_KEY["value"])
     assert table.headerData(BY_KEY["target"], Qt.Orientation.Horizontal) == "target %"
@@ -116,22 +119,22 @@ def test_several_columns_sort_one_within_the_other(table):
 
 def test_new_results_leave_selection_and_order_alone(table, store):
     table.sort(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
-    kept = QPersistentModelIndex(table.index(10, 0))
-    key = table.shown[10].key
+    persistent = QPersistentModelIndex(table.index(10, 0))
+    key = table.listed_rows[10].key
     before = table.stored
     record_run(store, run_spec("wina", NO_ROTATION, 0.1), name="more")
     show_rows(table, store.metric_rows())
     assert table.rowCount() == before + 3
-    assert table.shown[kept.row()].key == key
-    values = [entry.value for entry in table.shown]
+    assert table.listed_rows[persistent.row()].key == key
+    values = [entry.value for entry in table.listed_rows]
     assert values == sorted(values, reverse=True)
 
 
 def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
-    dense = next(row for row, entry in enumerate(table.shown) if entry.method == "dense")
-    kept = QPersistentModelIndex(table.index(dense, 0))
+    dense = next(row for row, entry in enumerate(table.listed_rows) if entry.method == "dense")
+    persistent = QPersistentModelIndex(table.index(dense, 0))
     filter_by(table, "method:teal")
-    assert not kept.isValid()
+    assert not persistent.isValid()
 
 
 def test_numbers_read_well(entries, table):
@@ -146,9 +149,9 @@ def test_numbers_read_well(entries, table):
 def test_rows_of_pinned_runs_stand_before_all_others_however_sorted(table, store, entries):
     pinned = entries[-1].run
     show_rows(table, store.metric_rows(), **{pinned: PLAIN._replace(pinned=True)})
-    assert [entry.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
     table.sort(BY_KEY["target"])
-    assert [entry.run == pinned for entry in table.shown][:4] == [True, True, True, False]
+    assert [entry.run == pinned for entry in table.listed_rows][:4] == [True, True, True, False]
     assert table.is_pinned(0)
     assert not table.is_pinned(3)
 
@@ -165,16 +168,16 @@ def test_groups_tell_how_many_rows_and_where_their_values_lie(table):
     values = [entry.value for entry in metric_rows_of(table.passing()()) if entry.method == "teal"]
     assert groups[1].mean == pytest.approx(sum(values) / 4)
     assert (groups[1].low, groups[1].high) == (min(values), max(values))
-    assert [entry.method for entry in table.shown] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
+    assert [entry.method for entry in table.listed_rows] == ["dense"] + ["teal"] * 4 + ["wina"] * 8
 
 
 def test_a_value_that_is_unknown_is_no_part_of_the_mean(table, entries):
     rows = [entry for entry in entries if entry.metric == "acc" and entry.method == "teal"]
     show_rows(table, [rows[0]._replace(value=math.nan), *rows[1:]])
     table.group_by("method")
-    group, known = table.group_at(0), [row.value for row in rows[1:]]
+    group, numbers = table.group_at(0), [row.value for row in rows[1:]]
     assert group.count == len(rows)
-    assert group.mean == pytest.approx(sum(known) / len(known))
+    assert group.mean == pytest.approx(sum(numbers) / len(numbers))
 
 
 def test_rows_of_several_metrics_have_no_mean(table):
@@ -203,12 +206,12 @@ def test_a_closed_group_is_its_heading_and_stays_closed(table, store):
 
 
 def test_a_selected_row_stays_selected_in_its_group(table):
-    kept = QPersistentModelIndex(table.index(5, 0))
-    key = table.shown[5].key
+    persistent = QPersistentModelIndex(table.index(5, 0))
+    key = table.listed_rows[5].key
     table.group_by("metric")
-    assert table.cells.key(table.row_at(kept.row())) == key
+    assert table.cells.key(table.row_at(persistent.row())) == key
     table.close_groups(True)
-    assert not kept.isValid()
+    assert not persistent.isValid()
 
 
 def test_an_empty_table_is_grouped_and_sorted_all_the_same():
@@ -235,42 +238,42 @@ def test_what_all_rows_have_in_common_is_told(table):
 def test_columns_are_hidden_moved_and_remembered():
     choice = ColumnChoice()
     changes = []
-    choice.changed.connect(lambda: changes.append(choice.shown()))
-    assert "seed" not in choice.shown()
+    choice.changed.connect(lambda: changes.append(choice.visible_keys()))
+    assert "seed" not in choice.visible_keys()
     choice.show("seed")
     choice.show("model", False)
     choice.move(["value", "task", "metric"])
     again = ColumnChoice(choice.written)
-    assert again.shown() == choice.shown() == changes[-1]
-    assert [key for key in again.shown() if key in ("value", "task", "metric")] == ["value", "task", "metric"]
-    assert "seed" in again.shown()
-    assert "model" not in again.shown()
+    assert again.visible_keys() == choice.visible_keys() == changes[-1]
+    assert [key for key in again.visible_keys() if key in ("value", "task", "metric")] == ["value", "task", "metric"]
+    assert "seed" in again.visible_keys()
+    assert "model" not in again.visible_keys()
     again.reset()
-    assert again.shown() == ColumnChoice().shown()
+    assert again.visible_keys() == ColumnChoice().visible_keys()
 
 
 def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sense():
     choice = ColumnChoice(["value", "-method", "no longer there", "value"])
-    assert choice.shown()[0] == "model", "columns that it did not know are where they usually are"
-    assert "method" not in choice.shown()
-    assert "no longer there" not in choice.shown()
-    assert set(ColumnChoice().shown()) - {"method"} == set(choice.shown())
+    assert choice.visible_keys()[0] == "model", "columns that it did not know are where they usually are"
+    assert "method" not in choice.visible_keys()
+    assert "no longer there" not in choice.visible_keys()
+    assert set(ColumnChoice().visible_keys()) - {"method"} == set(choice.visible_keys())
 
 
 def test_measured_sparsities_stand_before_the_target():
-    shown = ColumnChoice().shown()
-    assert shown[shown.index("gated") :][:4] == ["gated", "net", "target", "task"]
+    visible = ColumnChoice().visible_keys()
+    assert visible[visible.index("gated") :][:4] == ["gated", "net", "target", "task"]
 
 
 def test_settings_that_set_runs_apart_stand_beside_their_names():
-    shown = ColumnChoice().shown()
-    assert shown.index("settings") < shown.index("gated")
+    visible = ColumnChoice().visible_keys()
+    assert visible.index("settings") < visible.index("gated")
 
 
 def test_the_last_column_cannot_be_hidden():
     choice = ColumnChoice([key if key == "value" else f"-{key}" for key in BY_KEY])
     choice.show("value", False)
-    assert choice.shown() == ["value"]
+    assert choice.visible_keys() == ["value"]
 
 
 # ---- copies ----------------------------------------------------------------------------------------------------------
@@ -278,29 +281,29 @@ def test_the_last_column_cannot_be_hidden():
 
 def test_a_copy_has_the_chosen_columns_in_their_order(table):
     filter_by(table, "metric:acc method:teal")
-    shown = table.as_shown(["value", "n", "method"])
-    assert shown.text([0]).split("\n") == ["value\tn\tmethod", "0.696\t800\tteal"]
-    assert shown.copy([0], ".md").split("\n")[0] == "| value | n | method |"
-    assert "\\toprule" in shown.copy([0], ".tex")
-    titles, rows = shown.table([0])
+    visible = table.snapshot(["value", "n", "method"])
+    assert visible.text([0]).split("\n") == ["value\tn\tmethod", "0.696\t800\tteal"]
+    assert visible.copy([0], ".md").split("\n")[0] == "| value | n | method |"
+    assert "\\toprule" in visible.copy([0], ".tex")
+    titles, rows = visible.table([0])
     assert titles == ["value", "n", "method"]
-    assert list(rows) == [(table.shown[0].value, 800, "teal")]
+    assert list(rows) == [(table.listed_rows[0].value, 800, "teal")]
 
 
 def test_a_copied_name_is_no_formula_for_a_spreadsheet(entries):
     table = ResultsTable()
     show_rows(table, [entries[0]._replace(model="=1+1", task="-x", method="wina")])
-    assert table.as_shown(["model", "task", "method"]).text([0]).split("\n")[1] == "'=1+1\t'-x\twina"
+    assert table.snapshot(["model", "task", "method"]).text([0]).split("\n")[1] == "'=1+1\t'-x\twina"
 
 
 def test_of_closed_groups_alone_a_copy_is_the_summary(table):
     filter_by(table, "metric:acc")
     table.group_by("method")
     table.toggle(0)
-    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    titles, rows = table.snapshot(["method"]).table(range(table.rowCount()))
     assert (titles, len(rows)) == (["method"], 12), "rows of open groups are what is meant"
     table.close_groups(True)
-    titles, rows = table.as_shown(["method"]).table(range(table.rowCount()))
+    titles, rows = table.snapshot(["method"]).table(range(table.rowCount()))
     assert titles == ["method", "rows", "mean", "lowest", "highest"]
     assert rows[0] == ["dense", 1, 0.71, 0.71, 0.71]
 
@@ -361,8 +364,8 @@ def test_a_readout_tells_all_there_is(entries):
     model = next(iter(models(metrics_frame(entries))))
     line = frontier(metrics_frame(entries), ACC, model).lines[0]
     text = readout(line.label, ACC, line.points[0])
-    for part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "gated 24.8 %", "n 800"):
-        assert part in text
+    for text_part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "gated 24.8 %", "n 800"):
+        assert text_part in text
 
 
 def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
@@ -381,3 +384,38 @@ def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
     assert assigned[1] == assigned[2] == 0
     assert assigned[0] == assigned[5], "the same spread has the same pattern"
     assert len({assigned[row] for row in (0, 1, 3, 4)}) == 4
+
+
+@pytest.fixture
+def row(tmp_path):
+    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
+        record_demo_study(store)
+        return next(row for row in store.metric_rows() if row.gated_sparsity)
+
+
+def cell(row, key: str, role: Qt.ItemDataRole):
+    table = ResultsTable()
+    show_rows(table, [row])
+    return table.data(table.index(0, BY_KEY[key]), role)
+
+
+def test_a_sparsity_below_nothing_is_marked_and_explained(row):
+    paid = row._replace(gated_sparsity=0.15, net_sparsity=-0.028)
+    sentence = sparsity_warning(0.15, -0.028)
+    assert cell(paid, "net", Qt.ItemDataRole.DisplayRole) == "\N{WARNING SIGN} \N{MINUS SIGN}2.8"
+    assert cell(paid, "net", Qt.ItemDataRole.ToolTipRole) == sentence
+    assert cell(paid, "warning", Qt.ItemDataRole.DisplayRole) == sentence
+    assert cell(paid, "gated", Qt.ItemDataRole.ToolTipRole) == "15.0"
+
+
+def test_a_sparsity_that_is_left_over_is_not(row):
+    free = row._replace(gated_sparsity=0.25, net_sparsity=0.072)
+    assert cell(free, "net", Qt.ItemDataRole.DisplayRole) == "7.2"
+    assert cell(free, "net", Qt.ItemDataRole.ToolTipRole) == "7.2"
+    assert cell(free, "warning", Qt.ItemDataRole.DisplayRole) == ""
+
+
+def test_the_mark_leaves_the_number_to_sort_and_export_by(row):
+    table = ResultsTable()
+    show_rows(table, [row._replace(gated_sparsity=0.15, net_sparsity=-0.028)])
+    assert table.cells["net"].value(0) == -2.8

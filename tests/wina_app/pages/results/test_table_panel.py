@@ -39,7 +39,7 @@ def click_heading(qtbot, page, key, modifier=Qt.KeyboardModifier.NoModifier):
 def headings(page):
     """As they stand from left to right."""
     header, model = page.table.horizontalHeader(), page.table.model()
-    sections = [header.logicalIndex(place) for place in range(header.count())]
+    sections = [header.logicalIndex(visual) for visual in range(header.count())]
     return [model.columns[section].key for section in sections if not header.isSectionHidden(section)]
 
 
@@ -49,23 +49,23 @@ def commands(page):
 
 def test_headings_sort_up_down_and_not_at_all_and_with_shift_within(qtbot, page):
     table = page.controller.table
-    before = [entry.key for entry in table.shown]
+    before = [entry.key for entry in table.listed_rows]
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "method", Qt.KeyboardModifier.ShiftModifier)
-    found = [(entry.target_sparsity, entry.method) for entry in table.shown]
-    assert found == sorted(found)
+    cells = [(entry.target_sparsity, entry.method) for entry in table.listed_rows]
+    assert cells == sorted(cells)
     click_heading(qtbot, page, "target")
     click_heading(qtbot, page, "target")
-    assert table.shown[0].target_sparsity == 0.65
+    assert table.listed_rows[0].target_sparsity == 0.65
     click_heading(qtbot, page, "target")
-    assert [entry.key for entry in table.shown] == before
+    assert [entry.key for entry in table.listed_rows] == before
 
 
 def test_the_keyboard_sorts_by_the_column_it_is_in(qtbot, page):
     page.table.setFocus()
     page.table.setCurrentIndex(page.table.model().index(0, BY_KEY["value"]))
     qtbot.keyClick(page.table, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
-    values = [entry.value for entry in page.controller.table.shown]
+    values = [entry.value for entry in page.controller.table.listed_rows]
     assert values == sorted(values, reverse=True)
 
 
@@ -86,7 +86,7 @@ def test_groups_open_and_close_by_click_and_keyboard(qtbot, page):
 
 
 def test_the_heading_of_a_group_is_painted_across_all_columns(page):
-    page.controller.group_by("method")
+    page.controller.table.group_by("method")
     picture = page.table.viewport().grab().toImage()
     top = page.table.rowViewportPosition(0)
     colours = {
@@ -96,7 +96,7 @@ def test_the_heading_of_a_group_is_painted_across_all_columns(page):
 
 
 def test_pinned_rows_have_a_bar_before_them(page, store):
-    run = page.controller.table.shown[-1].run
+    run = page.controller.table.listed_rows[-1].run
     page.controller.annotations.toggle_pin([run])
     picture = page.table.viewport().grab().toImage()
     middle = page.table.rowHeight(0) // 2
@@ -106,7 +106,7 @@ def test_pinned_rows_have_a_bar_before_them(page, store):
 
 
 def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings):
-    assert headings(page) == ColumnChoice().shown()
+    assert headings(page) == ColumnChoice().visible_keys()
     page.list.choose_columns()
     chooser = page.list._chooser
     chooser.list.setFocus()
@@ -117,12 +117,12 @@ def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings)
     qtbot.keyClick(chooser.list, Qt.Key.Key_Down, Qt.KeyboardModifier.AltModifier)
     assert headings(page)[:2] == ["rotation", "method"]
     chooser.close()
-    assert ColumnChoice(settings.results_columns).shown() == headings(page)
+    assert ColumnChoice(settings.results_columns).visible_keys() == headings(page)
     page.table.horizontalHeader().moveSection(0, 1)
     assert headings(page)[:2] == ["method", "rotation"]
-    assert ColumnChoice(settings.results_columns).shown() == headings(page)
+    assert ColumnChoice(settings.results_columns).visible_keys() == headings(page)
     chooser.usual.click()
-    assert headings(page) == ColumnChoice().shown()
+    assert headings(page) == ColumnChoice().visible_keys()
 
 
 def test_only_what_differs_is_shown_and_the_rest_is_told(page):
@@ -134,7 +134,7 @@ def test_only_what_differs_is_shown_and_the_rest_is_told(page):
     page.controller.set_filter("metric:acc")
     assert "method" in headings(page), "it follows what is shown"
     page.list.differing.setChecked(False)
-    assert headings(page) == ColumnChoice().shown()
+    assert headings(page) == ColumnChoice().visible_keys()
     assert page.list.common.whole() == ""
 
 
@@ -203,15 +203,15 @@ def test_exported_numbers_are_numbers(page, tmp_path, monkeypatch, suffix):
     page.controller.set_filter("metric:acc method:wina")
     page.columns.show("seed")
     page.primary.click()
-    shown = page.controller.table.shown
+    listed = page.controller.table.listed_rows
     if suffix == ".xlsx":
         titles, *rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
         table = [dict(zip(titles, row, strict=True)) for row in rows]
     else:
         table = parquet.read_table(path).to_pylist()
-    assert [row["value"] for row in table] == [entry.value for entry in shown]
+    assert [row["value"] for row in table] == [entry.value for entry in listed]
     assert [(row["n"], row["seed"], row["target %"]) for row in table] == [
-        (800, 1234, 100 * entry.target_sparsity) for entry in shown
+        (800, 1234, 100 * entry.target_sparsity) for entry in listed
     ]
     assert "run" not in table[0], "columns that are hidden stay out"
 

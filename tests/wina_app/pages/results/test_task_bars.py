@@ -6,13 +6,13 @@ from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.results.plots.task_bars import (
     MOST_ARMS,
     OWN_METRIC,
+    BarsPlot,
     bar_chart,
     bar_metrics,
     bar_readout,
     bar_sparsities,
     first_sparsity,
 )
-from wina_app.pages.results.plots.task_bars_plot import BarsPlot
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
@@ -26,10 +26,10 @@ def rows(tmp_path_factory):
     with Store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'results.sqlite'}") as store:
         record_demo_study(store)
         stored = store.metric_rows()
-    own = [row for row in stored if row.metric == "acc"]
+    accuracies = [row for row in stored if row.metric == "acc"]
     more = [
         row._replace(unit=task, task=task, metric=metric)
-        for row in own
+        for row in accuracies
         for task, metrics in (("piqa", ("acc", "acc_norm")), ("boolq", ("acc",)))
         for metric in metrics
     ]
@@ -66,13 +66,13 @@ def test_each_task_has_the_metric_that_tables_prefer(entries, model):
 
 def test_each_configuration_has_its_run_of_the_chosen_sparsity(entries, model, rows):
     chart = chart_of(entries, model, "acc", 0.65)
-    assert [each.name for each in chart.configurations] == ["teal", "wina", "wina, global + heads"]
-    assert [each.label for each in chart.configurations] == [
+    assert [configuration.name for configuration in chart.configurations] == ["teal", "wina", "wina, global + heads"]
+    assert [configuration.label for configuration in chart.configurations] == [
         f"{configuration.name}, 64.8 % (target 65 %)" for configuration in chart.configurations
     ]
     assert chart.flagged == 0
-    wanted = {row.run for row in rows if row.target_sparsity == 0.65}
-    assert {each.run for each in chart.configurations} == wanted
+    runs = {row.run for row in rows if row.target_sparsity == 0.65}
+    assert {configuration.run for configuration in chart.configurations} == runs
     dense = next(row for row in rows if row.method == "dense" and row.metric == "acc")
     assert [bar.value for bar in chart.dense] == [dense.value] * 3
 
@@ -82,28 +82,28 @@ def test_too_many_configurations_are_counted_not_drawn(model, rows):
     many = [one._replace(run=f"{number:03d}abc", settings=f"limit {number}") for number in range(MOST_ARMS + 3)]
     chart = chart_of(metrics_frame(many), model, "acc")
     assert (len(chart.configurations), chart.left_out) == (MOST_ARMS, 3)
-    assert len({each.name for each in chart.configurations}) == MOST_ARMS
+    assert len({configuration.name for configuration in chart.configurations}) == MOST_ARMS
 
 
 def reached(rows, measured):
     """Accuracies of plain WINA by target, with other measured sparsities: {target: measured}."""
-    own = [row for row in rows if (row.method, row.rotation, row.unit) == ("wina", "none", "demo_choice")]
+    accuracies = [row for row in rows if (row.method, row.rotation, row.unit) == ("wina", "none", "demo_choice")]
     return [
         row._replace(gated_sparsity=measured[row.target_sparsity], net_sparsity=measured[row.target_sparsity])
-        for row in own
+        for row in accuracies
         if row.target_sparsity in measured
     ]
 
 
 def test_of_each_configuration_the_run_that_was_measured_nearest_is_shown(model, rows):
-    found = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
-    (configuration,) = chart_of(metrics_frame(found), model, "acc", 0.5).configurations
+    measured = reached(rows, {0.25: 0.3, 0.4: 0.499, 0.5: 0.53, 0.65: 0.68})
+    (configuration,) = chart_of(metrics_frame(measured), model, "acc", 0.5).configurations
     assert (configuration.label, configuration.flag) == ("wina, 49.9 % (target 40 %)", "")
 
 
 def test_a_configuration_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_name_and_its_readout(model, rows):
-    found = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
-    chart = chart_of(metrics_frame(found), model, "acc", 0.65)
+    measured = reached(rows, {0.25: 0.24, 0.4: 0.412, 0.5: 0.52, 0.65: 0.677})
+    chart = chart_of(metrics_frame(measured), model, "acc", 0.65)
     (configuration,) = chart.configurations
     assert configuration.label == "wina ⚠ 67.7 % (target 65 %)"
     assert configuration.flag == "2.7 points sparser"
@@ -114,8 +114,8 @@ def test_a_configuration_that_is_not_at_the_chosen_sparsity_is_flagged_in_its_na
 
 
 def test_a_configuration_without_a_run_near_the_chosen_sparsity_says_so(model, rows):
-    found = reached(rows, {0.4: 0.4})
-    chart = chart_of(metrics_frame(found), model, "acc", 0.65)
+    measured = reached(rows, {0.4: 0.4})
+    chart = chart_of(metrics_frame(measured), model, "acc", 0.65)
     (configuration,) = chart.configurations
     assert configuration.label == "wina ⚠ 40.0 % (target 40 %)"
     assert bar_readout(configuration.name, chart, configuration.bars[0]).endswith("⚠ 25.0 points denser than 65.0 %")
@@ -123,35 +123,37 @@ def test_a_configuration_without_a_run_near_the_chosen_sparsity_says_so(model, r
 
 def test_the_setting_decides_which_measurement_is_nearest(model, rows):
     reaches = {target: target for target in (0.25, 0.4, 0.5, 0.65)}
-    found = [row._replace(net_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
-    (counted,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "gated").configurations
-    (full,) = bar_chart(metrics_frame(found), model, "acc", 0.5, None, "net").configurations
+    measured = [row._replace(net_sparsity=row.target_sparsity - 0.15) for row in reached(rows, reaches)]
+    (counted,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "gated").configurations
+    (full,) = bar_chart(metrics_frame(measured), model, "acc", 0.5, None, "net").configurations
     assert (counted.label, full.label) == ("wina, 50.0 % (target 50 %)", "wina, 50.0 % (target 65 %)")
 
 
 def test_runs_without_a_measurement_are_placed_by_their_target(model, rows):
-    found = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
-    (configuration,) = chart_of(metrics_frame(found), model, "acc", 0.5).configurations
+    measured = reached(rows, {0.25: None, 0.4: None, 0.5: None, 0.65: None})
+    (configuration,) = chart_of(metrics_frame(measured), model, "acc", 0.5).configurations
     assert configuration.label == "wina, target 50 %"
 
 
 def test_of_two_runs_of_one_configuration_that_are_equally_near_the_latest_is_shown(model, rows):
     (one,) = reached(rows, {0.5: 0.5})
-    found = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
-    assert [each.run for each in chart_of(metrics_frame(found), model, "acc").configurations] == ["first"]
+    measured = [one._replace(run="first", finished=2.0), one._replace(run="second", finished=1.0)]
+    assert [configuration.run for configuration in chart_of(metrics_frame(measured), model, "acc").configurations] == [
+        "first"
+    ]
 
 
 @pytest.fixture
 def plot(qtbot, qapp, entries, model):
     apply_theme(qapp, "light")
-    shown = BarsPlot()
-    qtbot.addWidget(shown)
-    shown.resize(700, 300)
-    with qtbot.waitExposed(shown):
-        shown.show()
-    shown.show_chart(chart_of(entries, model))
+    plot = BarsPlot()
+    qtbot.addWidget(plot)
+    plot.resize(700, 300)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    plot.show_chart(chart_of(entries, model))
     qapp.processEvents()
-    return shown
+    return plot
 
 
 def test_configurations_stand_beside_each_other_in_their_methods_colours(plot):

@@ -12,23 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.comparison import compare
-from wina_app.pages.results.plots.frontier import (
-    FIRST_QUALITY,
-    X_AXES,
-    Measure,
-    cost_axis,
-    first_choice,
-    frontier,
-    measures,
-    models,
-    offered_one,
-    pareto_of,
-)
-from wina_app.pages.results.plots.layers import read_layers
-from wina_app.pages.results.plots.task_bars import bar_chart, bar_metrics, bar_sparsities, first_sparsity
-from wina_app.pages.results.plots.view import PlotsView
-from wina_app.pages.results.run_selection import RunSelection
-from wina_app.pages.results.study_filter import Scope
+from wina_app.pages.results.plots.frontier import FIRST_QUALITY, X_AXES, FrontierMeasure, cost_axis, lines_of, pareto_of
+from wina_app.pages.results.plots.layers import RunLayers, read_layers
+from wina_app.pages.results.plots.task_bars import bars_of
+from wina_app.pages.results.runs import RunSelection, Scope
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
 from wina_app.shared.latency.chart import YAxis, decode_chart, matching_key, product_chart
@@ -42,6 +29,7 @@ from wina_core.specs import DENSE
 from wina_core.store.metric_frames import metric_rows_of
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_app.pages.results.plots.tabs import ResultsPlots
     from wina_core.store import MetricRow, Store
 
 Plot = Literal["frontier", "tasks", "latency", "layers", "allocation", "compare"]
@@ -60,7 +48,7 @@ class ResultsPlotsController(QObject):
     plan_requested = Signal(str)
     """The user clicked a point of the run with this hash, to see its plan."""
 
-    def __init__(self, store: StoreThread, table: ResultsTable, selection: RunSelection, view: PlotsView) -> None:
+    def __init__(self, store: StoreThread, table: ResultsTable, selection: RunSelection, view: "ResultsPlots") -> None:
         super().__init__()
         self._store, self._table, self._selection, self._view = store, table, selection, view
         self._scope: Scope | None = None
@@ -76,12 +64,15 @@ class ResultsPlotsController(QObject):
             "compare": self._show_compare,
         }
         self._stale = set(PLOTS)
-        self._asked = dict.fromkeys(PLOTS, 0)
-        self._measure: Measure | None = None
+        """Plots whose rows, choices or runs changed since they were computed."""
+        self._requests = dict.fromkeys(PLOTS, 0)
+        """Number of the last request of each plot, by which answers to earlier ones are known."""
+        self._measure: FrontierMeasure | None = None
         self._compared: tuple[str, str] | None = None
         """Task and metric that the user selected last, in the frontier or the table; None for the frontier's."""
         self._model = ""
-        self._count: Count = DEFAULT_COUNT
+        self.count: Count = DEFAULT_COUNT
+        """Measured sparsity that the plots compare by."""
         self._x_axis: str | None = None
         """One of `X_AXES`; None follows the setting."""
         self._bar_metric: str | None = None
@@ -91,12 +82,13 @@ class ResultsPlotsController(QObject):
         self._timed: dict[str, dict[Key, TimedEntry]] = {"products": {}, "decoding": {}}
         self._kind = "products"
         self._y_axis: YAxis = "speedup"
-        self._picked = PointSelection()
-        self._drawn: Any = None
+        self._point_selection = PointSelection()
+        self._drawn: tuple[object, ...] | None = None
+        """Kind, axis and choices of the timed points that are drawn: their zoom stays while they do."""
         self._selected: tuple[MetricRow, ...] = ()
         """All rows of the selected runs."""
-        self._pause = self._timer(_PAUSE_MS, lambda: self._spoil("latency"))
-        self._rest = self._timer(_REST_MS, lambda: self._spoil("compare"))
+        self._pause = self._timer(_PAUSE_MS, lambda: self._outdate("latency"))
+        self._rest = self._timer(_REST_MS, lambda: self._outdate("compare"))
         table.content_changed.connect(self._on_rows)
         selection.changed.connect(self._on_selection)
         store.changed.connect(self._on_stored)
@@ -119,49 +111,51 @@ class ResultsPlotsController(QObject):
         """Restore choices of `view_state`; what is not offered any more is passed over when the plots are computed."""
         measure, compared = state.get("measure"), state.get("compared")
         with suppress(TypeError, ValueError):
-            self._measure = Measure(**measure) if isinstance(measure, dict) else None
-        if isinstance(compared, list | tuple) and len(compared) == 2 and all(isinstance(one, str) for one in compared):
-            self._compared = compared[0], compared[1]
+            self._measure = FrontierMeasure(**measure) if isinstance(measure, dict) else None
+        match compared:
+            case [str(task), str(metric)]:
+                self._compared = task, metric
         if (x_axis := str(state.get("x_axis"))) in (key for _, key in X_AXES):
             self._x_axis = x_axis
         if isinstance(bar_metric := state.get("bar_metric"), str):
             self._bar_metric = bar_metric
-        self._spoil(*PLOTS)
+        self._outdate(*PLOTS)
 
     # ---- when something is computed ------------------------------------------------------------------------------
 
     def set_visible(self, visible: bool) -> None:
         """Compute for a visible page, nothing for a hidden one."""
         self._visible = visible
-        self._catch_up()
+        self._compute_if_stale()
 
     def show(self, plot: Plot) -> None:
         """Show another of the plots."""
         self._plot = plot
-        self._catch_up()
+        self._compute_if_stale()
 
     def set_scope(self, scope: Scope | None) -> None:
         """Narrow the plots to a study, before its rows come; None for everything."""
         self._scope = scope
         self._first = {}
 
-    def _keep_first(self, scope: Scope | None, **shown: Any) -> None:
+    def _remember_first(self, scope: Scope | None, **choices: Any) -> None:
         if scope is self._scope:  # else the answer is about another study
-            self._first = {name: one for name, one in shown.items() if one is not None} | self._first
+            self._first = {name: choice for name, choice in choices.items() if choice is not None} | self._first
 
-    def _spoil(self, *plots: Plot) -> None:
+    def _outdate(self, *plots: Plot) -> None:
         self._stale |= set(plots)
-        self._catch_up()
+        self._compute_if_stale()
 
-    def _catch_up(self) -> None:
+    def _compute_if_stale(self) -> None:
         if self._visible and self._plot in self._stale:
             self._stale.discard(self._plot)
             self._compute[self._plot]()
 
     def _on_rows(self) -> None:
+        # Runs that pass no longer leave the selection first, which may set `_selected`.
         self._selection.retain(self._table.passing_runs(self._selection.runs))
         before, self._selected = self._selected, self._rows_of_selection()
-        self._spoil(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
+        self._outdate(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
 
     def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
         """Return all rows of the selected runs."""
@@ -173,7 +167,7 @@ class ResultsPlotsController(QObject):
         timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
         self._view.show_selected(self._selection.runs, timed)
         self._rest.start()
-        self._spoil("layers", "allocation")
+        self._outdate("layers", "allocation")
 
     def _on_stored(self) -> None:
         if not self._pause.isActive():
@@ -187,84 +181,81 @@ class ResultsPlotsController(QObject):
         refused: Callable[[str], None] | None = None,
     ) -> None:
         """Ask the store; an answer to an outdated question is dropped."""
-        self._asked[plot] = asked = self._asked[plot] + 1
+        self._requests[plot] += 1
+        number = self._requests[plot]
 
-        def if_last(take: Callable[[Any], None]) -> Callable[[Any], None]:
-            return lambda value: take(value) if asked == self._asked[plot] else None
+        def if_last(show: Callable[[Any], None]) -> Callable[[Any], None]:
+            return lambda value: show(value) if number == self._requests[plot] else None
 
         self._store.ask(question, if_last(answer), if_last(refused or self._view.show_error))
 
     def _selected_runs(self) -> "list[MetricRow]":
         """Return one row of each selected run, in the order of the selection."""
-        found: dict[str, MetricRow] = {}
+        first_rows: dict[str, MetricRow] = {}
         for row in self._selected:
-            found.setdefault(row.run, row)
-        return [found[run] for run in self._selection.runs if run in found]
+            first_rows.setdefault(row.run, row)
+        return [first_rows[run] for run in self._selection.runs if run in first_rows]
 
     # ---- what the user does --------------------------------------------------------------------------------------
 
-    def choose_measure(self, measure: Measure) -> None:
+    def choose_measure(self, measure: FrontierMeasure) -> None:
         """Plot another metric."""
         self._measure = measure
-        self._spoil("frontier")
+        self._outdate("frontier")
         self.select_measure(measure.task, measure.metric)
 
     def select_measure(self, task: str, metric: str) -> None:
         """Compare by this metric first."""
         if (task, metric) != self._compared:
             self._compared = task, metric
-            self._spoil("compare")
+            self._outdate("compare")
 
     def choose_model(self, model: str) -> None:
         """Plot another model, given by its hash."""
         self._model = model
-        self._spoil(*_OF_ROWS)
-
-    @property
-    def count(self) -> Count:
-        """Return the measured sparsity that the plots compare by."""
-        return self._count
+        self._outdate(*_OF_ROWS)
 
     def set_count(self, count: Count) -> None:
         """Compare by another measured sparsity, in all plots."""
-        if count != self._count:
-            self._count, self._x_axis = count, None
-            self._spoil(*_OF_ROWS, *_OF_SELECTION)
+        if count != self.count:
+            # The frontier's axis follows the setting again.
+            self.count, self._x_axis = count, None
+            self._outdate(*_OF_ROWS, *_OF_SELECTION)
 
     def choose_x_axis(self, x_axis: str) -> None:
         """Plot the frontier against another of `X_AXES`."""
         self._x_axis = x_axis
-        self._spoil("frontier")
+        self._outdate("frontier")
 
     def choose_bar_metric(self, metric: str) -> None:
         """Let the bars show another metric."""
         self._bar_metric = metric
-        self._spoil("tasks")
+        self._outdate("tasks")
 
     def choose_sparsity(self, sparsity: float) -> None:
         """Let the bars show the runs nearest to another sparsity."""
         self._sparsity = sparsity
-        self._spoil("tasks")
+        self._outdate("tasks")
 
     def overlay_paper(self, on: bool) -> None:
         """Show or hide the published numbers."""
         self._paper = on
-        self._spoil(*_OF_ROWS)
+        self._outdate(*_OF_ROWS)
 
     def choose_kind(self, kind: str) -> None:
         """Show timed products, or decoding."""
-        self._kind, self._picked = kind, PointSelection()
-        self._spoil("latency")
+        self._kind, self._point_selection = kind, PointSelection()
+        self._outdate("latency")
 
     def choose_y_axis(self, y_axis: YAxis) -> None:
         """Plot the speed-up or the share of the memory bandwidth."""
         self._y_axis = y_axis
-        self._spoil("latency")
+        self._outdate("latency")
 
     def pick_timed(self, **chosen: Any) -> None:
         """Plot another `machine`, `subject` or `load`."""
-        self._picked = replace(self._picked, **chosen)
-        self._spoil("latency")
+        self._point_selection = replace(self._point_selection, **chosen)
+        self._outdate("latency")
 
     def choose_runs(self, runs: Sequence[str], more: bool) -> None:
         """Select the runs of clicked points, bars or lines, or with `more` add them to the others."""
@@ -279,9 +270,9 @@ class ResultsPlotsController(QObject):
 
     def choose_timed(self, keys: Sequence[str], more: bool) -> None:
         """Select the runs of the methods and sparsities of clicked timed points."""
-        wanted = set(keys)
+        clicked = set(keys)
         rows = metric_rows_of(self._table.passing()().drop_duplicates("run"))
-        self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in wanted], more)
+        self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in clicked], more)
 
     def choose_reference(self, run: str) -> None:
         """Compare the other runs with this one."""
@@ -297,118 +288,97 @@ class ResultsPlotsController(QObject):
             self._show_pareto(axis)
 
     def _show_pareto(self, axis: CostAxis) -> None:
-        passing, wanted, model = self._table.passing(), (self._measure, FIRST_QUALITY), self._model
+        passing, preferred, model = self._table.passing(), (self._measure, FIRST_QUALITY), self._model
 
-        def answer(found: tuple[Any, ...]) -> None:
-            *choices, data = found
-            self._view.show_paper(named=False, shown=False)
+        def answer(choices_and_data: tuple[Any, ...]) -> None:
+            choices, data = choices_and_data
+            self._view.show_paper(named=False, checked=False)
             self._view.show_measures(*choices)
             self._view.show_pareto(data, self._x_axis or "")
 
-        self._ask("frontier", lambda store: pareto_of(store, passing(), wanted, model, axis), answer)
+        self._ask("frontier", lambda store: pareto_of(store, passing(), preferred, model, axis), answer)
 
     def _show_lines(self) -> None:
         passing, scope = self._table.passing(), self._scope
-        model, count, paper = self._model, self._count, self._paper
+        model, count, paper = self._model, self.count, self._paper
         x_axis = cast(SparsityKind, self._x_axis or count)
-        wanted = self._measure, self._first.get("measure")
+        preferred = self._measure, self._first.get("measure")
 
-        def question(_store: "Store") -> tuple[Any, ...]:
-            metrics = passing()
-            offered, named = measures(metrics), models(metrics)
-            measure = offered_one(wanted, offered) or first_choice(offered, scope)
-            shown = model if model in named else next(iter(named), "")
-            data = frontier(metrics, measure, shown, scope, paper, count) if measure else None
-            return offered, measure, named, shown, data
-
-        def answer(found: tuple[Any, ...]) -> None:
-            *choices, data = found
-            self._keep_first(scope, measure=choices[1])
+        def answer(choices_and_data: tuple[Any, ...]) -> None:
+            choices, data = choices_and_data
+            self._remember_first(scope, measure=choices.measure)
             self._view.show_paper(bool(scope and scope.published_measures), paper)
             self._view.show_measures(*choices)
             self._view.show_frontier(data, x_axis)
 
-        self._ask("frontier", question, answer)
+        self._ask("frontier", lambda _: lines_of(passing(), preferred, model, scope, paper, count), answer)
 
     def _show_tasks(self) -> None:
         passing, scope, paper = self._table.passing(), self._scope, self._paper
-        model, first, metric, sparsity = self._model, self._first, self._bar_metric, self._sparsity
-        count = self._count
+        model, count = self._model, self.count
+        metrics = self._bar_metric, self._first.get("metric")
+        sparsities = self._sparsity, self._first.get("sparsity")
 
-        def question(_store: "Store") -> tuple[Any, ...]:
-            table = passing()
-            named, metrics = models(table), bar_metrics(table)
-            shown = model if model in named else next(iter(named), "")
-            chosen = offered_one((metric, first.get("metric")), metrics) or next(iter(metrics), None)
-            sparsities = bar_sparsities(table, shown)
-            target = offered_one((sparsity, first.get("sparsity")), sparsities)
-            target = first_sparsity(sparsities) if target is None else target
-            chart = None
-            if chosen is not None:
-                chart = bar_chart(
-                    table,
-                    shown,
-                    chosen,
-                    target or 0.0,
-                    scope if paper or not scope else replace(scope, paper=""),
-                    count,
-                )
-            return named, shown, metrics, chosen, sparsities, target, chart
-
-        def answer(found: tuple[Any, ...]) -> None:
-            named, shown, *choices, chart = found
-            self._keep_first(scope, metric=choices[1], sparsity=choices[3])
+        def answer(choices_and_chart: tuple[Any, ...]) -> None:
+            models, model, choices, chart = choices_and_chart
+            self._remember_first(scope, metric=choices.metric, sparsity=choices.sparsity)
             self._view.show_paper(bool(scope and scope.published_measures), paper)
-            self._view.show_measures((), None, named, shown)
-            self._view.show_bar_choices(*choices)
-            self._view.show_bars(chart)
+            self._view.show_measures((), None, models, model)
+            self._view.tasks.show_choices(choices)
+            self._view.tasks.show_bars(chart)
 
-        self._ask("tasks", question, answer)
+        drawn_scope = scope if paper or not scope else replace(scope, paper="")
+        self._ask("tasks", lambda _: bars_of(passing(), metrics, sparsities, model, drawn_scope, count), answer)
 
     def _show_latency(self) -> None:
-        kind, known = self._kind, self._timed[self._kind]
+        kind, known_entries = self._kind, self._timed[self._kind]
         entry: type[TimedEntry] = ProductEntry if kind == "products" else DecodeEntry
 
         def question(store: "Store") -> dict[Key, TimedEntry]:
-            return make_entries(store.latency_rows() if kind == "products" else store.decode_rows(), known, entry)
+            rows = store.latency_rows() if kind == "products" else store.decode_rows()
+            return make_entries(rows, known_entries, entry)
 
         def answer(entries: dict[Key, TimedEntry]) -> None:
             self._timed[kind] = entries
-            offer = make_choices(list(entries.values()), self._picked, None)
-            shown = (offer.machine, offer.subject, offer.load)
-            rows = [one.row for one in entries.values() if (one.machine, one.subject[0], one.load[0]) == shown]
+            offer = make_choices(list(entries.values()), self._point_selection, None)
+            chosen = (offer.machine, offer.subject, offer.load)
+            rows = [
+                timed.row for timed in entries.values() if (timed.machine, timed.subject[0], timed.load[0]) == chosen
+            ]
             chart = (product_chart if kind == "products" else decode_chart)(rows, self._y_axis)
-            drawn = (kind, self._y_axis, *shown)
-            self._view.show_latency(kind, offer, chart, drawn != self._drawn)
+            drawn = (kind, self._y_axis, *chosen)
+            self._view.latency.show_latency(kind, offer, chart, drawn != self._drawn)
             self._drawn = drawn
 
         self._ask("latency", question, answer)
 
     def _show_layers(self) -> None:
-        rows, count = self._selected_runs(), self._count
-        self._ask("layers", lambda store: read_layers(store, rows, count), self._view.show_layers)
+        self._ask("layers", self._layers_reader(), self._view.layers.show_runs)
 
     def _show_allocation(self) -> None:
-        rows, count = self._selected_runs(), self._count
-        self._ask("allocation", lambda store: read_layers(store, rows, count), self._view.show_profiles)
+        self._ask("allocation", self._layers_reader(), self._view.allocation.show_profiles)
+
+    def _layers_reader(self) -> "Callable[[Store], tuple[RunLayers, ...]]":
+        rows, count = self._selected_runs(), self.count
+        return lambda store: read_layers(store, rows, count)
 
     def _show_compare(self) -> None:
-        rows, count = self._selected_runs(), self._count
+        rows, count = self._selected_runs(), self.count
+        show, measure = self._view.compare.show_comparison, self._compared or self._frontier_measure
         if len(rows) < 2:
-            self._asked["compare"] += 1  # an answer that is under way is about other runs
-            self._view.show_comparison(None, tr("Select rows of two or more runs, the others with Ctrl held."))
+            self._requests["compare"] += 1  # an answer that is under way is about other runs
+            show(None, tr("Select rows of two or more runs, the others with Ctrl held."))
             return
-        show, measure = self._view.show_comparison, self._compared or self._shown_measure
         show(None, tr("Comparing {count} runs…", count=len(rows)))
         self._ask(
             "compare",
             lambda store: compare(store, rows, count, measure),
-            lambda found: show(found, ""),
+            lambda comparison: show(comparison, ""),
             partial(show, None),
         )
 
     @property
-    def _shown_measure(self) -> tuple[str, str] | None:
+    def _frontier_measure(self) -> tuple[str, str] | None:
         """Task and metric of the frontier."""
         measure = self._measure or self._first.get("measure")
         return None if measure is None else (measure.task, measure.metric)

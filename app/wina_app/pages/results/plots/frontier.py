@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from wina_app.pages.results.study_filter import PublishedLine, Scope
+from wina_app.pages.results.runs import PublishedLine, Scope
 from wina_app.shared.measured_sparsity import sparsity_parts
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import percent
@@ -36,7 +36,7 @@ MOST_LINES = 20
 
 
 @dataclass(frozen=True)
-class Measure:
+class FrontierMeasure:
     """One metric of one task."""
 
     task: str
@@ -53,7 +53,7 @@ class Measure:
 class FrontierData:
     """Lines over sparsity, and the dense references."""
 
-    measure: Measure
+    measure: FrontierMeasure
     lines: "tuple[FrontierLine, ...]"
     dense: "tuple[FrontierLine, ...]"
     published: tuple[PublishedLine, ...] = ()
@@ -66,14 +66,40 @@ class FrontierData:
     """Kind of measured sparsity for comparisons."""
 
 
-def measures(metrics: "pd.DataFrame") -> list[Measure]:
+class FrontierChoices(NamedTuple):
+    """Metrics and models that are offered, and those that are shown."""
+
+    measures: Sequence[FrontierMeasure]
+    measure: FrontierMeasure | None
+    models: dict[str, str]
+    """Model's hash: its name."""
+    model: str
+
+
+def lines_of(
+    metrics: "pd.DataFrame",
+    preferred: Iterable[FrontierMeasure | None],
+    model: str,
+    scope: Scope | None,
+    paper: bool,
+    count: Count,
+) -> tuple[FrontierChoices, FrontierData | None]:
+    """Return the choices, and the lines of the first preferred metric that is there, or else of the usual one."""
+    offered, named = measures(metrics), models(metrics)
+    measure = first_offered(preferred, offered) or first_choice(offered, scope)
+    model = model if model in named else next(iter(named), "")
+    data = frontier(metrics, measure, model, scope, paper, count) if measure else None
+    return FrontierChoices(offered, measure, named, model), data
+
+
+def measures(metrics: "pd.DataFrame") -> list[FrontierMeasure]:
     """Return the metrics there are, in the order of their titles; of one that is stored twice the first."""
     first = metrics.drop_duplicates(["task", "metric"])
-    found = [Measure(row.task, row.metric, row.higher_is_better) for row in metric_rows_of(first)]
-    return sorted(found, key=lambda measure: measure.title)
+    stored = [FrontierMeasure(row.task, row.metric, row.higher_is_better) for row in metric_rows_of(first)]
+    return sorted(stored, key=lambda measure: measure.title)
 
 
-def first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | None:
+def first_choice(offered: Sequence[FrontierMeasure], scope: Scope | None) -> FrontierMeasure | None:
     """Return the published measure, a task's preferred accuracy, the KL from the original or from the model without
     gates, or the first one."""
     published = scope.published_measures if scope else frozenset()
@@ -92,9 +118,9 @@ def first_choice(offered: Sequence[Measure], scope: Scope | None) -> Measure | N
     return of_task[preferred_metric(of_task) or first.metric]
 
 
-def offered_one(wanted: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """Return the first wanted value that is offered; None where none is."""
-    return next((one for one in wanted if one in offered), None)
+def first_offered(preferred: Iterable[T | None], offered: Sequence[T]) -> T | None:
+    """Return the first preferred value that is offered; None where none is."""
+    return next((choice for choice in preferred if choice in offered), None)
 
 
 def models(metrics: "pd.DataFrame") -> dict[str, str]:
@@ -105,7 +131,7 @@ def models(metrics: "pd.DataFrame") -> dict[str, str]:
 
 def frontier(
     metrics: "pd.DataFrame",
-    measure: Measure,
+    measure: FrontierMeasure,
     model: str,
     scope: Scope | None = None,
     paper: bool = True,
@@ -114,36 +140,36 @@ def frontier(
     """Return the lines of one metric of one model from the given rows, with `paper` also the published ones."""
     from wina_core.analysis.comparison.frontier import sparsity_lines
 
-    wanted = (metrics["metric"] == measure.metric) & (metrics["task"] == measure.task)
-    rows = metric_rows_of(metrics[wanted & (metrics["model_hash"] == model)])
-    found = sparsity_lines([row for row in rows if row.method != "dense"])
+    of_measure = (metrics["metric"] == measure.metric) & (metrics["task"] == measure.task)
+    rows = metric_rows_of(metrics[of_measure & (metrics["model_hash"] == model)])
+    lines = sparsity_lines([row for row in rows if row.method != "dense"])
     dense = sparsity_lines([row for row in rows if row.method == "dense"])
-    left_out, found = len(found[MOST_LINES:]), found[:MOST_LINES]
+    left_out, lines = len(lines[MOST_LINES:]), lines[:MOST_LINES]
     if scope is None:
-        return FrontierData(measure, found, dense, left_out=left_out, count=count)
-    configurations = tuple(scope.configurations[line.points[0].run] for line in found)
+        return FrontierData(measure, lines, dense, left_out=left_out, count=count)
+    configurations = tuple(scope.configurations[line.points[0].run] for line in lines)
     published = scope.published_lines(model, measure.task, measure.metric) if paper else ()
     configurations = configurations if len(set(configurations)) == len(configurations) else ()
-    return FrontierData(measure, found, dense, published, configurations, left_out, count)
+    return FrontierData(measure, lines, dense, published, configurations, left_out, count)
 
 
-def readout(label: str, measure: Measure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
+def readout(label: str, measure: FrontierMeasure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
     """Describe one point in one line; `count` is the measured sparsity to name first."""
     value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
-    parts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
+    texts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
     if point.n is not None:
-        parts.append(f"n {count_text(point.n)}")
-    return "  \N{MIDDLE DOT}  ".join(parts)
+        texts.append(f"n {count_text(point.n)}")
+    return "  \N{MIDDLE DOT}  ".join(texts)
 
 
-def published_readout(measure: Measure, line: PublishedLine, index: int) -> str:
+def published_readout(measure: FrontierMeasure, line: PublishedLine, index: int) -> str:
     """Describe a published value in one line; the paper has nominal sparsities alone."""
-    parts = [
+    texts = [
         tr("{method}, paper", method=line.method),
         f"{measure.title} {number(line.y[index])}",
         tr("nominal sparsity {sparsity}, as printed", sparsity=percent(line.x[index])),
     ]
-    return "  \N{MIDDLE DOT}  ".join(parts)
+    return "  \N{MIDDLE DOT}  ".join(texts)
 
 
 def names(lines: "Sequence[FrontierLine]") -> list[str]:
@@ -151,14 +177,14 @@ def names(lines: "Sequence[FrontierLine]") -> list[str]:
     several = {key: len({getattr(line, key) for line in lines}) > 1 for key in ("plan", "settings")}
     return [
         ", ".join(
-            part
-            for part in (
+            text
+            for text in (
                 line.method,
                 line.rotation if line.rotation != "none" else "",
                 _selection(line),
                 *(getattr(line, key) for key, differs in several.items() if differs),
             )
-            if part
+            if text
         )
         for line in lines
     ]
@@ -174,19 +200,24 @@ def kinds(lines: "Sequence[FrontierLine]") -> list[int]:
 
     0 is the plainest; lines of one number differ in method, rotation or settings alone.
     """
-    found = [(line.method.partition(" ")[2], _selection(line), line.plan) for line in lines]
-    order = sorted(set(found), key=lambda kind: (bool(kind[0]) + bool(kind[1]) + (kind[2] != "uniform"), kind))
-    return [order.index(kind) for kind in found]
+    variants = [(line.method.partition(" ")[2], _selection(line), line.plan) for line in lines]
+
+    def plainest_first(variant: tuple[str, str, str]) -> tuple[int, tuple[str, str, str]]:
+        masks, selection, plan = variant
+        return bool(masks) + bool(selection) + (plan != "uniform"), variant
+
+    order = sorted(set(variants), key=plainest_first)
+    return [order.index(variant) for variant in variants]
 
 
 def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, float]]:
     """Return (name, value) of the dense references, equal ones once, without those that are not finite."""
-    found: dict[float, str] = {}
+    names_by_value: dict[float, str] = {}
     for line, name in zip(dense, names(dense), strict=True):
         for point in line.points:
             if math.isfinite(point.value):
-                found.setdefault(point.value, name)
-    return [(name if len(found) > 1 else "dense", value) for value, name in found.items()]
+                names_by_value.setdefault(point.value, name)
+    return [(name if len(names_by_value) > 1 else "dense", value) for value, name in names_by_value.items()]
 
 
 PARETO_AXES: dict[CostAxis, str] = {
@@ -205,7 +236,7 @@ X_AXES: tuple[tuple[str, str], ...] = (
     *((text, _PREFIX + axis) for axis, text in PARETO_AXES.items()),
 )
 """Title and key of all axes of the frontier: lines of one model over sparsity, and all bits over a cost."""
-FIRST_QUALITY = Measure(*Quality())
+FIRST_QUALITY = FrontierMeasure(*Quality())
 """Quality on a cost axis before the user chooses one."""
 
 
@@ -213,7 +244,7 @@ FIRST_QUALITY = Measure(*Quality())
 class ParetoData:
     """Points of one original in all bits, rotations and methods."""
 
-    measure: Measure
+    measure: FrontierMeasure
     axis: Axis
     points: "tuple[Point, ...]"
     front: tuple[bool, ...]
@@ -232,38 +263,38 @@ def cost_axis(x_axis: str) -> CostAxis | None:
 
 
 def pareto_of(
-    store: "Store", metrics: "pd.DataFrame", wanted: Iterable[Measure | None], model: str, axis: CostAxis
-) -> tuple[list[Measure], Measure | None, dict[str, str], str, ParetoData | None]:
-    """Return the metrics of the given rows, the shown one, the originals' names by their hashes, the shown original's
-    hash, and its points.
+    store: "Store", metrics: "pd.DataFrame", preferred: Iterable[FrontierMeasure | None], model: str, axis: CostAxis
+) -> tuple[FrontierChoices, ParetoData | None]:
+    """Return the choices, whose models are the originals of the stored ones, and the points of the shown original.
 
-    The metric is the first wanted one that is there. The original is that of `model`, which may be quantized, or else
-    the first.
+    The metric is the first preferred one that is there. The original is that of `model`, which may be quantized, or
+    else the first.
     """
     from wina_core.analysis.comparison.frontier import Point, frontier_points, originals
 
     offered = measures(metrics)
-    measure = offered_one(wanted, offered) or first_choice(offered, None)
+    measure = first_offered(preferred, offered) or first_choice(offered, None)
     present = set(metrics["model_hash"])
     sources = {key: source for key, source in store.model_sources().items() if key in present}
     named = originals(sources)
     original = sources[model].unquantized.content_hash() if model in sources else model
-    shown = original if original in named else next(iter(named), "")
+    original = original if original in named else next(iter(named), "")
+    choices = FrontierChoices(offered, measure, named, original)
     if measure is None:
-        return offered, None, named, shown, None
+        return choices, None
     quality = Quality(measure.task, measure.metric, measure.higher_is_better)
     decodings = store.decode_rows() if axis == "tokens_per_s" else ()
-    found = frontier_points(metrics, sources, shown, quality, axis, decodings, store.imports())
-    front = tuple(bool(each) for each in found.pop("front"))
-    points = tuple(Point(*row) for row in found.itertuples(index=False))
-    return offered, measure, named, shown, ParetoData(measure, AXES[axis], points, front)
+    frame = frontier_points(metrics, sources, original, quality, axis, decodings, store.imports())
+    front = tuple(map(bool, frame.pop("front")))
+    points = tuple(Point(*row) for row in frame.itertuples(index=False))
+    return choices, ParetoData(measure, AXES[axis], points, front)
 
 
 def pareto_readout(data: ParetoData, index: int) -> str:
     """Describe one point in one line."""
     point = data.points[index]
-    error = "" if point.stderr is None or point.stderr != point.stderr else f" ± {error_text(point.stderr)}"
-    parts = [
+    error = "" if point.stderr is None or math.isnan(point.stderr) else f" ± {error_text(point.stderr)}"
+    texts = [
         point.name,
         f"{data.measure.title} {number(point.y)}{error}",
         f"{data.axis.title.lower()} {number(point.x)} {data.axis.unit}",
@@ -271,7 +302,7 @@ def pareto_readout(data: ParetoData, index: int) -> str:
         tr("imported: {source}", source=point.source) if point.imported else point.group,
         tr("click: open its plan") if has_plan(point) else "",
     ]
-    return "  \N{MIDDLE DOT}  ".join(filter(None, parts))
+    return "  \N{MIDDLE DOT}  ".join(filter(None, texts))
 
 
 def has_plan(point: "Point") -> bool:
@@ -281,10 +312,10 @@ def has_plan(point: "Point") -> bool:
 
 def groups(points: "Sequence[Point]") -> dict[str, list[int]]:
     """Return the places of the points by what colour and marker show: bits, method and rotation, or their tool."""
-    found: dict[str, list[int]] = {}
-    for place, point in sorted(enumerate(points), key=lambda pair: pair[1].x):
+    by_name: dict[str, list[int]] = {}
+    for index, point in sorted(enumerate(points), key=lambda pair: pair[1].x):
         rotation = point.rotation if point.rotation != "none" and point.method != "dense" else ""
-        parts = (point.bits, point.method, rotation)
-        name = tr("imported") if point.imported else ", ".join(filter(None, parts))
-        found.setdefault(name, []).append(place)
-    return found
+        words = (point.bits, point.method, rotation)
+        name = tr("imported") if point.imported else ", ".join(filter(None, words))
+        by_name.setdefault(name, []).append(index)
+    return by_name

@@ -2,16 +2,19 @@
 cost, a point for each configuration and the steps of the Pareto front."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QStackedWidget
 
 from wina_app.pages.results.plots.frontier import (
     SPARSITY_AXES,
+    X_AXES,
     FrontierData,
-    Measure,
+    FrontierMeasure,
     ParetoData,
     distinct_references,
     groups,
@@ -21,11 +24,13 @@ from wina_app.pages.results.plots.frontier import (
     published_readout,
     readout,
 )
-from wina_app.pages.results.study_filter import PublishedLine, is_dense
+from wina_app.pages.results.plots.panel import PlotPanel, left_out_note
+from wina_app.pages.results.runs import PublishedLine, is_dense
 from wina_app.plots.data_plot import UNBOUNDED, DataPlot
-from wina_app.plots.plot_items import Reference, Trace
+from wina_app.plots.plot_items import MARKERS, Reference, Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
+from wina_app.widgets.combo_box import ComboBox
 from wina_core.analysis.comparison.axes import front_steps
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
 from wina_core.records import METRIC_UNITS
@@ -33,8 +38,6 @@ from wina_core.records import METRIC_UNITS
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.analysis.comparison.frontier import FrontierLine
 
-_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""Markers by rotation; "none" always has the first."""
 _STYLES = (
     Qt.PenStyle.SolidLine,
     Qt.PenStyle.DashDotLine,
@@ -72,9 +75,9 @@ class FrontierPlot(DataPlot):
     def reset_zoom(self) -> None:
         """Show everything, and at least `_LEAST_SPAN` points of sparsity."""
         super().reset_zoom()
-        known = [x for trace in self.traces for x in trace.x]
-        if known and max(known) - min(known) < _LEAST_SPAN:
-            middle = (max(known) + min(known)) / 2
+        xs = [x for trace in self.traces for x in trace.x]
+        if xs and max(xs) - min(xs) < _LEAST_SPAN:
+            middle = (max(xs) + min(xs)) / 2
             self.show_range(x=(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2), padding=0.06)
 
     def _restyle(self) -> None:
@@ -84,9 +87,8 @@ class FrontierPlot(DataPlot):
 
     def _show(self, data: FrontierData) -> None:
         measure = data.measure
-        unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
-        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}[measure.higher_is_better]
-        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", f"{measure.metric}{unit}{better}")
+        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", _axis_title(measure.metric, measure))
+        # Without a rotation is always the first marker, whatever other rotations are drawn.
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
             self._trace(data, line, name, rotations.index(line.rotation), kind)
@@ -97,7 +99,7 @@ class FrontierPlot(DataPlot):
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
         references += [Reference(tr("dense, paper"), dense, line.y[0]) for line in data.published if is_dense(line)]
-        self._bound([*(y for trace in traces for y in trace.y), *(each.y for each in references)])
+        self._bound([*(y for trace in traces for y in trace.y), *(reference.y for reference in references)])
         self.show_traces([trace for trace in traces if trace.x], references)
 
     def _bound(self, values: list[float]) -> None:
@@ -108,22 +110,28 @@ class FrontierPlot(DataPlot):
     def _trace(self, data: FrontierData, line: "FrontierLine", name: str, rotation: int, kind: int) -> Trace:
         count: Count = data.count if self._x_axis == "target" else self._x_axis
         placed = ((sparsity_of(point, self._x_axis), point) for point in line.points)
-        known = sorted(placed, key=lambda pair: pair[0])
-        errors = [math.nan if point.stderr is None else point.stderr for _, point in known]
+        ordered = sorted(placed, key=lambda pair: pair[0])
+        errors = [math.nan if point.stderr is None else point.stderr for _, point in ordered]
         return Trace(
             name=name,
             colour=method_colour(line.method.split(" ")[0]),
-            x=[100.0 * x for x, _ in known],
-            y=[point.value for _, point in known],
-            readout=lambda index: readout(name, data.measure, known[index][1], count),
+            x=[100.0 * x for x, _ in ordered],
+            y=[point.value for _, point in ordered],
+            readout=lambda index: readout(name, data.measure, ordered[index][1], count),
             errors=errors if any(map(math.isfinite, errors)) else (),
-            keys=[point.run for _, point in known],
-            symbol=_SYMBOLS[rotation % len(_SYMBOLS)],
+            keys=[point.run for _, point in ordered],
+            symbol=MARKERS[rotation % len(MARKERS)],
             style=_STYLES[kind % len(_STYLES)],
         )
 
 
-def _published(line: PublishedLine, measure: Measure) -> Trace:
+def _axis_title(name: str, measure: FrontierMeasure) -> str:
+    unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
+    better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}
+    return f"{name}{unit}{better[measure.higher_is_better]}"
+
+
+def _published(line: PublishedLine, measure: FrontierMeasure) -> Trace:
     return Trace(
         name=tr("{method}, paper", method=line.method),
         colour=method_colour(_method_of(line.method)),
@@ -141,7 +149,7 @@ def _kinds(data: FrontierData) -> list[int]:
     if not data.configurations:
         return kinds(data.lines)
     alike = [(line.method.split(" ")[0], line.rotation) for line in data.lines]
-    return [alike[:place].count(one) for place, one in enumerate(alike)]
+    return [alike[:index].count(style) for index, style in enumerate(alike)]
 
 
 def _method_of(printed: str) -> str:
@@ -149,8 +157,6 @@ def _method_of(printed: str) -> str:
     return printed.lower().replace("r-sparse", "rsparse").partition("-")[0].partition("/")[0]
 
 
-_BITS_SYMBOLS = ("o", "s", "t1", "d", "t", "star", "p", "h")
-"""Markers by bits; unquantized ones always have the first."""
 _IMPORTED = "x"
 _FADED = 0.35
 """Share of its colour that a dominated point keeps."""
@@ -185,23 +191,18 @@ class ParetoPlot(DataPlot):
 
     def _show(self, data: ParetoData) -> None:
         measure, axis = data.measure, data.axis
-        unit = f" ({METRIC_UNITS[measure.metric]})" if measure.metric in METRIC_UNITS else ""
-        better = {True: " \N{UPWARDS ARROW}", False: " \N{DOWNWARDS ARROW}", None: ""}
-        self.set_axes(
-            f"{axis.label}{_SIDEWAYS[axis.higher_is_better]}",
-            f"{measure.title}{unit}{better[measure.higher_is_better]}",
-        )
+        self.set_axes(f"{axis.label}{_SIDEWAYS[axis.higher_is_better]}", _axis_title(measure.title, measure))
         bits = sorted({point.bits for point in data.points}, key=lambda name: (bool(name), name))
         traces = [_front_line(data, group) for group in dict.fromkeys(point.group for point in data.points)]
-        for name, places in groups(data.points).items():
-            first = data.points[places[0]]
-            symbol = _IMPORTED if first.imported else _BITS_SYMBOLS[bits.index(first.bits) % len(_BITS_SYMBOLS)]
-            shown = [place for place in places if data.front[place] or first.imported]
-            faded = [place for place in places if place not in shown]
+        for name, indices in groups(data.points).items():
+            first = data.points[indices[0]]
+            symbol = _IMPORTED if first.imported else MARKERS[bits.index(first.bits) % len(MARKERS)]
+            prominent = [index for index in indices if data.front[index] or first.imported]
+            faded = [index for index in indices if index not in prominent]
             colour = tokens().text if first.imported else method_colour(first.method.split(" ")[0])
             traces += [
-                _points(data, name, QColor(colour), symbol, shown, named=True),
-                _points(data, name, _mixed(QColor(colour)), symbol, faded, named=not shown),
+                _points(data, name, QColor(colour), symbol, prominent, named=True),
+                _points(data, name, _mixed(QColor(colour)), symbol, faded, named=not prominent),
             ]
         self.show_traces([trace for trace in traces if trace.x])
 
@@ -210,15 +211,15 @@ _SIDEWAYS = {True: " \N{RIGHTWARDS ARROW}", False: " \N{LEFTWARDS ARROW}"}
 """The better direction of the cost."""
 
 
-def _points(data: ParetoData, name: str, colour: QColor, symbol: str, places: list[int], *, named: bool) -> Trace:
+def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: list[int], *, named: bool) -> Trace:
     return Trace(
         name=name,
         colour=colour,
-        x=[data.points[place].x for place in places],
-        y=[data.quality.height(data.points[place].y) for place in places],
-        readout=lambda index: pareto_readout(data, places[index]),
-        errors=[data.points[place].stderr or 0.0 for place in places],
-        keys=[data.points[place].run for place in places if data.points[place].run],
+        x=[data.points[point].x for point in indices],
+        y=[data.quality.height(data.points[point].y) for point in indices],
+        readout=lambda index: pareto_readout(data, indices[index]),
+        errors=[data.points[point].stderr or 0.0 for point in indices],
+        keys=[data.points[point].run for point in indices if data.points[point].run],
         symbol=symbol,
         style=Qt.PenStyle.NoPen,
         named=named,
@@ -245,5 +246,68 @@ def _front_line(data: ParetoData, group: str) -> Trace:
 def _mixed(colour: QColor) -> QColor:
     """Return the colour faded into the background, as one that files can have."""
     behind = QColor(tokens().surface)
-    parts = ((colour.red(), behind.red()), (colour.green(), behind.green()), (colour.blue(), behind.blue()))
-    return QColor(*(round(_FADED * own + (1 - _FADED) * other) for own, other in parts))
+    channels = ((colour.red(), behind.red()), (colour.green(), behind.green()), (colour.blue(), behind.blue()))
+    return QColor(*(round(_FADED * level + (1 - _FADED) * background) for level, background in channels))
+
+
+_BETTER = {
+    True: tr("↑ better"),
+    False: tr("↓ better"),
+    None: "",
+}
+
+
+class FrontierPanel(PlotPanel):
+    """A metric against sparsity, or against a cost."""
+
+    def __init__(self) -> None:
+        self.measure, self.model = ComboBox(tr("Metric")), ComboBox(tr("Model"))
+        self.x_axis = ComboBox(tr("Sparsity or cost axis"))
+        self.x_axis.fill(X_AXES, DEFAULT_COUNT)
+        self.plot, self.pareto = FrontierPlot(), ParetoPlot()
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.plot)
+        self._stack.addWidget(self.pareto)
+        choices = ((tr("Metric"), self.measure), (tr("against"), self.x_axis), (tr("of"), self.model))
+        super().__init__(choices, self._stack, term="Pareto front")
+        for plot in (self.plot, self.pareto):
+            plot.readout_changed.connect(self.readout.setText)
+
+    @property
+    def current(self) -> DataPlot:
+        """Return the plot of the chosen axis."""
+        return self.pareto if self._stack.currentWidget() is self.pareto else self.plot
+
+    def show_pareto(self, data: ParetoData | None, x_axis: str) -> None:
+        """Draw all bits over a cost, and note the better direction, or what to measure first."""
+        self._stack.setCurrentWidget(self.pareto)
+        self.x_axis.fill(X_AXES, x_axis)
+        if data is None:
+            self.note.setText("")
+        elif not data.points:
+            self.note.setText(tr("No numbers: {advice}", advice=data.axis.advice))
+        else:
+            self.note.setText(_BETTER[data.measure.higher_is_better])
+        self.pareto.show_points(data)
+
+    def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
+        """Draw the lines, and note the better direction, the place of published points, and the number left out."""
+        better = data.measure.higher_is_better if data else None
+        self._stack.setCurrentWidget(self.plot)
+        self.x_axis.fill(X_AXES, x_axis)
+        notes = (_BETTER[better], _paper_note(data, x_axis), left_out_note(data.left_out if data else 0))
+        self.show_notes(*notes)
+        self.plot.show_frontier(data, x_axis)
+
+    def show_measures(self, measures: Sequence[FrontierMeasure], measure: FrontierMeasure | None) -> None:
+        """Offer the metrics, and mark the one that is shown."""
+        self.measure.fill([(choice.title, choice) for choice in measures], measure)
+
+
+def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
+    """Say at which sparsity the paper's points are drawn; empty where there are none."""
+    if data is None or all(is_dense(line) for line in data.published):
+        return ""
+    if x_axis == "net":
+        return tr("The paper's numbers are not drawn: it does not print net sparsities.")
+    return "" if x_axis == "target" else tr("Hollow: the paper's, at the nominal sparsities that it prints.")

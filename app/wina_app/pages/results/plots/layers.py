@@ -1,15 +1,33 @@
-"""Measured and target sparsity of runs in each layer and projection."""
+"""Measured and target sparsity of the selected runs in each layer and projection: read, as maps, and over depth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QWidget
 
-from wina_app.pages.results.run_names import name_runs
+from wina_app.heatmap.heatmap import Heatmap
+from wina_app.pages.results.plots.panel import PlotPanel
+from wina_app.pages.results.runs import name_runs
+from wina_app.plots.axes import WholeNumberAxis
+from wina_app.plots.colour_bar import ColourBar
+from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, category, signed_points
+from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.plot_items import MARKERS, Trace
+from wina_app.shared.colour_scales import scale_for
 from wina_app.shared.measured_sparsity import stored_runs, with_means
+from wina_app.style.theme import GRID, method_colour
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.combo_box import ComboBox
+from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
+from wina_core.report.drawing import Figure
+from wina_core.specs.plans import Cell, SparsityPlan, UniformSparsity
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import MetricRow, Store
@@ -58,26 +76,26 @@ def read_layers(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFA
 
 
 def _read(store: "Store", row: "MetricRow", name: str) -> RunLayers:
-    found, spec = store.layer_map(row.run), store.run_spec(row.run)
+    layer_map, spec = store.layer_map(row.run), store.run_spec(row.run)
     plan = spec.plan if spec is not None else None
-    measured = None if found is None else np.asarray(found.values, dtype=float)
-    projections = found.projections if found is not None else ()
+    measured = None if layer_map is None else np.asarray(layer_map.values, dtype=float)
+    projections = layer_map.projections if layer_map is not None else ()
     target: np.ndarray | None = None
     if isinstance(plan, SparsityPlan) and measured is not None:
         target = _of_table(plan, projections, measured.shape)
     elif isinstance(plan, UniformSparsity) and measured is not None:
         target = np.where(np.isnan(measured), np.nan, plan.sparsity)
-    elif plan is not None and (asked := store.layer_map(row.run, "target")) is not None:
-        target = np.asarray(asked.values, dtype=float) if asked.projections == projections else None
+    elif plan is not None and (targets := store.layer_map(row.run, "target")) is not None:
+        target = np.asarray(targets.values, dtype=float) if targets.projections == projections else None
     return RunLayers(row.run, name, row.method.partition(" ")[0], projections, target, measured)
 
 
 def _of_table(plan: SparsityPlan, projections: Sequence[str], shape: tuple[int, ...]) -> np.ndarray | None:
     table = np.asarray(plan.sparsity, dtype=float)
-    known = {name: table[:, at] for at, name in enumerate(plan.layout.projections)}
+    columns = {name: table[:, at] for at, name in enumerate(plan.layout.projections)}
     if len(table) != shape[0]:
         return None
-    return np.stack([known.get(name, np.full(len(table), np.nan)) for name in projections], axis=1)
+    return np.stack([columns.get(name, np.full(len(table), np.nan)) for name in projections], axis=1)
 
 
 def profile_choices(runs: Sequence[RunLayers]) -> tuple[str, ...]:
@@ -96,11 +114,11 @@ def profile_lines(runs: Sequence[RunLayers], projection: str) -> tuple[ProfileLi
                 values = None if table is None else _column(run, table, name)
                 if values is None or np.isnan(values).all():
                     continue
-                known = np.flatnonzero(~np.isnan(values))
-                percent = tuple(float(100.0 * values[layer]) for layer in known)
+                layers = np.flatnonzero(~np.isnan(values))
+                percent = tuple(float(100.0 * values[layer]) for layer in layers)
                 lines.append(
                     ProfileLine(
-                        run.run, index, run.name, run.method, kind, name, tuple(int(at) for at in known), percent
+                        run.run, index, run.name, run.method, kind, name, tuple(int(at) for at in layers), percent
                     )
                 )
     return tuple(lines)
@@ -114,6 +132,7 @@ def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
     if name == MEAN:
         counts = (~np.isnan(table)).sum(axis=1)
         means = np.full(len(table), np.nan)
+        # np.nanmean would warn of layers in which nothing is known.
         np.divide(np.nansum(table, axis=1), counts, out=means, where=counts > 0)
         return means
     return table[:, run.projections.index(name)] if name in run.projections else None
@@ -130,3 +149,190 @@ def difference(first: RunLayers, second: RunLayers) -> tuple[tuple[str, ...], np
     before = first.measured[:, [first.projections.index(name) for name in names]]
     after = second.measured[:, [second.projections.index(name) for name in names]]
     return (names, after - before) if names else None
+
+
+_NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")
+_NOTHING_GATED = tr("Nothing was gated in this run, so there is nothing to count.")
+_ONE = tr("Select rows of two runs, the second with Ctrl held")
+
+
+class LayerHeatmap(QWidget):
+    """A read-only heatmap under its title."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = ElidedLabel("section")
+        self.heatmap = Heatmap(tr("Measured sparsity of the selected run"))
+        self.heatmap.tooltip = self._cell_text
+        self._bar = ColourBar()
+        self._projections: tuple[str, ...] = ()
+        self._values = np.empty((0, 0))
+        self._scale: ColourScale | None = None
+        vbox(self, self.title, (self.heatmap, 1), self._bar)
+
+    def show_map(self, title: str, projections: tuple[str, ...], values: np.ndarray, scale: ColourScale) -> None:
+        """Show [layers, projections] under a title."""
+        self._projections, self._values, self._scale = projections, values, scale
+        self.title.setText(title)
+        self.heatmap.setAccessibleName(f"{scale.title}: {title}")
+        self.heatmap.set_table([str(layer) for layer in range(len(values))], projections)
+        self.heatmap.set_values(values, scale)
+        self._bar.set_scale(scale)
+
+    def figure(self) -> Figure:
+        """Return the map under its title."""
+        return tuple(replace(panel, title=self.title.whole()) for panel in self.heatmap.figure())
+
+    def _cell_text(self, cell: Cell) -> str:
+        layer, column = cell
+        value, scale = self._values[layer, column], self._scale
+        assert scale is not None  # there are cells
+        text = tr("no data") if np.isnan(value) else f"{scale.text(value)} {scale.unit}"
+        return tr(
+            "layer {layer} · {projection}\n{quantity}: {shown}",
+            layer=layer,
+            projection=self._projections[column],
+            quantity=scale.title.lower(),
+            shown=text,
+        )
+
+
+class ResultsLayers(QWidget):
+    """One map, two beside each other, or their difference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: tuple[RunLayers, ...] = ()
+        self.mode = SegmentedControl(
+            tr("Two runs"),
+            (
+                ("beside", tr("Side by side"), tr("The first two of the selected runs, each with its own map")),
+                ("difference", tr("Difference"), tr("Second run minus first, in percentage points")),
+            ),
+        )
+        self.mode.chosen.connect(lambda _: self._draw())
+        self.remark = text_label("", "muted", wrap=True)
+        self.maps = (LayerHeatmap(), LayerHeatmap())
+        row = hbox(None, *((layer_map, 1) for layer_map in self.maps), spacing=3 * GRID)
+        bar = beside(self.mode, self.remark, stretch=self.remark)
+        vbox(self, bar, (row, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
+        self.show_runs(())
+
+    def show_runs(self, runs: Sequence[RunLayers]) -> None:
+        """Show the first two of the selected runs."""
+        self._runs = tuple(runs)
+        explain_disabled(self.mode, enabled=len(runs) > 1, reason=_ONE)
+        self._draw()
+
+    def figure(self) -> Figure:
+        """Return the shown maps."""
+        return tuple(panel for layer_map in self.maps if not layer_map.isHidden() for panel in layer_map.figure())
+
+    def _draw(self) -> None:
+        gated = [run for run in self._runs[:2] if run.measured is not None]
+        both = difference(*gated) if len(gated) == 2 and self.mode.value == "difference" else None
+        first, second = self.maps
+        first.setVisible(bool(gated))
+        second.setVisible(len(gated) == 2 and both is None)
+        self.remark.setText(self._remark(gated, both is not None))
+        if both is not None:
+            projections, values = both
+            # Equal maps need a scale of some width, too.
+            reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
+            scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
+            title = tr("{second} − {first}", first=gated[0].name, second=gated[1].name)
+            first.show_map(title, projections, values, scale)
+            return
+        for layer_map, run in zip(self.maps, gated, strict=False):
+            if run.measured is not None:
+                layer_map.show_map(run.name, run.projections, run.measured, scale_for("measured", run.measured))
+
+    def _remark(self, gated: Sequence[RunLayers], differ: bool) -> str:
+        if not self._runs:
+            return _NONE_SELECTED
+        if not gated:
+            return _NOTHING_GATED
+        if len(self._runs) > 2:
+            return tr("The first two of {count} selected runs.", count=len(self._runs))
+        if len(self._runs) == 2 and len(gated) == 1:
+            return tr("Nothing was gated in the other run.")
+        if len(gated) == 2 and self.mode.value == "difference" and not differ:
+            return tr("The runs have no layers and projections in common, so there is no difference to show.")
+        return "" if len(gated) == 2 else tr("Select a second run with Ctrl held to see both.")
+
+
+_LEAST_SPAN = 10.0
+"""Fewest points of sparsity on the y axis, so that equal values do not look like noise."""
+_PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+class DepthPlot(DataPlot):
+    """Dashed targets and solid measured sparsities, with the run as marker."""
+
+    def __init__(self) -> None:
+        super().__init__(tr("Allocation: sparsity over depth"))
+        layers = WholeNumberAxis("bottom")
+        self.getPlotItem().setAxisItems({"bottom": layers})
+        self._drawn: tuple[tuple[str, ...], str] | None = None
+
+    def show_profiles(self, runs: Sequence[RunLayers], projection: str) -> None:
+        """Draw the mean over projections, one of them or each; a zoom stays while the same runs are shown."""
+        lines = profile_lines(runs, projection)
+        quantity = {MEAN: tr("mean of projections"), EACH: tr("each projection")}.get(projection, projection)
+        self.set_axes(tr("decoder layer"), tr("sparsity, {what} (%)", what=quantity), _LEAST_SPAN)
+        several = len(runs) > 1
+        self.show_traces([_trace(line, several, projection == EACH) for line in lines])
+        before, self._drawn = self._drawn, (tuple(run.run for run in runs), projection)
+        if before != self._drawn:
+            self.reset_zoom()
+
+
+def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
+    name = ", ".join(filter(None, (line.name if several else "", line.projection if by_projection else "", line.kind)))
+    return Trace(
+        name=name,
+        colour=_projection_colour(line.projection) if by_projection else QColor(method_colour(line.method)),
+        x=line.layers,
+        y=line.percent,
+        readout=lambda index: tr(
+            "{name}: layer {layer}, {value} %", name=f"{line.name}, {name}" if not several else name,
+            layer=line.layers[index], value=f"{line.percent[index]:.2f}",
+        ),
+        symbol=MARKERS[line.index % len(MARKERS)] if line.kind == "measured" else "",
+        style=Qt.PenStyle.DashLine if line.kind == "target" else Qt.PenStyle.SolidLine,
+    )  # fmt: skip
+
+
+def _projection_colour(name: str) -> QColor:
+    return category(_PROJECTIONS.index(name) if name in _PROJECTIONS else len(_PROJECTIONS))
+
+
+class AllocationPanel(PlotPanel):
+    """Target and measured sparsity of the selected runs over depth."""
+
+    def __init__(self) -> None:
+        self.projection = ComboBox(tr("Projection"))
+        self.plot = DepthPlot()
+        super().__init__(((tr("Projection"), self.projection),), self.plot)
+        self._runs: tuple[RunLayers, ...] = ()
+        self.projection.activated.connect(lambda: self._draw(self.projection.currentData()))
+        self.show_profiles(())
+
+    def show_profiles(self, runs: Sequence[RunLayers]) -> None:
+        """Draw the selected runs."""
+        self._runs = tuple(runs)
+        chosen = self.projection.currentData()
+        choices = profile_choices(runs)
+        named = {MEAN: tr("mean of all"), EACH: tr("each")}
+        self.projection.fill(
+            [(named.get(choice, choice), choice) for choice in choices], chosen if chosen in choices else MEAN
+        )
+        gated = any(run.projections for run in runs)
+        some = (
+            tr("Nothing was gated in the selected runs.") if runs else tr("Select rows of the table to see their runs.")
+        )
+        self.note.setText("" if gated else some)
+        self._draw(self.projection.currentData())
+
+    def _draw(self, projection: str) -> None:
+        self.plot.show_profiles(self._runs, projection)

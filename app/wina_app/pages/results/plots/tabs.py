@@ -7,17 +7,20 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QPushButton, QStackedWidget, QTabBar, QWidget
 
-from wina_app.pages.results.comparison import RunComparison
 from wina_app.pages.results.comparison_panel import ResultsComparison
 from wina_app.pages.results.plots.controller import PLOTS, Plot, ResultsPlotsController
-from wina_app.pages.results.plots.frontier import FrontierData, Measure, ParetoData
-from wina_app.pages.results.plots.layer_maps import ResultsLayers
-from wina_app.pages.results.plots.layers import RunLayers
-from wina_app.pages.results.plots.panels import AllocationPanel, FrontierPanel, LatencyPanel, TasksPanel
-from wina_app.pages.results.plots.task_bars import BarChart
+from wina_app.pages.results.plots.frontier import FrontierData, FrontierMeasure, ParetoData
+from wina_app.pages.results.plots.frontier_plot import FrontierPanel
+from wina_app.pages.results.plots.layers import (
+    AllocationPanel,
+    ResultsLayers,
+)
+from wina_app.pages.results.plots.panel import PlotPanel
+from wina_app.pages.results.plots.task_bars import TaskBarsPanel
 from wina_app.plots.export import add_menu, ask_and_save
-from wina_app.shared.latency.chart import Chart
+from wina_app.shared.latency.chart import Y_AXES, Chart
 from wina_app.shared.latency.choices import PointChoices
+from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID, HALF, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
@@ -25,6 +28,7 @@ from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled
 from wina_app.widgets.scroll_page import ScrollPage
+from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.errors import WinaError
@@ -45,7 +49,7 @@ class ResultsPlots(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._selected: tuple[Sequence[str], frozenset[str]] = ((), frozenset())
-        self.frontier, self.tasks, self.latency = FrontierPanel(), TasksPanel(), LatencyPanel()
+        self.frontier, self.tasks, self.latency = FrontierPanel(), TaskBarsPanel(), LatencyPanel()
         self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
         titles = {
             "frontier": (tr("Frontier"), tr("A metric against sparsity, bytes, memory, speed or bits"), self.frontier),
@@ -73,7 +77,7 @@ class ResultsPlots(QWidget):
         self.tabs.currentChanged.connect(self._follow_tab)
         header = hbox(None, self.tabs, STRETCH, self.paper, self.export, margins=(GRID, HALF, 2 * GRID, 0))
         vbox(self, header, (self._stack, 1), spacing=0)
-        self.show_paper(named=False, shown=True)
+        self.show_paper(named=False, checked=True)
         notifier().changed.connect(self._restyle)
         self._restyle()
 
@@ -114,8 +118,8 @@ class ResultsPlots(QWidget):
     def offer_on(self, page: Page) -> None:
         """Give the page a command for each plot and its actions, and show errors there."""
         for number, plot in enumerate(PLOTS):
-            what = self.tabs.tabText(number).lower()
-            text, keys = tr("Show the {plot} plot", plot=what), f"Ctrl+Alt+{_FIRST_KEY + number}"
+            title = self.tabs.tabText(number).lower()
+            text, keys = tr("Show the {plot} plot", plot=title), f"Ctrl+Alt+{_FIRST_KEY + number}"
             page.add_command(text, partial(self.show_plot, plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_shortcut(self.tabs.tabToolTip(number), keys))
         page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
@@ -142,7 +146,7 @@ class ResultsPlots(QWidget):
             ask_and_save(page, self.figure, self.plot)
 
     def _export_comparison(self, page: Page) -> None:
-        if self.compare.shown is None:
+        if self.compare.comparison is None:
             page.show_error(tr("There is no comparison to export yet. {remark}", remark=self.compare.remark.text()))
             return
         path = ask_table_file(page, "comparison")
@@ -169,20 +173,20 @@ class ResultsPlots(QWidget):
 
     def figure(self) -> Figure:
         """Return the shown plot; nothing for the comparison, which is a table."""
-        shown: dict[Plot, Callable[[], Figure]] = {
-            "frontier": self.frontier.shown.figure,
+        figures: dict[Plot, Callable[[], Figure]] = {
+            "frontier": self.frontier.current.figure,
             "tasks": self.tasks.plot.figure,
             "latency": self.latency.figure,
             "layers": self.layers.figure,
             "allocation": self.allocation.plot.figure,
             "compare": lambda: (),
         }
-        return shown[self.plot]()
+        return figures[self.plot]()
 
     # ---- what the controller asks for ----------------------------------------------------------------------------
 
     def show_measures(
-        self, measures: Sequence[Measure], measure: Measure | None, models: dict[str, str], model: str
+        self, measures: Sequence[FrontierMeasure], measure: FrontierMeasure | None, models: dict[str, str], model: str
     ) -> None:
         """Offer metrics and models, and mark those that are shown."""
         for box in (self.frontier.model, self.tasks.model):
@@ -200,32 +204,6 @@ class ResultsPlots(QWidget):
         self.frontier.show_pareto(data, x_axis)
         self._highlight()
 
-    def show_bar_choices(
-        self, metrics: Sequence[str], metric: str | None, sparsities: Sequence[float], sparsity: float | None
-    ) -> None:
-        """Offer the bars' metrics and sparsities, and mark those that are shown."""
-        self.tasks.show_choices(metrics, metric, sparsities, sparsity)
-
-    def show_bars(self, chart: BarChart | None) -> None:
-        """Draw the bars; None when there are no rows for any."""
-        self.tasks.show_bars(chart)
-
-    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
-        """Draw timed points; an empty offer when none are stored."""
-        self.latency.show_latency(kind, offer, chart, fresh)
-
-    def show_layers(self, runs: Sequence[RunLayers]) -> None:
-        """Draw maps of the selected runs; none when none is selected."""
-        self.layers.show_runs(runs)
-
-    def show_profiles(self, runs: Sequence[RunLayers]) -> None:
-        """Draw targets and measured sparsities over depth."""
-        self.allocation.show_profiles(runs)
-
-    def show_comparison(self, comparison: RunComparison | None, text: str) -> None:
-        """Show runs side by side, or say why there is nothing to show."""
-        self.compare.show_comparison(comparison, text)
-
     def show_selected(self, runs: Sequence[str], timed: frozenset[str]) -> None:
         """Highlight runs, and the timed points that are of their methods and sparsities."""
         self._selected = (runs, timed)
@@ -239,20 +217,69 @@ class ResultsPlots(QWidget):
         """Highlight the selected runs in the shown plot alone: drawing the others would take as long."""
         runs, timed = self._selected
         plots = {
-            "frontier": ((self.frontier.shown, runs),),
+            "frontier": ((self.frontier.current, runs),),
             "tasks": ((self.tasks.plot, runs),),
             "latency": ((self.latency.plots.left, timed), (self.latency.plots.right, timed)),
         }
         for plot, keys in plots.get(self.plot, ()):
             plot.highlight(keys)
 
-    def show_paper(self, named: bool, shown: bool) -> None:
+    def show_paper(self, named: bool, checked: bool) -> None:
         """Enable the published numbers' switch with `named`, and set it to `shown`."""
         explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
+        # Only a click is a choice of the user's.
         blocked = self.paper.blockSignals(True)
-        self.paper.setChecked(named and shown)
+        self.paper.setChecked(named and checked)
         self.paper.blockSignals(blocked)
 
     def show_error(self, text: str) -> None:
         """Hand an error to the page."""
         self.error_shown.emit(text)
+
+
+class LatencyPanel(PlotPanel):
+    """Stored sweeps: speed-up over dense products, and latency or tokens per second."""
+
+    def __init__(self) -> None:
+        self.kind = SegmentedControl(
+            tr("Timed"),
+            (
+                ("products", tr("Products"), tr("Single sparse products on weights that no cache holds")),
+                ("decoding", tr("Decoding"), tr("Greedy decoding by the gated model")),
+            ),
+        )
+        self.y_axis = ComboBox(tr("Left plot"))
+        self.y_axis.fill([(text, key) for key, (text, _) in Y_AXES.items()], "speedup")
+        self.subject, self.load, self.machine = (
+            ComboBox(tr("Subject")),
+            ComboBox(tr("Load")),
+            ComboBox(tr("Machine")),
+        )
+        self.plots = LatencyPlots()
+        choices = (
+            (tr("Show"), self.kind), ("", self.y_axis), (tr("of"), self.subject), (tr("at"), self.load),
+            (tr("on"), self.machine),
+        )  # fmt: skip
+        super().__init__(choices, self.plots)
+        self.readout.hide()  # the plots have their own
+
+    def show_latency(self, kind: str, offer: PointChoices, chart: Chart, fresh: bool) -> None:
+        """Offer what is stored and draw the chosen points."""
+        self.kind.choose(kind)
+        self.machine.fill(offer.machines, offer.machine)
+        self.subject.fill(offer.subjects, offer.subject)
+        self.load.fill(offer.loads, offer.load)
+        explain_disabled(
+            self.y_axis,
+            enabled=kind == "products",
+            reason=tr(
+                "Decoding has more to read than the gated weights: only products are compared with the memory bandwidth"
+            ),
+        )
+        nothing = tr("Nothing is timed yet: measure it on the Latency page.")
+        self.note.setText("" if offer.machines else nothing)
+        self.plots.show_chart(chart, fresh=fresh)
+
+    def figure(self) -> Figure:
+        """Return both plots."""
+        return (*self.plots.left.figure(), *self.plots.right.figure())

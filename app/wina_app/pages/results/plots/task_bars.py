@@ -1,16 +1,33 @@
-"""Bars of the Results page: every task's metric of each configuration's run nearest to one measured sparsity."""
+"""Bars of tasks: every task's metric of each configuration's run nearest to one measured sparsity."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from wina_app.pages.results.run_names import name_runs
-from wina_app.pages.results.study_filter import Scope
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor
+
+from wina_app.pages.results.plots.frontier import first_offered, models
+from wina_app.pages.results.plots.panel import PlotPanel, left_out_note
+from wina_app.pages.results.runs import Scope, name_runs
+from wina_app.plots.data_plot import UNBOUNDED, DataPlot
+from wina_app.plots.plot_items import Trace
 from wina_app.shared.measured_sparsity import RunSparsity, mean_sparsity, sparsity_name, sparsity_parts
 from wina_app.style.number_format import percent
+from wina_app.style.theme import method_colour
 from wina_app.style.translation import tr
+from wina_app.widgets.combo_box import ComboBox
 from wina_core.analysis.results.columns import WARNING
-from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, Measured, differ, difference_text, sparsity_of
+from wina_core.analysis.results.measured import (
+    DEFAULT_COUNT,
+    TOLERANCE,
+    Count,
+    Measured,
+    differ,
+    difference_text,
+    sparsity_of,
+)
 from wina_core.records import METRIC_UNITS
 from wina_core.records.texts import count_text, error_text, number
 from wina_core.specs import DENSE, OWN_UNITS
@@ -30,7 +47,7 @@ _FIRST_CHOICE = 0.5
 
 
 @dataclass(frozen=True)
-class Bar:
+class TaskBar:
     """One run on one task."""
 
     task: int
@@ -57,7 +74,7 @@ class BarConfiguration:
     """Distance of the measured sparsity from the chosen one, "" within tolerance."""
     method: str
     """Method's name, for the colour."""
-    bars: tuple[Bar, ...]
+    bars: tuple[TaskBar, ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +87,7 @@ class BarChart:
     """The chosen sparsity."""
     tasks: tuple[str, ...]
     configurations: tuple[BarConfiguration, ...]
-    dense: tuple[Bar, ...]
+    dense: tuple[TaskBar, ...]
     """Bars of the dense model, where it was evaluated."""
     left_out: int = 0
     """Configurations beyond the most that are drawn."""
@@ -80,14 +97,14 @@ class BarChart:
     @property
     def flagged(self) -> int:
         """The number of configurations that miss the chosen sparsity."""
-        return sum(bool(each.flag) for each in self.configurations)
+        return sum(bool(configuration.flag) for configuration in self.configurations)
 
 
 def bar_metrics(table: "pd.DataFrame") -> list[str]:
     """Return the choices of the y axis: each task's own metric if any is a fraction, and every metric."""
     of_tasks = table.loc[~table["unit"].isin(list(OWN_UNITS)), "metric"].unique()
-    own = [OWN_METRIC] if any(map(_is_fraction, of_tasks)) else []
-    return own + sorted(table["metric"].unique())
+    own_metric = [OWN_METRIC] if any(map(_is_fraction, of_tasks)) else []
+    return own_metric + sorted(table["metric"].unique())
 
 
 def bar_sparsities(table: "pd.DataFrame", model: str) -> list[float]:
@@ -99,6 +116,37 @@ def bar_sparsities(table: "pd.DataFrame", model: str) -> list[float]:
 def first_sparsity(offered: Sequence[float]) -> float | None:
     """Return the sparsity nearest to one half."""
     return min(offered, key=lambda sparsity: abs(sparsity - _FIRST_CHOICE), default=None)
+
+
+class BarChoices(NamedTuple):
+    """Metrics and sparsities that are offered, and those that are shown."""
+
+    metrics: Sequence[str]
+    metric: str | None
+    sparsities: Sequence[float]
+    sparsity: float | None
+
+
+def bars_of(
+    table: "pd.DataFrame",
+    metrics: Iterable[str | None],
+    sparsities: Iterable[float | None],
+    model: str,
+    scope: Scope | None,
+    count: Count,
+) -> tuple[dict[str, str], str, BarChoices, BarChart | None]:
+    """Return the models by their hashes, the shown one, the choices, and the bars.
+
+    Metric and sparsity are the first of the given ones that are offered, or else the usual ones.
+    """
+    named, offered_metrics = models(table), bar_metrics(table)
+    model = model if model in named else next(iter(named), "")
+    metric = first_offered(metrics, offered_metrics) or next(iter(offered_metrics), None)
+    offered = bar_sparsities(table, model)
+    sparsity = first_offered(sparsities, offered)
+    sparsity = first_sparsity(offered) if sparsity is None else sparsity
+    chart = None if metric is None else bar_chart(table, model, metric, sparsity or 0.0, scope, count)
+    return named, model, BarChoices(offered_metrics, metric, offered, sparsity), chart
 
 
 def bar_chart(
@@ -116,7 +164,7 @@ def bar_chart(
     rows = metric_rows_of(of_model[of_model["metric"].isin(list(chosen.values()))])
     dense = [row for row in rows if row.method == DENSE.name]
     sparse = [row for row in rows if row.method != DENSE.name]
-    sparse, dense = ([row for row in part if chosen.get(row.task) == row.metric] for part in (sparse, dense))
+    sparse, dense = ([row for row in group if chosen.get(row.task) == row.metric] for group in (sparse, dense))
     by_run = _nearest_runs(sparse, sparsity, scope, count)
     tasks = tuple(sorted({row.task for rows in by_run.values() for row in rows} or {row.task for row in dense}))
     runs = list(by_run)[:MOST_ARMS]
@@ -144,6 +192,7 @@ def _nearest_runs(
 
     def distance(of_run: "list[MetricRow]") -> tuple[float, float]:
         apart = abs(sparsity_of(mean_sparsity(of_run), count) - sparsity)
+        # Rounded, or noise in the last digit would decide between equal sparsities in place of the date.
         return round(apart, 9), -max(row.finished for row in of_run)
 
     nearest = (min(runs.values(), key=distance) for runs in configurations.values())
@@ -151,7 +200,7 @@ def _nearest_runs(
 
 
 def _configuration(
-    name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[Bar, ...], count: Count
+    name: str, rows: "Sequence[MetricRow]", sparsity: float, bars: tuple[TaskBar, ...], count: Count
 ) -> BarConfiguration:
     mean, method = mean_sparsity(rows), rows[0].method.partition(" ")[0]
     reached = sparsity_of(mean, count)
@@ -160,35 +209,36 @@ def _configuration(
     return BarConfiguration(rows[0].run, name, label, difference_text(reached, sparsity), method, bars)
 
 
-def bar_readout(name: str, chart: BarChart, bar: Bar) -> str:
+def bar_readout(name: str, chart: BarChart, bar: TaskBar) -> str:
     """Describe one bar in one line."""
     value = number(bar.value) + (f" ± {error_text(bar.stderr)}" if bar.stderr is not None else "")
     unit = METRIC_UNITS.get(base_metric(bar.metric), "")
-    parts = [name, f"{chart.tasks[bar.task]}: {bar.metric} {value}" + (f" ({unit})" if unit else "")]
+    texts = [name, f"{chart.tasks[bar.task]}: {bar.metric} {value}" + (f" ({unit})" if unit else "")]
     if bar.n is not None:
-        parts.append(f"n {count_text(bar.n)}")
+        texts.append(f"n {count_text(bar.n)}")
     if bar.sparsity is not None:
-        parts += sparsity_parts(bar.sparsity, chart.count)
+        texts += sparsity_parts(bar.sparsity, chart.count)
         flag = difference_text(sparsity_of(bar.sparsity, chart.count), chart.sparsity)
         if flag and _rounded(bar.sparsity) != chart.sparsity:  # else the miss of its target says it already
-            parts.append(
+            texts.append(
                 f"{WARNING} " + tr("{difference} than {sparsity}", difference=flag, sparsity=percent(chart.sparsity))
             )
     if bar.paper is not None:
-        parts.append(tr("paper {value}", value=number(bar.paper)))
-    return "  \N{MIDDLE DOT}  ".join(parts)
+        texts.append(tr("paper {value}", value=number(bar.paper)))
+    return "  \N{MIDDLE DOT}  ".join(texts)
 
 
 def _bars(
     rows: "Iterable[MetricRow]", tasks: Sequence[str], scope: Scope | None, *, once: bool = False
-) -> tuple[Bar, ...]:
-    found: dict[str, Bar] = {}
+) -> tuple[TaskBar, ...]:
+    by_task: dict[str, TaskBar] = {}
     for row in rows:
-        if row.task in tasks and not (once and row.task in found):
+        if row.task in tasks and not (once and row.task in by_task):
             paper = scope.paper_value(row) if scope is not None and scope.paper else None
             sparsity = None if row.method == DENSE.name else mean_sparsity([row])
-            found[row.task] = Bar(tasks.index(row.task), row.metric, row.value, row.stderr, row.n, paper, sparsity)
-    return tuple(found[task] for task in tasks if task in found)
+            task = tasks.index(row.task)
+            by_task[row.task] = TaskBar(task, row.metric, row.value, row.stderr, row.n, paper, sparsity)
+    return tuple(by_task[task] for task in tasks if task in by_task)
 
 
 def _chosen_metrics(rows: "Iterable[MetricRow]", metric: str) -> dict[str, str]:
@@ -200,7 +250,7 @@ def _chosen_metrics(rows: "Iterable[MetricRow]", metric: str) -> dict[str, str]:
         if row.unit not in OWN_UNITS and _is_fraction(row.metric):
             offered.setdefault(row.task, {})[row.metric] = None
     preferred = {task: preferred_metric(tuple(metrics)) for task, metrics in offered.items()}
-    return {task: found for task, found in preferred.items() if found is not None}
+    return {task: name for task, name in preferred.items() if name is not None}
 
 
 def _names(rows: "Sequence[MetricRow]", scope: Scope | None) -> Sequence[str]:
@@ -223,3 +273,183 @@ def _with_unit(metric: str) -> str:
 
 def _rounded(row: Measured) -> float:
     return round(row.target_sparsity, 3)
+
+
+_GROUP = 0.8
+"""Largest part of a task's place for its bars."""
+_WIDEST = 0.2
+"""Widest bar, in tasks' places."""
+_SHADES = (100, 130, 160, 80, 190)
+"""Darkness in percent of further configurations of one method."""
+
+
+class BarsPlot(DataPlot):
+    """Bars with the method as hue, the configuration as shade, and published values as hollow markers."""
+
+    _chart: BarChart | None = None
+
+    def __init__(self) -> None:
+        super().__init__(tr("Tasks: a metric of every task"))
+        self.list_names(True)
+        self.getPlotItem().showGrid(x=False, y=True)
+
+    def show_chart(self, chart: BarChart | None) -> None:
+        """Draw the bars; None clears the plot."""
+        before, self._chart = self._chart, chart
+        if chart is None:
+            self.set_ticks(())
+            self.show_traces(())
+            return
+        self._show(chart)
+        if before is None or (before.metric, before.tasks, before.sparsity) != (
+            chart.metric,
+            chart.tasks,
+            chart.sparsity,
+        ):
+            self.reset_zoom()
+
+    def reset_zoom(self) -> None:
+        """Show all tasks, and the bars from 0 on."""
+        super().reset_zoom()
+        if self._chart is not None and self._chart.tasks:
+            self.show_range(x=(-0.5, len(self._chart.tasks) - 0.5))
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        if self._chart is not None:
+            self._show(self._chart)  # the reference's colour depends on the appearance
+
+    def _show(self, chart: BarChart) -> None:
+        self.set_axes("", chart.metric)
+        self.getPlotItem().showGrid(x=False, y=True)
+        self.set_ticks(tuple(enumerate(chart.tasks)))
+        width = min(_GROUP / max(len(chart.configurations), 1), _WIDEST)
+        bars = [
+            self._trace(chart, configuration, colour, width, (number - (len(chart.configurations) - 1) / 2) * width)
+            for number, (configuration, colour) in enumerate(
+                zip(chart.configurations, _colours(chart.configurations), strict=True)
+            )
+        ]
+        published = [
+            marks
+            for trace, configuration in zip(bars, chart.configurations, strict=True)
+            if (
+                marks := _published(
+                    chart, configuration.name, configuration.bars, trace.x, trace.colour, configuration.run
+                )
+            )
+            is not None
+        ]
+        traces = [*bars, *_dense(chart), *published]
+        lowest = min((y for trace in traces for y in trace.y if not math.isnan(y)), default=0.0)
+        self.set_y_limits(0.0 if lowest >= 0.0 else -UNBOUNDED)
+        self.show_traces(traces)
+
+    def _trace(
+        self, chart: BarChart, configuration: BarConfiguration, colour: QColor, width: float, offset: float
+    ) -> Trace:
+        errors = [math.nan if bar.stderr is None else bar.stderr for bar in configuration.bars]
+        return Trace(
+            name=configuration.label,
+            colour=colour,
+            x=[bar.task + offset for bar in configuration.bars],
+            y=[bar.value for bar in configuration.bars],
+            readout=lambda index: bar_readout(configuration.name, chart, configuration.bars[index]),
+            errors=errors if any(map(math.isfinite, errors)) else (),
+            keys=[configuration.run] * len(configuration.bars),
+            width=width,
+        )
+
+
+def _colours(configurations: Sequence[BarConfiguration]) -> list[QColor]:
+    """Return each configuration's colour: its method's hue, darker where the method has several."""
+    methods = [configuration.method for configuration in configurations]
+    return [
+        method_colour(method).darker(_SHADES[methods[:index].count(method) % len(_SHADES)])
+        for index, method in enumerate(methods)
+    ]
+
+
+def _dense(chart: BarChart) -> list[Trace]:
+    """Return dashed lines across each task, and the published dense values as markers."""
+    if not chart.dense:
+        return []
+    colour = method_colour("dense")
+    pieces = [(x, y) for bar in chart.dense for x, y in _piece(bar)]
+    half = _GROUP / 2 + 0.05
+    traces = [
+        Trace("dense", colour, [x for x, _ in pieces], [y for _, y in pieces], None, style=Qt.PenStyle.DashLine),
+        Trace(
+            "dense",
+            colour,
+            [bar.task - half for bar in chart.dense],
+            [bar.value for bar in chart.dense],
+            lambda index: bar_readout("dense", chart, chart.dense[index]),
+            style=Qt.PenStyle.NoPen,
+            named=False,
+        ),
+    ]
+    marks = _published(chart, "dense", chart.dense, [bar.task + half for bar in chart.dense], colour, "")
+    return [*traces, marks] if marks is not None else traces
+
+
+def _piece(bar: TaskBar) -> tuple[tuple[float, float], ...]:
+    half = _GROUP / 2 + 0.05
+    return ((bar.task - half, bar.value), (bar.task + half, bar.value), (bar.task + half, math.nan))
+
+
+def _published(
+    chart: BarChart, name: str, bars: Sequence[TaskBar], x: Sequence[float], colour: QColor, run: str
+) -> Trace | None:
+    """Return hollow markers over a configuration's bars; None where nothing is published."""
+    published = [(at, bar, bar.paper) for at, bar in zip(x, bars, strict=True) if bar.paper is not None]
+    if not published:
+        return None
+    return Trace(
+        name=tr("{method}, paper", method=name),
+        colour=colour,
+        x=[at for at, _, _ in published],
+        y=[paper for _, _, paper in published],
+        readout=lambda index: bar_readout(name, chart, published[index][1]),
+        symbol="o",
+        style=Qt.PenStyle.NoPen,
+        hollow=True,
+        keys=[run] * len(published) if run else (),
+    )
+
+
+class TaskBarsPanel(PlotPanel):
+    """All tasks' bars at one sparsity."""
+
+    def __init__(self) -> None:
+        self.measure, self.model = ComboBox(tr("Metric of the tasks")), ComboBox(tr("Model of the tasks"))
+        self.sparsity = ComboBox(tr("Sparsity that the runs are nearest to"))
+        self.plot = BarsPlot()
+        choices = ((tr("Metric"), self.measure), (tr("at"), self.sparsity), (tr("of"), self.model))
+        super().__init__(choices, self.plot)
+
+    def show_choices(self, choices: BarChoices) -> None:
+        """Offer metrics and sparsities, and mark those that are shown."""
+        titles = {OWN_METRIC: tr("each task's own")}
+        self.measure.fill([(titles.get(metric, metric), metric) for metric in choices.metrics], choices.metric)
+        self.sparsity.fill([(percent(sparsity), sparsity) for sparsity in choices.sparsities], choices.sparsity)
+
+    def show_bars(self, chart: BarChart | None) -> None:
+        """Draw the bars, and note how many miss the chosen sparsity or are left out."""
+        notes = (_flagged(chart), left_out_note(chart.left_out)) if chart else ()
+        self.show_notes(*notes)
+        self.plot.show_chart(chart)
+
+
+def _flagged(chart: BarChart) -> str:
+    """Say how many bars' runs miss the chosen sparsity; empty for none."""
+    if not chart.flagged:
+        return ""
+    return tr(
+        "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}",
+        warning=WARNING,
+        count=chart.flagged,
+        all=len(chart.configurations),
+        tolerance=f"{100 * TOLERANCE:g}",
+        sparsity=percent(chart.sparsity),
+    )

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QImage
-from wina_app.plots import polyline_item
+from wina_app.plots import plot_items
 from wina_app.plots.data_plot import DataPlot
-from wina_app.plots.plot_items import Trace
-from wina_app.plots.polyline_item import pieces
+from wina_app.plots.plot_items import Trace, pieces
 
 
 @pytest.mark.parametrize(
@@ -26,8 +25,8 @@ def test_pieces_look_like_the_whole_line(qtbot, monkeypatch, style):
     y = 50 + 40 * (-1) ** x
     in_pieces = _coverage(_plot(qtbot, x, y, style))
     assert painted[-1] >= 19
-    monkeypatch.setattr(polyline_item, "_JAGGED", np.inf)
-    monkeypatch.setattr(polyline_item, "_LONG", np.inf)
+    monkeypatch.setattr(plot_items, "_JAGGED", np.inf)
+    monkeypatch.setattr(plot_items, "_LONG", np.inf)
     whole = _coverage(_plot(qtbot, x, y, style))
     assert painted[-1] == 0
     assert whole.sum() > 1000
@@ -41,7 +40,7 @@ def test_a_line_that_goes_up_and_down_by_many_pixels_is_painted_in_pieces(qtbot,
     y = 50 + 10 * (-1) ** x
     _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
     assert painted[-1] == 0
-    monkeypatch.setattr(polyline_item, "_LONG", 100.0)
+    monkeypatch.setattr(plot_items, "_LONG", 100.0)
     _coverage(_plot(qtbot, x, y, Qt.PenStyle.SolidLine))
     assert painted[-1] == 19
 
@@ -56,14 +55,14 @@ def test_lines_that_are_smooth_or_have_gaps_are_painted_whole(qtbot, monkeypatch
 
 def _follow(monkeypatch) -> list[int]:
     """In how many pieces each painting of a line is."""
-    painted, made = [], polyline_item._Curve._pieces
+    painted, made = [], plot_items._Curve._pieces
 
     def follow(*arguments):
-        found = made(*arguments)
-        painted.append(0 if found is None else len(found))
-        return found
+        cut = made(*arguments)
+        painted.append(0 if cut is None else len(cut))
+        return cut
 
-    monkeypatch.setattr(polyline_item._Curve, "_pieces", follow)
+    monkeypatch.setattr(plot_items._Curve, "_pieces", follow)
     return painted
 
 

@@ -1,12 +1,15 @@
-"""Dialog on results of other tools, beside the window, not modal."""
+"""Import of results of other tools: a dialog beside the window, not modal, and its controller."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
 
+from wina_app.services.store_thread import StoreThread
+from wina_app.services.workbench import Workbench
 from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
@@ -14,10 +17,16 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import beside, explain_disabled, push_button, text_label
 from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
 from wina_app.widgets.table_view import RowTableView, ask_table_file
+from wina_core.files.tables import write_table
 from wina_core.records.imports import StoredImport
 from wina_core.records.texts import UNKNOWN
 from wina_core.store.imported.metrics import METRICS
 from wina_core.store.imported.table_rows import FIXED, import_rows
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_app.pages.results.page import ResultsPage
+    from wina_core.store import Store
+    from wina_core.store.imported.candidate import Candidate
 
 _FIRST = ("name", "model", "file", "date")
 _LAST = ("tool", "version", "hardware", "settings", "date of", "imported")
@@ -36,6 +45,7 @@ def imports_table(imports: Sequence[StoredImport]) -> RowTable:
     metrics = [name for name in names if name not in FIXED]
     columns = tuple(_column(name, names.index(name), name in metrics) for name in (*_FIRST, *metrics, *_LAST))
     table = RowTable(columns)
+    # Entries read the columns from their class, and these depend on the imported metrics.
     kind = type("ImportEntry", (TableEntry,), {"columns": columns})
     table.set_entries(kind((str(number),), cells) for number, cells in enumerate(rows))
     return table
@@ -138,8 +148,11 @@ class ImportsDialog(QDialog):
         if not candidates:
             return
         self.preview.show_table(imports_table(candidates))
-        points = sum(len(each.content.points) for each in candidates)
-        files = "; ".join(f"{each.content.file} ({each.content.tool} {each.content.version})" for each in candidates)
+        points = sum(len(candidate.content.points) for candidate in candidates)
+        files = "; ".join(
+            f"{candidate.content.file} ({candidate.content.tool} {candidate.content.version})"
+            for candidate in candidates
+        )
         self.heading.setText(tr("{files}, as results on {model}", files=files, model=candidates[0].model))
         self.remarks.setText("\n".join(remarks))
         self.remarks.setVisible(bool(remarks))
@@ -155,7 +168,7 @@ class ImportsDialog(QDialog):
             explain_disabled(button, enabled=bool(imports), reason=tr("Nothing is imported"))
 
     def show_saved(self, path: Path) -> None:
-        """Hand the report of a saved file to the page."""
+        """Report a saved file on the page."""
         self.saved.emit(path)
 
     def ask_remove(self, files: str) -> bool:
@@ -171,10 +184,116 @@ class ImportsDialog(QDialog):
 
     def _remove(self) -> None:
         rows = self.table.selected_rows() or range(self.table.model().rowCount())
-        shown = self.table.model().shown
-        self.remove_requested.emit(list(dict.fromkeys(shown[row].row[0] for row in rows)))
+        entries = self.table.model().shown
+        self.remove_requested.emit(list(dict.fromkeys(entries[row].row[0] for row in rows)))
 
     def _export(self) -> None:
         path = ask_table_file(self, "imported")
         if path is not None:
             self.export_requested.emit(path)
+
+
+class ImportsController(QObject):
+    """Controller between the store and the dialog; nothing is stored before it is confirmed."""
+
+    def __init__(self, store: StoreThread, view: ImportsDialog) -> None:
+        super().__init__()
+        self._store, self._view = store, view
+        self._candidates: tuple[Candidate, ...] = ()
+        self._imports: list[StoredImport] = []
+
+    def read(self) -> None:
+        """Read what is imported."""
+        self._store.ask(lambda store: store.imports(), self._show, self._view.show_error)
+
+    def choose(self, files: Sequence[Path], location: str) -> None:
+        """Check files as results on the model at a location, and preview them."""
+        self.discard()
+        if not location:
+            self._view.show_error(tr("Name the model that was measured: a folder, a Hugging Face id, or demo."))
+            return
+
+        def question(store: "Store") -> "tuple[Candidate, ...]":
+            from wina_core.store.imported.candidate import read_candidates
+
+            return read_candidates(store, files, location)
+
+        self._store.ask(question, self._preview, self._view.show_error)
+
+    def confirm(self) -> None:
+        """Store the previewed files."""
+        candidates = self._candidates
+
+        def question(store: "Store") -> list[StoredImport]:
+            for candidate in candidates:
+                store.record_import(candidate.file, candidate.model)
+            return store.imports()
+
+        def answer(imports: list[StoredImport]) -> None:
+            self.discard()
+            self._show(imports)
+
+        self._store.ask(question, answer, self._view.show_error)
+
+    def discard(self) -> None:
+        """Drop the preview."""
+        self._candidates = ()
+        self._view.show_error("")
+        self._view.show_preview(())
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove imported files after a question."""
+        names = [stored.content.file for stored in self._imports if stored.id in numbers]
+        if not names or not self._view.ask_remove(", ".join(names)):
+            return
+
+        def question(store: "Store") -> list[StoredImport]:
+            store.remove_imports(numbers)
+            return store.imports()
+
+        self._store.ask(question, self._show, self._view.show_error)
+
+    def export(self, path: Path) -> None:
+        """Write all imported points; the suffix names the format."""
+        table = import_rows(self._imports)
+        self._store.ask(
+            lambda _: write_table(*table, path), lambda _: self._view.show_saved(path), self._view.show_error
+        )
+
+    def _show(self, imports: list[StoredImport]) -> None:
+        self._imports = imports
+        self._view.show_imports(imports)
+
+    def _preview(self, candidates: "tuple[Candidate, ...]") -> None:
+        self._candidates = candidates
+        remarks = [f"{candidate.file.file}: {remark}" for candidate in candidates for remark in candidate.remarks]
+        self._view.show_preview([candidate.preview for candidate in candidates], remarks=remarks)
+
+
+def offer_imports(workbench: Workbench, page: "ResultsPage") -> None:
+    """Open the dialog when the page asks for it; it is made for the first time."""
+
+    @cache
+    def opened() -> tuple[ImportsDialog, ImportsController]:
+        dialog = ImportsDialog(page)
+        control = ImportsController(workbench.store, dialog)
+        control.setParent(dialog)
+        dialog.files_chosen.connect(control.choose)
+        dialog.import_requested.connect(control.confirm)
+        dialog.discard_requested.connect(control.discard)
+        dialog.remove_requested.connect(control.remove)
+        dialog.export_requested.connect(control.export)
+        dialog.saved.connect(page.show_saved)
+        workbench.results_changed.connect(lambda: control.read() if dialog.isVisible() else None)
+        return dialog, control
+
+    def show() -> None:
+        dialog, control = opened()
+        source = workbench.workspace.source
+        current = () if source is None else (source.location,)
+        dialog.offer_models(tuple(dict.fromkeys((*current, *workbench.settings.recent, "demo"))))
+        control.read()
+        dialog.show()
+        dialog.raise_()
+
+    page.imports_requested.connect(show)

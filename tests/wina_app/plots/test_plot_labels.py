@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.plots.plot_labels import spread
 
-wanted = st.lists(st.floats(-50, 250), min_size=1, max_size=12)
+targets = st.lists(st.floats(-50, 250), min_size=1, max_size=12)
 
 
-@given(wanted)
+@given(targets)
 def test_names_keep_their_distance_their_order_and_the_range(positions):
     placed = spread(positions, gap=12, low=0, high=200)
     assert all(-1e-6 <= y <= 200 + 1e-6 for y in placed)

@@ -1,12 +1,17 @@
-"""Study that the Results page is narrowed to: its runs by their names in it, and the paper's numbers."""
+"""Runs of the Results page: the study that it is narrowed to, the selected runs, and the names of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from PySide6.QtCore import QObject, Signal
+
+from wina_app.shared.measured_sparsity import sparsity_name
+from wina_app.shared.method_choices import WORDS
 from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import BY_KEY, COLUMNS, ResultColumn, made_of
+from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.records.texts import number
 from wina_core.specs import quantization_label
 from wina_core.specs.studies import StudySpec
@@ -115,3 +120,82 @@ def scope_of(study: StudySpec) -> Scope:
 def is_dense(line: PublishedLine) -> bool:
     """Return whether a line is that of the full model."""
     return line.method == _DENSE
+
+
+class RunSelection(QObject):
+    """Hashes of runs in the order in which they were selected; the first one is what the others are compared with.
+
+    Whoever shows the selection may answer `changed` by selecting the same runs again: that changes nothing, so nothing
+    is emitted and no signal goes round in a circle.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: tuple[str, ...] = ()
+        """The selected runs, the reference first."""
+
+    def select(self, runs: Sequence[str]) -> None:
+        """Select these runs; those that were selected before keep their places."""
+        unique = dict.fromkeys(runs)
+        remaining = [run for run in self.runs if run in unique]
+        self._set((*remaining, *(run for run in unique if run not in self.runs)))
+
+    def toggle(self, runs: Sequence[str]) -> None:
+        """Add these runs, or take them away where all of them are selected."""
+        if set(runs) <= set(self.runs):
+            self._set(tuple(run for run in self.runs if run not in runs))
+        else:
+            self.select((*self.runs, *runs))
+
+    def make_reference(self, run: str) -> None:
+        """Compare the others with this one of the selected runs."""
+        if run in self.runs:
+            self._set((run, *(other for other in self.runs if other != run)))
+
+    def retain(self, passing: Collection[str]) -> None:
+        """Forget the runs that are not among these."""
+        self._set(tuple(run for run in self.runs if run in passing))
+
+    def _set(self, runs: tuple[str, ...]) -> None:
+        if runs != self.runs:
+            self.runs = runs
+            self.changed.emit()
+
+
+_APART = ("plan", "settings")
+"""Fields that are named only where they differ."""
+_HASH_DIGITS = 6
+
+
+def name_runs(
+    rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT, *, with_sparsity: bool = True, unique: bool = True
+) -> tuple[str, ...]:
+    """Return the names of runs, each given by one row: method, rotation, selection, measured and target sparsity.
+
+    Model, plan and settings are named where they differ. With `unique`, runs whose names are equal all the
+    same get the beginning of their hash.
+    """
+    several_models = len({row.model_hash for row in rows}) > 1
+    sparse = [row for row in rows if row.method != "dense"]
+    differing = [key for key in _APART if len({getattr(row, key) for row in sparse}) > 1]
+    names = [
+        ", ".join(
+            text
+            for text in (
+                row.model if several_models else "",
+                row.method,
+                row.rotation if row.rotation != "none" else "",
+                cast(dict[str, str], WORDS).get(row.selection, row.selection) if row.method != "dense" else "",
+                sparsity_name(row, count) if with_sparsity and row.method != "dense" else "",
+                *(getattr(row, key) for key in differing if row.method != "dense"),
+            )
+            if text
+        )
+        for row in rows
+    ]
+    return tuple(
+        f"{name}, {row.run[:_HASH_DIGITS]}" if unique and names.count(name) > 1 else name
+        for name, row in zip(names, rows, strict=True)
+    )

@@ -2,7 +2,7 @@
 
 import math
 
-from wina_app.plots.log_axis import LogAxis
+from wina_app.plots.axes import LogAxis
 
 
 def test_thousands_are_written_out(qapp):  # noqa: ARG001 - fonts need an application

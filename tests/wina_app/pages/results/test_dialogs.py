@@ -1,7 +1,7 @@
 """A stored run as the study that computes it again."""
 
 import pytest
-from wina_app.pages.results.spec_dialog import study_of
+from wina_app.pages.results.dialogs import study_of
 
 from tests.wina_app.stored_runs import GLOBAL, layout, run_spec
 from wina_core.specs import NO_ROTATION, AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource

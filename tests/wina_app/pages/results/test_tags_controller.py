@@ -116,15 +116,15 @@ def test_a_cell_that_is_edited_in_the_table_marks_its_run(control, runs):
 
 def test_a_deleted_run_is_gone_at_once_and_undo_brings_it_back(control, runs):
     store, hashes = runs
-    before = [entry.key for entry in control.table.shown]
+    before = [entry.key for entry in control.table.listed_rows]
     control.annotations.delete([hashes[3], hashes[3]])
-    assert hashes[3] not in {entry.run for entry in control.table.shown}
+    assert hashes[3] not in {entry.run for entry in control.table.listed_rows}
     assert "1 run is deleted." in control.view.last("show_notice")
     assert [row.run for row in store.deleted_runs()] == [hashes[3]]
     control.annotations.undo_stack.undo()
-    assert [entry.key for entry in control.table.shown] == before
+    assert [entry.key for entry in control.table.listed_rows] == before
     control.annotations.undo_stack.redo()
-    assert len(control.table.shown) == len(before) - 3
+    assert len(control.table.listed_rows) == len(before) - 3
 
 
 def test_undo_brings_back_what_it_deleted_and_not_what_another_window_did(control, runs):
@@ -171,7 +171,7 @@ def test_marks_that_came_from_elsewhere_are_filtered_by(control, runs):
     store.annotate_runs({hashes[2]: RunAnnotations(tags=("keep",))})
     control.refresh()
     control.set_filter("tags:keep")
-    assert {entry.run for entry in control.table.shown} == {hashes[2]}
+    assert {entry.run for entry in control.table.listed_rows} == {hashes[2]}
 
 
 def test_facts_of_a_run_are_for_the_inspector(control, runs):
@@ -211,4 +211,4 @@ def test_a_filter_typed_while_the_store_is_read_is_the_one_that_holds(runs):
     controller.set_filter("method:wina metric:acc")
     while late.asked:
         late.answer()
-    assert {(entry.method, entry.metric) for entry in controller.table.shown} == {("wina", "acc")}
+    assert {(entry.method, entry.metric) for entry in controller.table.listed_rows} == {("wina", "acc")}

@@ -1,10 +1,10 @@
-"""Dialog that shows the table as LaTeX or Markdown and saves or copies it."""
+"""Dialogs of the Results page: how a run was computed, and the table for a paper."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLineEdit, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
-from wina_app.pages.results.clipboard import TableSnapshot
+from wina_app.pages.results.arrangement import TableSnapshot
 from wina_app.style.theme import GRID, monospace, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
@@ -12,6 +12,49 @@ from wina_app.widgets.controls import labelled, push_button, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_core.analysis.results.publication import Style
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration, RunSpec
+from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.studies import StudySpec
+
+
+def study_of(spec: RunSpec) -> StudySpec:
+    """Return the study that expands to exactly this run."""
+    table = isinstance(spec.plan, SparsityPlan)
+    study = StudySpec(
+        name=f"run {spec.content_hash()}",
+        models=(spec.model,),
+        configurations=(Configuration(rotation=spec.rotation, method=spec.method),),
+        sparsities=() if table else (spec.plan.sparsity,),
+        allocators=(spec.plan.allocator if isinstance(spec.plan, AllocatedSparsity) else AllocatorSpec(),),
+        plans=(spec.plan,) if table else (),
+        evaluation=spec.evaluation,
+    )
+    return study if spec.calibration is None else study.model_copy(update={"calibration": spec.calibration})
+
+
+class ResultsSpec(QDialog):
+    """Selectable text with a button that copies all of it."""
+
+    def __init__(self, spec: RunSpec, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("How this was computed"))
+        self.resize(80 * GRID, 64 * GRID)
+        saved = tr("Saved as run.json, this study is computed again by <b>wina study run run.json</b>.")
+        intro = text_label(saved, wrap=True, rich=True)
+        self.text = QPlainTextEdit(study_of(spec).model_dump_json(indent=2, exclude_defaults=True))
+        self.text.setReadOnly(True)
+        self.text.setFont(monospace())
+        self.text.setAccessibleName(tr("Study of this run as JSON"))
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        copy = buttons.addButton(tr("Copy"), QDialogButtonBox.ButtonRole.ActionRole)
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
+        buttons.rejected.connect(self.reject)
+        column = QVBoxLayout(self)
+        column.setSpacing(GRID)
+        column.addWidget(intro)
+        column.addWidget(self.text, 1)
+        column.addWidget(buttons)
+
 
 _MOST = 200
 """Lines of the table in the preview; a file has all."""
@@ -24,12 +67,12 @@ class PaperDialog(QDialog):
     save_requested = Signal(object, object, object)
     """Path and style of the file, and the table."""
 
-    def __init__(self, shown: TableSnapshot, parent: QWidget) -> None:
+    def __init__(self, snapshot: TableSnapshot, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(tr("Table for a paper"))
         self.resize(scaled(104 * GRID), scaled(72 * GRID))
-        self._shown, usual = shown, shown.usual_style
+        self._snapshot, usual = snapshot, snapshot.usual_style
         self.format = SegmentedControl(
             tr("Format"),
             (
@@ -78,7 +121,7 @@ class PaperDialog(QDialog):
     @property
     def table(self) -> TableSnapshot:
         """Return the table with the chosen columns."""
-        return self._shown.compact if self.compact.isChecked() else self._shown
+        return self._snapshot.compact if self.compact.isChecked() else self._snapshot
 
     @property
     def style_chosen(self) -> Style:
@@ -90,7 +133,7 @@ class PaperDialog(QDialog):
     def _follow(self) -> None:
         for edit in (self.caption, self.label):
             edit.setEnabled(self.format.value == ".tex")
-        count = len(self._shown.arrangement.lines)
+        count = len(self._snapshot.arrangement.lines)
         self.preview.setPlainText(self._text(min(count, _MOST)))
         shortened = tr(
             "The preview has the first {most} lines, with the best of these bold; a file has all.", most=_MOST
@@ -102,7 +145,7 @@ class PaperDialog(QDialog):
         return self.table.copy(range(lines), self.format.value, self.style_chosen)
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._text(len(self._shown.arrangement.lines)))
+        QGuiApplication.clipboard().setText(self._text(len(self._snapshot.arrangement.lines)))
 
     def _save(self) -> None:
         suffix = self.format.value

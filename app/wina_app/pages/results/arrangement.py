@@ -1,0 +1,290 @@
+"""Order and groups of the rows of the results table, and a snapshot of them for files and the clipboard."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wina_app.style.translation import tr
+from wina_core.analysis.results.measures import with_error
+from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
+from wina_core.analysis.results.runs import MeasureColumn, RunTable, is_measure, with_error_columns
+from wina_core.analysis.results.table import Codes, Mask, MetricTable, TableColumn, TableRows
+from wina_core.files.tables import Rows, neutralized, table_text, write_lines, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pandas.core.groupby import SeriesGroupBy
+
+PINS = "pin"
+_LAST_RANK = np.int32(np.iinfo(np.int32).max)
+"""Rank of unknown values, which come last in either order."""
+
+
+class SortKey(NamedTuple):
+    """A column to sort by."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows with the same text in one column."""
+
+    text: str
+    """Their common text."""
+    count: int
+    mean: float | None
+    """Mean of the known values; None without any, and where the rows are of several metrics or tasks."""
+    low: float | None
+    high: float | None
+    open: bool
+    decimals: int = 0
+    """Decimals of the values."""
+    of_runs: bool = False
+    """True for rows that are runs, whose metrics have a mean each (`Groups.mean_text`)."""
+
+    @property
+    def label(self) -> str:
+        """Describe the group: the number of rows, and the range of their values."""
+        mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}" if self.open else "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
+        rows = tr("{n} rows", "{n} row", self.count)
+        if self.of_runs:
+            rows = tr("{n} runs", "{n} run", self.count)
+        name = self.text or tr("(nothing)")
+        if self.mean is None or self.low is None or self.high is None:
+            return f"{mark} {name}   {rows}"
+        mean, low, high = (with_error(value, None, self.decimals) for value in (self.mean, self.low, self.high))
+        return f"{mark} {name}   {rows}, " + tr("mean {mean}, from {low} to {high}", mean=mean, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class ClosedGroups:
+    """Closed groups, by their text, so that later groups of that text are closed too."""
+
+    named: frozenset[str] = frozenset()
+    all_others: bool = False
+
+    def toggled(self, key: str) -> "ClosedGroups":
+        """Return the same with this group opened or closed."""
+        return ClosedGroups(self.named ^ {key}, self.all_others)
+
+    def mask_of(self, keys: "pd.Series[str]") -> Mask:
+        """Return which of these groups are closed."""
+        # Where all others are closed, the named groups are the open ones.
+        return keys.isin(self.named).to_numpy(np.bool_) != self.all_others
+
+
+class Groups:
+    """Groups in their order, each made when it is read: there may be as many as rows."""
+
+    def __init__(
+        self, table: MetricTable, cells: TableColumn, rows: Codes, group_of_row: Codes, closed: ClosedGroups
+    ) -> None:
+        """Take the rows of all groups, one group after the other, and the number of each row's group."""
+        self._table, self._cells, self._rows, self._group_of_row = table, cells, rows, group_of_row
+        self._first = rows[np.flatnonzero(np.diff(group_of_row, prepend=-1))]
+        self._counts = np.bincount(group_of_row)
+        # A table of runs has a column for each metric in place of the metric's value.
+        self._of_runs = "value" not in table
+        self._keys = cells.folded.take(cells.codes[self._first])
+        self._ranges: dict[str, pd.DataFrame] = {}
+        self.is_open = ~closed.mask_of(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getitem__(self, number: int) -> RowGroup:
+        text, count = self._cells.text(self._first[number]), int(self._counts[number])
+        is_open = bool(self.is_open[number])
+        if self._of_runs or not self._is_of_one_measure[number] or self.mean(number, "value") is None:
+            return RowGroup(text, count, None, None, None, is_open, of_runs=self._of_runs)
+        mean, low, high = self._ranges_of("value").iloc[number].tolist()
+        measures = self._table.measures
+        decimals = measures.all[int(measures.codes[self._first[number]])].decimals
+        return RowGroup(text, count, mean, low, high, is_open, decimals)
+
+    def key(self, number: int) -> str:
+        """Return the key of a group among those of this column."""
+        return str(self._keys.iloc[number])
+
+    def mean(self, number: int, key: str) -> float | None:
+        """Return the mean of a group's runs in the column of a metric; None where no run has the metric."""
+        mean = float(self._ranges_of(key)["mean"].iloc[number])
+        return None if np.isnan(mean) else mean
+
+    def mean_text(self, number: int, key: str) -> str:
+        """Return this mean rounded as the column; empty for a column of no metric."""
+        cells = self._table[key]
+        if not isinstance(cells, MeasureColumn):
+            return ""
+        mean = self.mean(number, key)
+        return "" if mean is None else with_error(mean, None, cells.decimals)
+
+    @cached_property
+    def _is_of_one_measure(self) -> Mask:
+        """Mask of the groups whose rows are all of one task and metric."""
+        return (self._grouped(self._table.measures.codes[self._rows]).nunique() == 1).to_numpy(np.bool_)
+
+    def _ranges_of(self, key: str) -> "pd.DataFrame":
+        """Return mean, lowest and highest known number of each group in a column, NaN where it has none."""
+        if key not in self._ranges:
+            self._ranges[key] = self._grouped(self._table[key].numbers[self._rows]).agg(["mean", "min", "max"])
+        return self._ranges[key]
+
+    def _grouped(self, values: NDArray[Any]) -> "SeriesGroupBy[Any, Any]":
+        import pandas as pd
+
+        return pd.Series(values).groupby(self._group_of_row)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The lines of a table: of each, the number of its row, or where it is the heading of a group, ~ its number."""
+
+    lines: Codes
+    groups: Groups | None = None
+
+    @property
+    def rows(self) -> Codes:
+        """The rows that are shown, without headings."""
+        return self.lines[self.lines >= 0]
+
+
+def arrange(
+    table: MetricTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: ClosedGroups = ClosedGroups()
+) -> Arrangement:
+    """Return the rows of the mask in the order of the keys, the first one first; unknown values come last either way.
+
+    Rows of pinned runs come before all others. With `group`, a column's key, rows with the same value are together; of
+    closed groups there are only the headings.
+    """
+    rows = _sorted(table, np.flatnonzero(mask), keys)
+    return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
+
+
+def _sorted(table: MetricTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
+    pins = table[PINS]
+    levels = [~np.array(pins.categories, np.bool_)[pins.codes[rows]]] if any(pins.categories) else []
+    for key in keys:
+        cells = table[key.column]
+        ranks = cells.ranks[cells.codes[rows]] if len(rows) else rows
+        levels.append(np.where(ranks < 0, _LAST_RANK, -ranks if key.descending else ranks))
+    # np.lexsort sorts by its last key first.
+    return rows[np.lexsort(levels[::-1])] if levels else rows
+
+
+def _grouped(table: MetricTable, rows: Codes, column: str, closed: ClosedGroups) -> Arrangement:
+    import pandas as pd
+
+    cells = table[column]
+    group_of_row, _ = pd.factorize(cells.ranks[cells.codes[rows]])  # numbers groups in the order of their first rows
+    order = np.argsort(group_of_row, kind="stable")
+    rows, group_of_row = rows[order], group_of_row[order]
+    starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
+    groups = Groups(table, cells, rows, group_of_row, closed)
+    # A heading is the complement of its group's number, which is negative, before the group's rows.
+    lines = np.insert(rows, starts, ~np.arange(len(starts)))
+    return Arrangement(lines[np.insert(groups.is_open[group_of_row], starts, True)], groups)
+
+
+_NOTES = frozenset(
+    ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")
+)
+"""Columns that a paper has no use for."""
+
+
+@dataclass(frozen=True)
+class TableSnapshot:
+    """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
+
+    cells: MetricTable
+    arrangement: Arrangement
+    group: str
+    """Key of the column that the rows are grouped by."""
+    keys: Sequence[str]
+    """Keys of the columns, in their order."""
+
+    def write(self, path: Path, style: Style = PLAIN_STYLE) -> int:
+        """Write all lines; the suffix names the format. How many they are. Raises WinaError.
+
+        LaTeX and Markdown have texts as shown, all other formats numbers with every digit.
+        """
+        lines, suffix = range(len(self.arrangement.lines)), path.suffix.lower()
+        published = self.publication(lines, style) if suffix in SUFFIXES else None
+        if published is not None:
+            write_lines(published.write(suffix), path)
+            return len(published.rows)
+        titles, rows = self.table(lines, with_errors=True)
+        write_table(titles, rows, path)
+        return len(rows)
+
+    def copy(self, lines: Sequence[int], suffix: str, style: Style = PLAIN_STYLE) -> str:
+        """Return these lines in the format of files with this suffix, which is a text."""
+        published = self.publication(lines, style) if suffix in SUFFIXES else None
+        if published is not None:
+            return "".join(published.write(suffix))
+        return table_text(*self.table(lines, with_errors=True), suffix)
+
+    def publication(self, lines: Sequence[int], style: Style = PLAIN_STYLE) -> Publication | None:
+        """Return these lines as texts for a paper; None where they are nothing but headings."""
+        chosen = self.arrangement.lines[np.asarray(lines, np.intp)]
+        rows = chosen[chosen >= 0]
+        if not len(rows) and len(chosen):
+            return None
+        headings = np.flatnonzero(chosen < 0)
+        breaks = frozenset((headings - np.arange(len(headings))).tolist())
+        return Publication(self.cells, rows, self.keys, breaks, style)
+
+    @property
+    def compact(self) -> "TableSnapshot":
+        """The same without notes, dates and what is alike in all rows."""
+        rows = self.arrangement.rows
+        alike = {key for key in self.keys if len(rows) > 1 and self.cells[key].common_text(rows) is not None}
+        keys = [key for key in self.keys if key == "method" or is_measure(key) or key not in alike | _NOTES]
+        return replace(self, keys=keys)
+
+    @property
+    def usual_style(self) -> Style:
+        """A caption that names the models, and a label."""
+        rows = self.arrangement.rows
+        return Style(usual_caption(self.cells, rows), "tab:results")
+
+    def text(self, lines: Sequence[int]) -> str:
+        """Return these lines as shown, with tabs between cells; none is a formula for the spreadsheet it is put in."""
+        rows, columns = self._rows(lines), self._columns()
+        titles, cells = self.table(lines) if not len(rows) else ([column.column.title for column in columns], [])
+        table = [titles, *([str(cell) for cell in row] for row in cells)]
+        table += [[column.text(row) for column in columns] for row in rows.tolist()]
+        return "\n".join("\t".join(neutralized(" ".join(cell.split())) for cell in row) for row in table)
+
+    def table(self, lines: Sequence[int], *, with_errors: bool = False) -> tuple[list[str], Rows]:
+        """Return titles and cells of these lines, perhaps each metric with its standard error in the next column."""
+        rows, groups, columns = self._rows(lines), self.arrangement.groups, self._columns()
+        if len(rows) or groups is None:
+            columns = with_error_columns(columns) if with_errors else columns
+            return [column.column.title for column in columns], TableRows(columns, rows)
+        by = self.cells[self.group].column.title
+        numbers = [~int(self.arrangement.lines[line]) for line in lines]
+        headings = [groups[number] for number in numbers]
+        if isinstance(self.cells, RunTable):
+            metrics = [column.column for column in columns if is_measure(column.column.key)]
+            return [by, tr("runs"), *(metric.title for metric in metrics)], [
+                [group.text, group.count, *(groups.mean(number, metric.key) for metric in metrics)]
+                for number, group in zip(numbers, headings, strict=True)
+            ]
+        return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
+            [group.text, group.count, group.mean, group.low, group.high] for group in headings
+        ]
+
+    def _rows(self, lines: Sequence[int]) -> Codes:
+        rows = self.arrangement.lines[np.asarray(lines, np.intp)]
+        return rows[rows >= 0]
+
+    def _columns(self) -> list[TableColumn]:
+        return [self.cells[key] for key in self.keys]

@@ -1,1 +1,0 @@
-"""The dialog on results of other tools: preview, import, list, export and removal."""
