@@ -12,7 +12,7 @@ PROVENANCE: Final = "provenance"
 since it is no part of a run's identity."""
 
 
-class Part(BaseModel):
+class SpecPart(BaseModel):
     """Base of the parts of specs: immutable, closed to unknown fields.
 
     A field's alias is its earlier name: it is still read, and content hashes are made with it.
@@ -23,7 +23,7 @@ class Part(BaseModel):
     )
 
 
-class Spec(Part):
+class Spec(SpecPart):
     """Base of all specs: parts with an identity."""
 
     schema_version: Literal[1] = 1

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from wina_core.specs.base import Part, Spec
+from wina_core.specs.base import Spec, SpecPart
 
 Scored = Literal["all", "second_half"]
 SECOND_HALF = "scored in second halves"
@@ -102,7 +102,7 @@ class SyntheticSpec(Spec):
         return f"{self.seeds} seeds of size {self.size}"
 
 
-class TaskSpec(Part):
+class TaskSpec(SpecPart):
     """One lm-eval task, group or tag with its own settings; None for those of the evaluation."""
 
     name: str = Field(min_length=1)

@@ -19,7 +19,7 @@ from wina_core.specs import (
     RotationSpec,
     Spec,
 )
-from wina_core.specs.base import Part
+from wina_core.specs.base import SpecPart
 
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
@@ -65,7 +65,7 @@ _Point = TypeVar("_Point", bound=Spec)
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
 
-class Shape(Part):
+class Shape(SpecPart):
     """The shape of a matrix W [m, n] and the operations with such a matrix."""
 
     op: str = Field(default="linear", min_length=1)

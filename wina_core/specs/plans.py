@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import read_file
-from wina_core.specs.base import PROVENANCE, Part
+from wina_core.specs.base import PROVENANCE, SpecPart
 from wina_core.specs.gates import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS, Method
@@ -27,7 +27,7 @@ Rows = tuple[tuple[float, ...], ...]
 """Values of a plan's cells, [layer][projection]."""
 
 
-class PlanLayout(Part):
+class PlanLayout(SpecPart):
     """The shape of a plan: decoder layers x projections, with each matrix's number of weights."""
 
     projections: tuple[str, ...] = Field(min_length=1)
@@ -70,7 +70,7 @@ class PlanLayout(Part):
             )
 
 
-class UniformSparsity(Part):
+class UniformSparsity(SpecPart):
     """The same target for every projection of any model."""
 
     kind: Literal["uniform"] = "uniform"
@@ -91,7 +91,7 @@ class UniformSparsity(Part):
         return SparsityPlan.uniform(layout, self.sparsity)
 
 
-class SparsityPlan(Part):
+class SparsityPlan(SpecPart):
     """Target sparsity per decoder layer and projection: the dropped fraction of that matrix's inputs."""
 
     kind: Literal["table"] = "table"

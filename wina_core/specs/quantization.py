@@ -12,7 +12,7 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
-from wina_core.specs.base import PROVENANCE, Part, Spec
+from wina_core.specs.base import PROVENANCE, Spec, SpecPart
 from wina_core.specs.evaluations import TextSpec
 from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, replaced
 from wina_core.specs.plugins import Plugins, callable_of
@@ -35,7 +35,7 @@ HeadBits = Literal[16, 8, 6, 4]
 MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
 
 
-class BitsPlan(Part):
+class BitsPlan(SpecPart):
     """Bits per decoder layer and projection: the bits of that matrix's codes, or their mean by energy."""
 
     layout: PlanLayout
@@ -183,7 +183,7 @@ def load_bits_plan(path: Path) -> BitsPlan:
         ) from error
 
 
-class PlanPair(Part):
+class PlanPair(SpecPart):
     """A sparsity plan, and the bits of the weights that it was made with."""
 
     kind: Literal["pair"] = "pair"

@@ -15,12 +15,12 @@ from wina_core.specs import (
     Spec,
     check_synthetic,
 )
-from wina_core.specs.base import Part
+from wina_core.specs.base import SpecPart
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.plans import SparsityPlan
 
 
-class Role(Part):
+class Role(SpecPart):
     """A model that a study names by its role, so that the study is the same on every machine."""
 
     name: str = Field(min_length=1)

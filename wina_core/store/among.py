@@ -12,7 +12,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
 from wina_core.records import ACTIVE
-from wina_core.store.tables import Run
+from wina_core.store.tables import RunTable
 
 
 def among(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
@@ -49,7 +49,7 @@ def _rows(array: str) -> Select[tuple[str]]:
 
 @cache
 def whoami() -> dict[str, str]:
-    """Return the columns of `tables.Run` on who computes, and on which computer."""
+    """Return the columns of `tables.RunTable` on who computes, and on which computer."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in some containers
@@ -59,4 +59,4 @@ def whoami() -> dict[str, str]:
 
 def active(runs: Iterable[str]) -> ColumnElement[bool]:
     """Return the condition on the queued and running ones of the runs with these hashes."""
-    return among(Run.hash, runs) & Run.status.in_(ACTIVE)
+    return among(RunTable.hash, runs) & RunTable.status.in_(ACTIVE)

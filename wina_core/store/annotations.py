@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from wina_core.errors import WinaError
 from wina_core.store.among import active, among
 from wina_core.store.annotation_texts import Annotations, RunAnnotations, join_tags, split_tags
-from wina_core.store.tables import Run, Unit
+from wina_core.store.tables import RunTable, UnitTable
 
 
 def annotate(
@@ -29,11 +29,11 @@ def annotate(
         written = {"tags": join_tags(tags), "note": each.note.strip(), "pinned": each.pinned}
         rows.append({"of": run, **{name: written[name] for name in only}})
     if rows:
-        connection.execute(update(Run).where(Run.hash == bindparam("of")), rows)
+        connection.execute(update(RunTable).where(RunTable.hash == bindparam("of")), rows)
 
 
 def _tags(connection: Connection, runs: Iterable[str]) -> dict[str, set[str]]:
-    query = select(Run.hash, Run.tags).where(among(Run.hash, runs))
+    query = select(RunTable.hash, RunTable.tags).where(among(RunTable.hash, runs))
     return {run: set(split_tags(tags)) for run, tags in connection.execute(query)}
 
 
@@ -46,31 +46,33 @@ def hide(connection: Connection, runs: Sequence[str]) -> float:
             f"{waiting} of the {len(runs)} runs wait or are being computed; cancel their job before deleting them."
         )
     now = time.time()
-    connection.execute(update(Run).where(among(Run.hash, runs), Run.deleted.is_(None)).values(deleted=now))
+    connection.execute(
+        update(RunTable).where(among(RunTable.hash, runs), RunTable.deleted.is_(None)).values(deleted=now)
+    )
     return now
 
 
 def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = None) -> None:
     """Restore those of the runs that are deleted, or that were at just this time."""
     _check_known(connection, runs)
-    back = update(Run).where(among(Run.hash, runs)).values(deleted=None)
-    connection.execute(back if deleted is None else back.where(Run.deleted == deleted))
+    back = update(RunTable).where(among(RunTable.hash, runs)).values(deleted=None)
+    connection.execute(back if deleted is None else back.where(RunTable.deleted == deleted))
 
 
 def erase(connection: Connection) -> int:
     """Remove deleted runs for good, with all their numbers; return how many."""
-    return connection.execute(delete(Run).where(Run.deleted.is_not(None))).rowcount
+    return connection.execute(delete(RunTable).where(RunTable.deleted.is_not(None))).rowcount
 
 
 def begin_anew(connection: Connection, runs: Iterable[str]) -> None:
     """Restore deleted runs without their numbers, to be computed again."""
     values = {"deleted": None, "status": "interrupted", "started": None, "finished": None}
-    gone = among(Run.hash, runs) & Run.deleted.is_not(None)
-    connection.execute(delete(Unit).where(Unit.run_id.in_(select(Run.id).where(gone))))
-    connection.execute(update(Run).where(gone).values(values))
+    gone = among(RunTable.hash, runs) & RunTable.deleted.is_not(None)
+    connection.execute(delete(UnitTable).where(UnitTable.run_id.in_(select(RunTable.id).where(gone))))
+    connection.execute(update(RunTable).where(gone).values(values))
 
 
 def _check_known(connection: Connection, runs: Collection[str]) -> None:
-    known = set(connection.scalars(select(Run.hash).where(among(Run.hash, runs))))
+    known = set(connection.scalars(select(RunTable.hash).where(among(RunTable.hash, runs))))
     if unknown := [run for run in runs if run not in known]:
         raise WinaError(f"The results database has no run {unknown[0]}; refresh the list of runs.")

@@ -10,8 +10,8 @@ from wina_core.records import EXPERT_METRICS, LayerRecord, RefinementStep, Rotat
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
-from wina_core.store.rows import CellStat, LayerMap, PlannedRun
-from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run, Unit
+from wina_core.store.rows import CellStat, PlannedRun, RunLayerMap
+from wina_core.store.tables import CalibrationTable, LayerStatTable, ModelTable, RotationTable, RunTable, UnitTable
 
 # ---- rotations -------------------------------------------------------------------------------------------------------
 
@@ -91,14 +91,22 @@ def cell_stats(
 ) -> list[CellStat]:
     """Return every metric of the latest calibration that has it, and the rotation's residuals where no calibration has
     them, in the order of measurement."""
-    owners = [LayerStat.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))]
-    owners += [LayerStat.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
+    owners = [
+        LayerStatTable.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))
+    ]
+    owners += [LayerStatTable.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
     found: list[CellStat] = []
     known: set[str] = set()
     for owner in owners:
-        query = select(LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
-        others = (~LayerStat.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
-        query = query.where(owner, LayerStat.metric.not_in(known), *others).order_by(LayerStat.id)
+        query = select(
+            LayerStatTable.metric,
+            LayerStatTable.layer,
+            LayerStatTable.projection,
+            LayerStatTable.x,
+            LayerStatTable.value,
+        )
+        others = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
+        query = query.where(owner, LayerStatTable.metric.not_in(known), *others).order_by(LayerStatTable.id)
         new = [CellStat._make(row) for row in connection.execute(query)]
         known |= {row.metric for row in new}
         found += new
@@ -108,11 +116,18 @@ def cell_stats(
 def expert_stats(connection: Connection, run: str) -> list[CellStat]:
     """Return EXPERT_METRICS of a run, x being the expert, as measured during its first unit that has some."""
     query = (
-        select(Unit.id, LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
-        .join(Unit, Unit.id == LayerStat.unit_id)
-        .join(Run, Run.id == Unit.run_id)
-        .where(Run.hash == run, LayerStat.metric.in_(EXPERT_METRICS))
-        .order_by(Unit.id, LayerStat.id)
+        select(
+            UnitTable.id,
+            LayerStatTable.metric,
+            LayerStatTable.layer,
+            LayerStatTable.projection,
+            LayerStatTable.x,
+            LayerStatTable.value,
+        )
+        .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
+        .join(RunTable, RunTable.id == UnitTable.run_id)
+        .where(RunTable.hash == run, LayerStatTable.metric.in_(EXPERT_METRICS))
+        .order_by(UnitTable.id, LayerStatTable.id)
     )
     rows = connection.execute(query).all()
     return [CellStat._make(row[1:]) for row in rows if row[0] == rows[0][0]]
@@ -121,17 +136,17 @@ def expert_stats(connection: Connection, run: str) -> list[CellStat]:
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
     """Return the latest runs of a model that are not superseded, one for each configuration, plan and budget."""
     latest = (
-        select(func.max(Run.id))
-        .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
-        .where(Run.target_sparsity > 0, Run.deleted.is_(None), Run.superseded == "")
-        .group_by(Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
+        select(func.max(RunTable.id))
+        .join(ModelTable, and_(ModelTable.id == RunTable.model_id, ModelTable.hash == model.content_hash()))
+        .where(RunTable.target_sparsity > 0, RunTable.deleted.is_(None), RunTable.superseded == "")
+        .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
     )
-    query = select(Run.hash, Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
-    query = query.where(Run.id.in_(latest)).order_by(desc(Run.id)).limit(limit)
+    query = select(RunTable.hash, RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
+    query = query.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit)
     return [PlannedRun._make(row) for row in connection.execute(query)]
 
 
-def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanLayout) -> SparsityPlan:
+def allocated_plan(targets: RunLayerMap | None, rho: RunLayerMap | None, layout: PlanLayout) -> SparsityPlan:
     """Return the table that an allocator found for a run. Raises WinaError where none is stored, or one of another
     layout."""
     if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
@@ -144,20 +159,20 @@ def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanL
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
     """Select calibrations, the latest first."""
     return (
-        select(Calibration.id, Calibration.recorded)
-        .join(Model, Model.id == Calibration.model_id)
+        select(CalibrationTable.id, CalibrationTable.recorded)
+        .join(ModelTable, ModelTable.id == CalibrationTable.model_id)
         .where(
-            Model.hash == model.content_hash(),
-            Calibration.rotation_hash == rotation.content_hash(),
-            Calibration.method_label == method.label,
+            ModelTable.hash == model.content_hash(),
+            CalibrationTable.rotation_hash == rotation.content_hash(),
+            CalibrationTable.method_label == method.label,
         )
-        .order_by(desc(Calibration.recorded), desc(Calibration.id))
+        .order_by(desc(CalibrationTable.recorded), desc(CalibrationTable.id))
     )
 
 
 def _rotation(model: ModelSource, rotation: RotationSpec) -> Query:
     return (
-        select(Rotation.id, Rotation.recorded)
-        .join(Model, Model.id == Rotation.model_id)
-        .where(Model.hash == model.content_hash(), Rotation.hash == rotation.content_hash())
+        select(RotationTable.id, RotationTable.recorded)
+        .join(ModelTable, ModelTable.id == RotationTable.model_id)
+        .where(ModelTable.hash == model.content_hash(), RotationTable.hash == rotation.content_hash())
     )

@@ -20,7 +20,7 @@ from wina_core.studies.run_labels import model_label
 
 
 def model_columns(source: ModelSource) -> dict[str, Any]:
-    """Return the columns of `tables.Model` that follow from the spec."""
+    """Return the columns of `tables.ModelTable` that follow from the spec."""
     return {
         "hash": source.content_hash(),
         "label": model_label(source),
@@ -30,7 +30,7 @@ def model_columns(source: ModelSource) -> dict[str, Any]:
 
 
 def run_columns(run: RunSpec) -> dict[str, Any]:
-    """Return the columns of `tables.Run` that follow from the spec."""
+    """Return the columns of `tables.RunTable` that follow from the spec."""
     return {
         "hash": run.content_hash(),
         "spec": run.model_dump_json(),
@@ -108,11 +108,11 @@ def _is_seen(read: TextSpec, evaluated: TextSpec) -> bool:
 
 
 def environment_of(row: Any) -> Environment:
-    """Return the environment of a row with the columns of `tables.Environment`."""
+    """Return the environment of a row with the columns of `tables.EnvironmentTable`."""
     return Environment(device=row.device, hardware=row.hardware, versions=json.loads(row.versions))
 
 
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:
-    """Return the columns of `tables.Measure`: a metric without its numbers, and a digest of 16 hex digits."""
+    """Return the columns of `tables.MeasureTable`: a metric without its numbers, and a digest of 16 hex digits."""
     measure = metric.model_dump(exclude={"value", "stderr"})
     return measure | {"hash": hashlib.sha256(json.dumps(measure, sort_keys=True).encode()).hexdigest()[:16]}

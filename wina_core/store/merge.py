@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, 
 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
-from wina_core.store import schema, tables
+from wina_core.store import schema
 from wina_core.store.annotation_texts import join_tags, split_tags
 from wina_core.store.column_types import CellError, kinds_of
 from wina_core.store.connection import (
@@ -30,7 +30,7 @@ from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
 from wina_core.store.store import Store
-from wina_core.store.tables import ImportedFile, ImportedPoint
+from wina_core.store.tables import RunTable, StoreTable, UnitTable
 
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""
@@ -61,27 +61,22 @@ class _Batch(NamedTuple):
     parts: list[list[Row]]
 
 
-def _table(of: type[tables.Table]) -> Table:
-    assert isinstance(of.__table__, Table)
-    return of.__table__
-
-
-_LAYERS, _RUNS, _MODELS = _table(tables.LayerStat), _table(tables.Run), _table(tables.Model)
-_UNITS = _table(tables.Unit)
+_TABLES = StoreTable.metadata.tables
+_LAYERS, _RUNS, _MODELS, _UNITS = (_TABLES[name] for name in ("layer_stats", "runs", "models", "units"))
 KINDS = (
     _Kind(_MODELS, ("hash",)),
-    _Kind(_table(tables.Environment), ("hash",)),
-    _Kind(_table(tables.Measure), ("hash",)),
-    _Kind(_table(tables.Plan), ("name",)),
-    _Kind(_table(tables.Rotation), ("hash", "model_id"), (_LAYERS,)),
-    _Kind(_table(tables.Calibration), ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
+    _Kind(_TABLES["environments"], ("hash",)),
+    _Kind(_TABLES["measures"], ("hash",)),
+    _Kind(_TABLES["plans"], ("name",)),
+    _Kind(_TABLES["rotations"], ("hash", "model_id"), (_LAYERS,)),
+    _Kind(_TABLES["calibrations"], ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
     _Kind(_RUNS, ("hash",)),
-    _Kind(_UNITS, ("run_id", "unit"), (_table(tables.Metric), _table(tables.Sample), _LAYERS)),
-    _Kind(_table(tables.Study), ("hash",), (_table(tables.StudyRun), _table(tables.StudyLabel))),
-    _Kind(_table(tables.Latency), ("hash", "environment_id")),
-    _Kind(_table(tables.Decoding), ("hash", "environment_id")),
-    _Kind(_table(tables.Completion), ("hash", "environment_id")),
-    _Kind(_table(ImportedFile), ("digest",), (_table(ImportedPoint),)),
+    _Kind(_UNITS, ("run_id", "unit"), (_TABLES["metrics"], _TABLES["samples"], _LAYERS)),
+    _Kind(_TABLES["studies"], ("hash",), (_TABLES["study_runs"], _TABLES["study_labels"])),
+    _Kind(_TABLES["latency"], ("hash", "environment_id")),
+    _Kind(_TABLES["decoding"], ("hash", "environment_id")),
+    _Kind(_TABLES["completions"], ("hash", "environment_id")),
+    _Kind(_TABLES["imported_files"], ("digest",), (_TABLES["imported_points"],)),
 )
 """Each after those that it names. Jobs that have not ended belong to their program and stay behind."""
 
@@ -270,7 +265,7 @@ class _Merge:
 
     def _complete(self, writing: Connection, runs: Sequence[int]) -> None:
         """Mark those of these runs as done whose units are complete: as they were computed there, if they were."""
-        run, unit = tables.Run, tables.Unit
+        run, unit = RunTable, UnitTable
         units = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         waits = run.status.in_(ACTIVE) & ~run.owner.startswith(QUEUED_ELSEWHERE)  # a program here ends it itself

@@ -23,7 +23,7 @@ from wina_core.store.metrics import (
     units_query,
 )
 from wina_core.store.rows import MetricFilter
-from wina_core.store.tables import Metric
+from wina_core.store.tables import MetricTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,11 +130,13 @@ def _places(ids: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int32],
 
 def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
     """Read all metrics of these units, of `of` that are listed."""
-    query: Query = select(Metric.unit_id, Metric.measure_id, Metric.value, Metric.stderr).order_by(Metric.id)
+    query: Query = select(MetricTable.unit_id, MetricTable.measure_id, MetricTable.value, MetricTable.stderr).order_by(
+        MetricTable.id
+    )
     if 2 * len(units) > of > _AT_ONCE:  # all of them are read sooner than many by name
         return _fetched([query], connection).where_unit(units)
     portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
-    return _fetched([query.where(Metric.unit_id.in_(some)) for some in portions], connection)
+    return _fetched([query.where(MetricTable.unit_id.in_(some)) for some in portions], connection)
 
 
 def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:

@@ -7,12 +7,11 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from sqlalchemy import Column
-from sqlalchemy import Table as SqlTable
+from sqlalchemy import Column, Table
 
 from wina_core.errors import WinaError
 from wina_core.store.column_types import kinds_of
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 _FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
 _NO_VALUE = "The results database {place} cannot hold a value ({reason})."
@@ -136,13 +135,13 @@ def first_fault(file: Path) -> str:
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = bytes
-            found = (fault for table in Table.metadata.sorted_tables for fault in _faults(connection, table))
+            found = (fault for table in StoreTable.metadata.sorted_tables for fault in _faults(connection, table))
             return next(chain(found, _dangling(connection)), "")
     except sqlite3.Error as error:
         return str(error)
 
 
-def _faults(connection: sqlite3.Connection, table: SqlTable) -> Iterator[str]:
+def _faults(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
     for column in table.columns:
         query = f'SELECT rowid, "{column.name}" FROM "{table.name}" WHERE {_condition(column)} LIMIT 1'
         for row, value in connection.execute(query):
@@ -176,7 +175,7 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _fault(table: SqlTable, column: Column[object], row: int, value: object) -> str:
+def _fault(table: Table, column: Column[object], row: int, value: object) -> str:
     shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
     shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
     return f"row {row} of its table {table.name} has the {column.name} {shown}"

@@ -104,7 +104,7 @@ class MetricFilter:
 
 
 @dataclass(frozen=True)
-class LayerMap:
+class RunLayerMap:
     """One metric over decoder layers x projections; `values[layer][projection]` is NaN where nothing is stored."""
 
     unit: str

@@ -15,7 +15,16 @@ from wina_core.store.connection import explained
 from wina_core.store.metric_rows import RunDetails
 from wina_core.store.metrics import Query
 from wina_core.store.rows import DeletedRow, RunRow, StudyRow, UnitRow
-from wina_core.store.tables import Environment, Model, Run, Sample, Study, StudyLabel, StudyRun, Unit
+from wina_core.store.tables import (
+    EnvironmentTable,
+    ModelTable,
+    RunTable,
+    SampleTable,
+    StudyLabelTable,
+    StudyRunTable,
+    StudyTable,
+    UnitTable,
+)
 from wina_core.studies.run_labels import RunLabel
 
 # ---- details beside the numbers: annotations, studies, seed, hardware and rotation -----------------------------------
@@ -32,11 +41,11 @@ class RunDetailRows:
         """Return the details of all runs that are not deleted, by hash."""
         query = (
             select(
-                *(Run.id, Run.hash, Run.tags, Run.note, Run.pinned, Run.seed),
-                *(Environment.hardware, Run.user, Run.host, Run.chosen_rotation),
+                *(RunTable.id, RunTable.hash, RunTable.tags, RunTable.note, RunTable.pinned, RunTable.seed),
+                *(EnvironmentTable.hardware, RunTable.user, RunTable.host, RunTable.chosen_rotation),
             )
-            .outerjoin(Environment, Environment.id == Run.environment_id)
-            .where(Run.deleted.is_(None))
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
+            .where(RunTable.deleted.is_(None))
         )
         found = connection.execute(query).all()
         self._read_rotations(connection, {row.hash: row.id for row in found})
@@ -60,7 +69,8 @@ class RunDetailRows:
         unknown = [number for run, number in runs.items() if run not in self._rotations]
         if unknown:
             described: dict[str, str] = {}
-            query = select(Run.hash, Run.spec).where(Run.id >= min(unknown))  # ids grow: the new ones, as a rule
+            # Ids grow, so that these are the new runs, as a rule.
+            query = select(RunTable.hash, RunTable.spec).where(RunTable.id >= min(unknown))
             for run, spec in connection.execute(query):
                 if run not in self._rotations:
                     head = spec.partition('"plan":')[0]  # with the rotation, as thousands of runs have it
@@ -96,7 +106,11 @@ def rotation_details(rotation: RotationSpec) -> str:
 
 def _studies(connection: Connection) -> dict[int, str]:
     """Return the names of each run's studies, in the order in which they were stored, by the run's id."""
-    query = select(StudyRun.run_id, Study.name).join(Study, Study.id == StudyRun.study_id).order_by(Study.id)
+    query = (
+        select(StudyRunTable.run_id, StudyTable.name)
+        .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
+        .order_by(StudyTable.id)
+    )
     found: dict[int, str] = {}
     for run, name in connection.execute(query):
         before = found.get(run)
@@ -132,7 +146,7 @@ class Reading:
         return found
 
 
-PRESENT = Run.deleted.is_(None)
+PRESENT = RunTable.deleted.is_(None)
 
 
 class RunReader(Reading):
@@ -144,34 +158,37 @@ class RunReader(Reading):
 
     def runs(self, study: str = "") -> list[RunRow]:
         """Return all runs, or those of the study with this hash in its order."""
-        done = select(Unit.run_id, func.count().label("units")).group_by(Unit.run_id).subquery()
+        done = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
         query = (
             select(
-                Run.hash, Model.label, Run.configuration_label, Run.selection, Run.plan_provenance, Run.target_sparsity,
-                Run.settings, Run.status, func.coalesce(done.c.units, 0), Run.unit_count, Run.error, Run.created,
-                Run.started, Run.finished, Environment.device, Environment.hardware,
+                *(RunTable.hash, ModelTable.label, RunTable.configuration_label, RunTable.selection),
+                *(RunTable.plan_provenance, RunTable.target_sparsity, RunTable.settings, RunTable.status),
+                *(func.coalesce(done.c.units, 0), RunTable.unit_count, RunTable.error, RunTable.created),
+                *(RunTable.started, RunTable.finished, EnvironmentTable.device, EnvironmentTable.hardware),
             )
-            .join(Model, Model.id == Run.model_id)
-            .outerjoin(done, done.c.run_id == Run.id)
-            .outerjoin(Environment, Environment.id == Run.environment_id)
+            .join(ModelTable, ModelTable.id == RunTable.model_id)
+            .outerjoin(done, done.c.run_id == RunTable.id)
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
             .where(PRESENT)
-        )  # fmt: skip
+        )
         if study:
-            query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
-            query = query.where(Study.hash == study).order_by(StudyRun.position)
+            query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id).join(
+                StudyTable, StudyTable.id == StudyRunTable.study_id
+            )
+            query = query.where(StudyTable.hash == study).order_by(StudyRunTable.position)
         else:
-            query = query.order_by(Run.id)
+            query = query.order_by(RunTable.id)
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
 
     def run_labels(self, study: str) -> list[RunLabel]:
         """Return the labels of the runs of the study with this hash, in its order; empty where none were stored."""
         query = (
-            select(Run.hash, StudyLabel.model, StudyLabel.configuration, StudyLabel.allocation)
-            .join(Run, Run.id == StudyLabel.run_id)
-            .join(Study, Study.id == StudyLabel.study_id)
-            .where(Study.hash == study, PRESENT)
-            .order_by(StudyLabel.id)
+            select(RunTable.hash, StudyLabelTable.model, StudyLabelTable.configuration, StudyLabelTable.allocation)
+            .join(RunTable, RunTable.id == StudyLabelTable.run_id)
+            .join(StudyTable, StudyTable.id == StudyLabelTable.study_id)
+            .where(StudyTable.hash == study, PRESENT)
+            .order_by(StudyLabelTable.id)
         )
         with self._reading() as connection:
             return [RunLabel._make(row) for row in connection.execute(query)]
@@ -179,12 +196,12 @@ class RunReader(Reading):
     def has_samples(self, study: str) -> bool:
         """Return whether single documents' scores are stored of any run of the study with this hash."""
         query = (
-            select(Sample.id)
-            .join(Unit, Unit.id == Sample.unit_id)
-            .join(Run, Run.id == Unit.run_id)
-            .join(StudyRun, StudyRun.run_id == Run.id)
-            .join(Study, Study.id == StudyRun.study_id)
-            .where(Study.hash == study, PRESENT)
+            select(SampleTable.id)
+            .join(UnitTable, UnitTable.id == SampleTable.unit_id)
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
+            .where(StudyTable.hash == study, PRESENT)
             .limit(1)
         )
         with self._reading() as connection:
@@ -194,44 +211,49 @@ class RunReader(Reading):
         """Return the finished units of the runs of the study with this hash, in the order of their ends."""
         query = (
             select(
-                Run.hash, Unit.unit, Unit.seconds, Unit.finished, Unit.gated_sparsity, Unit.net_sparsity,
-                Environment.device, Environment.hardware, Environment.versions,
+                *(RunTable.hash, UnitTable.unit, UnitTable.seconds, UnitTable.finished),
+                *(UnitTable.gated_sparsity, UnitTable.net_sparsity),
+                *(EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions),
             )
-            .join(Run, Run.id == Unit.run_id)
-            .join(StudyRun, StudyRun.run_id == Run.id)
-            .join(Study, Study.id == StudyRun.study_id)
-            .outerjoin(Environment, Environment.id == Unit.environment_id)
-            .where(Study.hash == study, PRESENT)
-            .order_by(Unit.finished, Unit.id)
-        )  # fmt: skip
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == UnitTable.environment_id)
+            .where(StudyTable.hash == study, PRESENT)
+            .order_by(UnitTable.finished, UnitTable.id)
+        )
         with self._reading() as connection:
             return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
 
     def run_spec(self, run: str) -> RunSpec | None:
         """Return the spec of the run with this hash; None for an unknown run."""
-        return self._parsed(select(Run.spec).where(Run.hash == run), RunSpec)
+        return self._parsed(select(RunTable.spec).where(RunTable.hash == run), RunSpec)
 
     def run_specs(self, study: str) -> dict[str, RunSpec]:
         """Return the specs of the runs of the study with this hash, in its order, by hash."""
-        query = select(Run.hash, Run.spec).join(StudyRun, StudyRun.run_id == Run.id)
-        query = query.join(Study, Study.id == StudyRun.study_id).where(Study.hash == study, PRESENT)
+        query = select(RunTable.hash, RunTable.spec).join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+        query = query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study, PRESENT)
         with self._reading() as connection:
-            rows = connection.execute(query.order_by(StudyRun.position))
+            rows = connection.execute(query.order_by(StudyRunTable.position))
             return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
 
     def superseded_runs(self, study: str) -> frozenset[str]:
         """Return the hashes of those runs of the study with this hash whose numbers are superseded."""
-        query = select(Run.hash).join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
+        query = (
+            select(RunTable.hash)
+            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
+        )
         with self._reading() as connection:
-            return frozenset(connection.scalars(query.where(Study.hash == study, Run.superseded != "")))
+            return frozenset(connection.scalars(query.where(StudyTable.hash == study, RunTable.superseded != "")))
 
     def run_status(self, run: str) -> RunStatus | None:
         """Return the status of the run with this hash; None for an unknown run."""
-        return cast(RunStatus | None, self._scalar(select(Run.status).where(Run.hash == run)))
+        return cast(RunStatus | None, self._scalar(select(RunTable.status).where(RunTable.hash == run)))
 
     def failed_runs(self) -> dict[str, str]:
         """Return the errors of the runs that failed last time, by hash."""
-        query = select(Run.hash, Run.error).where(PRESENT, Run.status == "failed")
+        query = select(RunTable.hash, RunTable.error).where(PRESENT, RunTable.status == "failed")
         with self._reading() as connection:
             return {run: error or "" for run, error in connection.execute(query)}
 
@@ -239,23 +261,23 @@ class RunReader(Reading):
         """Return all studies, the last launched first."""
         query = (
             select(
-                Study.hash,
-                Study.name,
-                Study.saved,
-                func.count(Run.id).filter(Run.status == "done"),
-                func.count(Run.id),
+                StudyTable.hash,
+                StudyTable.name,
+                StudyTable.saved,
+                func.count(RunTable.id).filter(RunTable.status == "done"),
+                func.count(RunTable.id),
             )
-            .outerjoin(StudyRun, StudyRun.study_id == Study.id)
-            .outerjoin(Run, and_(Run.id == StudyRun.run_id, PRESENT))
-            .group_by(Study.id)
-            .order_by(desc(Study.saved), desc(Study.id))
+            .outerjoin(StudyRunTable, StudyRunTable.study_id == StudyTable.id)
+            .outerjoin(RunTable, and_(RunTable.id == StudyRunTable.run_id, PRESENT))
+            .group_by(StudyTable.id)
+            .order_by(desc(StudyTable.saved), desc(StudyTable.id))
         )
         with self._reading() as connection:
             return [StudyRow._make(row) for row in connection.execute(query)]
 
     def study_spec(self, study: str) -> StudySpec | None:
         """Return the study with this hash; None for an unknown one."""
-        return self._parsed(select(Study.spec).where(Study.hash == study), StudySpec)
+        return self._parsed(select(StudyTable.spec).where(StudyTable.hash == study), StudySpec)
 
     def run_details(self) -> dict[str, RunDetails]:
         """Return the details of all runs, by hash."""
@@ -266,11 +288,16 @@ class RunReader(Reading):
         """Return the runs that can be restored, the last deleted first."""
         query = (
             select(
-                Run.hash, Model.label, Run.configuration_label, Run.plan_provenance, Run.target_sparsity, Run.deleted
+                RunTable.hash,
+                ModelTable.label,
+                RunTable.configuration_label,
+                RunTable.plan_provenance,
+                RunTable.target_sparsity,
+                RunTable.deleted,
             )
-            .join(Model, Model.id == Run.model_id)
+            .join(ModelTable, ModelTable.id == RunTable.model_id)
             .where(~PRESENT)
-            .order_by(desc(Run.deleted), Run.id)
+            .order_by(desc(RunTable.deleted), RunTable.id)
         )
         with self._reading() as connection:
             return [DeletedRow._make(row) for row in connection.execute(query)]

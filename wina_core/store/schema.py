@@ -17,7 +17,7 @@ from wina_core.files.user_file import check_file
 from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import UnwritableError, damaged, explain_sqlite
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 OLDEST = "0017"
 """The schema of version 0.2.0, the first whose databases are upgraded."""
@@ -83,7 +83,7 @@ def check_server(engine: Engine) -> None:
         kinds = {row.relname: row.relkind for row in connection.exec_driver_sql(_RELATIONS)}
         if kinds and kinds.get(VERSION_TABLE) != "r":
             raise WinaError(f"{place} belongs to another program; name another database, nothing in it was changed.")
-        ours = {VERSION_TABLE, *Table.metadata.tables}
+        ours = {VERSION_TABLE, *StoreTable.metadata.tables}
         foreign = [name for name, kind in kinds.items() if name in ours and kind != "r"]
         foreign += connection.exec_driver_sql(_TRIGGERS).scalars().all()
     if foreign:
@@ -97,7 +97,7 @@ def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
     version = stored_version(engine)
     if version == HEAD:
-        if not set(Table.metadata.tables) <= set(inspect(engine).get_table_names()):
+        if not set(StoreTable.metadata.tables) <= set(inspect(engine).get_table_names()):
             raise WinaError(damaged(_place(engine)))
         return
     if version is None:
@@ -180,7 +180,7 @@ def _create(engine: Engine) -> None:
     with for_writing(engine).begin() as connection:
         if inspect(connection).has_table(VERSION_TABLE):  # made by a program on another computer meanwhile
             return
-        Table.metadata.create_all(connection)
+        StoreTable.metadata.create_all(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')"))
 

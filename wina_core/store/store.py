@@ -16,7 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
-from wina_core.store import schema, tables
+from wina_core.store import schema
 from wina_core.store.connection import (
     connect_to_read,
     explained,
@@ -31,6 +31,7 @@ from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
+from wina_core.store.tables import RunTable
 from wina_core.store.writer import Writer, leave
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
@@ -199,13 +200,13 @@ class Store(Writer):
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     living = sessions.living()
     left = (
-        tables.Run.status.in_(ACTIVE)
-        & tables.Run.owner.startswith(sessions.scope)
-        & tables.Run.owner.not_in(living)
-        & ~tables.Run.owner.startswith(QUEUED_ELSEWHERE)
+        RunTable.status.in_(ACTIVE)
+        & RunTable.owner.startswith(sessions.scope)
+        & RunTable.owner.not_in(living)
+        & ~RunTable.owner.startswith(QUEUED_ELSEWHERE)
     )
     with engine.connect() as connection:
-        if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
+        if connection.execute(select(RunTable.id).where(left).limit(1)).first() is None:
             return
     with for_writing(engine).begin() as connection:
         leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

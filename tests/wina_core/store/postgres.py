@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 USER = "wina"
 _SETTINGS = {
@@ -141,7 +141,7 @@ class Server:
 
     def empty(self, url: str) -> None:
         """Remove all rows of a results database."""
-        self.execute(f"TRUNCATE {', '.join(Table.metadata.tables)} RESTART IDENTITY", url)
+        self.execute(f"TRUNCATE {', '.join(StoreTable.metadata.tables)} RESTART IDENTITY", url)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from wina_core.store.annotation_texts import RunAnnotations
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.merge import merge_database
 from wina_core.store.refusals import first_fault
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 from wina_core.studies.run_labels import LabelledRun, own_label
 
 RUNS = (run(0.5), run(0.25))
@@ -62,7 +62,7 @@ def counts(place: str | Path) -> dict[str, int]:
     with engine.connect() as connection:
         found = {
             name: connection.scalar(select(func.count()).select_from(table)) or 0
-            for name, table in Table.metadata.tables.items()
+            for name, table in StoreTable.metadata.tables.items()
             if name != "jobs"
         }
     engine.dispose()
@@ -126,7 +126,7 @@ def test_everything_arrives_and_merging_again_adds_nothing(filled: Path, address
 
 
 def test_every_table_is_merged_but_that_of_jobs(filled: Path) -> None:
-    assert counts(filled).keys() == Table.metadata.tables.keys() - {"jobs", "decoding"}, "decoding is as latency"
+    assert counts(filled).keys() == StoreTable.metadata.tables.keys() - {"jobs", "decoding"}, "decoding is as latency"
 
 
 def test_runs_and_jobs_of_a_living_program_stay_its_own(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ _NAMED = re.compile(
 _THREADS = re.compile(r", [0-9][0-9 of]* threads$")
 
 
-class Peer(NamedTuple):
+class ImportedPeer(NamedTuple):
     """An imported point with the file that it is from."""
 
     stored: StoredImport
@@ -62,10 +62,10 @@ def without_threads(hardware: str) -> str:
     return _THREADS.sub("", hardware)
 
 
-def fastest_peer(imports: Iterable[StoredImport], model: ModelSource, hardware: str, width: int) -> Peer | None:
+def fastest_peer(imports: Iterable[StoredImport], model: ModelSource, hardware: str, width: int) -> ImportedPeer | None:
     """Return the fastest decoding of this model on this hardware in this width; None without any."""
     peers = [
-        Peer(stored, point)
+        ImportedPeer(stored, point)
         for stored in imports
         for point in stored.content.points
         if stored.is_of(model)
