@@ -9,7 +9,7 @@ SECRETS = ("password", "sslpassword")
 def has_password(address: str) -> bool:
     """Return whether an address contains a password, so that it is stored nowhere."""
     try:
-        parts = urlsplit(address)
+        url = urlsplit(address)
     except ValueError:  # no address, as the database will say
         return False
-    return "://" in address and (parts.password is not None or not parse_qs(parts.query).keys().isdisjoint(SECRETS))
+    return "://" in address and (url.password is not None or not parse_qs(url.query).keys().isdisjoint(SECRETS))

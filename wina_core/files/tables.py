@@ -272,7 +272,7 @@ def _spreadsheet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
         title.font = Font(bold=True)
     sheet.append(titles)
     for row in rows:
-        sheet.append([cell(each) for each in row])
+        sheet.append([cell(content) for content in row])
     book.save(file)
 
 
@@ -281,7 +281,7 @@ def _parquet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
     import pyarrow  # a tenth of a second, in a module that the window imports
     from pyarrow import parquet
 
-    kinds = [_common(each) for each in _kinds(columns, rows)]
+    kinds = [_common(column_kinds) for column_kinds in _kinds(columns, rows)]
     types = [pyarrow.array([kind()]).type for kind in kinds]
     schema = pyarrow.schema(list(zip(columns, types, strict=True)))
     with parquet.ParquetWriter(file, schema) as writer:

@@ -127,4 +127,4 @@ def with_texts(
     allocators: Iterable[AllocatorSpec], change: Callable[[TextSpec], TextSpec]
 ) -> tuple[AllocatorSpec, ...]:
     """Return the allocators with changed texts."""
-    return tuple(each.model_copy(update={"text": change(each.text)}) for each in allocators)
+    return tuple(allocator.model_copy(update={"text": change(allocator.text)}) for allocator in allocators)

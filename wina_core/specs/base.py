@@ -43,19 +43,19 @@ class Spec(SpecPart):
 @cache
 def _provenance(model: type[BaseModel]) -> dict[str, Any]:
     """Return the fields marked `PROVENANCE`, of a model and of the models within it, as `model_dump` excludes them."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if PROVENANCE in field.metadata:
-            found[name] = True
+            fields[name] = True
         elif within := _provenance_within(field.annotation):
-            found[name] = within
-    return found
+            fields[name] = within
+    return fields
 
 
 def _provenance_within(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return _provenance(annotation)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for argument in get_args(annotation):  # the members of a union, or what a tuple holds
-        found |= _provenance_within(argument)
-    return {"__all__": found} if found and get_origin(annotation) in (tuple, list) else found
+        fields |= _provenance_within(argument)
+    return {"__all__": fields} if fields and get_origin(annotation) in (tuple, list) else fields

@@ -170,18 +170,18 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
         numbers = [float(word) for word in content.decode("ascii").split()]
     except ValueError as error:
         raise WinaError(f"The file {path} does not hold searched shares (it is not all numbers); {hint}.") from error
-    wanted = 2 * layout.layers * len(_ORDER)
-    if len(numbers) != wanted:
+    expected = 2 * layout.layers * len(_ORDER)
+    if len(numbers) != expected:
         raise WinaError(
             f"The file {path} holds {len(numbers)} numbers, but a share and a sparsity of each of {layout.layers} x "
-            f"{len(_ORDER)} matrices are {wanted}; {hint} that was searched for this model."
+            f"{len(_ORDER)} matrices are {expected}; {hint} that was searched for this model."
         )
     shares, sparsities = numbers[::2], numbers[1::2]
-    for place, values in enumerate(zip(shares, sparsities, strict=True)):
+    for index, values in enumerate(zip(shares, sparsities, strict=True)):
         if 0 < values[0] <= 1 and 0 <= values[1] < 1:
             continue
-        pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in values)
-        layer, column = divmod(place, len(_ORDER))
+        pair = ", ".join("not a number" if math.isnan(value) else f"{value:g}" for value in values)
+        layer, column = divmod(index, len(_ORDER))
         raise WinaError(
             f"In {path} {_ORDER[column]} of layer {layer} has the share and sparsity {pair}, but a share is above 0 "
             f"and at most 1, a sparsity at least 0 and below 1; {hint}."

@@ -111,7 +111,7 @@ class QuantizationSpec(Spec):
                 if not 2 <= bits <= PLANES_BITS[0] and bits != 16:
                     raise ValueError(f"planes by energy have 2 to {PLANES_BITS[0]} bits, not {bits:g}; choose fewer")
             elif bits not in (widths := (16, *PLANES_BITS) if planes else WEIGHT_BITS):
-                *names, last = (f"{each}" for each in sorted(widths))
+                *names, last = (f"{width}" for width in sorted(widths))
                 raise ValueError(
                     f"a whole matrix has {', '.join(names)} or {last} bits{' in planes' if planes else ''}, not "
                     f"{bits:g}; choose one of them, or bits by energy for a mean in between"
@@ -138,14 +138,14 @@ class QuantizationSpec(Spec):
     def label(self) -> str:
         """Return a short name, for example "4.2 bits gptq by energy, head 8"."""
         name = f"{self.mean_bits:.4g} bits {self.quantizer}" + (" by energy" if self.by_energy else "")
-        parts = [
+        details = [
             name,
             f"plan {self.content_hash()[:6]}" if isinstance(self.bits, BitsPlan) else "",
             f"group {self.group}" if self.group != 64 and self.quantizer != "planes" else "",
             f"head {self.head_bits}" if self.head_bits != 16 else "",
             f"on {self.text.label}" if self.reads_text and self.text != TextSpec() else "",
         ]
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, details))
 
 
 def quantizer_names() -> tuple[str, ...]:

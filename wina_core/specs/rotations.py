@@ -157,7 +157,7 @@ class RotationSpec(Spec):
         text: str = self.mode
         if self.matrices:
             file = re.split(r"[/\\]", self.matrices)[-1]
-            text += f" (given: {' '.join(part for part in (file, self.matrices_fingerprint[:6]) if part)})"
+            text += f" (given: {' '.join(word for word in (file, self.matrices_fingerprint[:6]) if word)})"
         else:
             steps, read = USUAL_EFFORT[self.objective]
             text += self._basis_label

@@ -17,8 +17,8 @@ from wina_core.store.tables import RunTable
 
 def among(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
     """Return the condition that a column of texts is among these, which go to the database as one value."""
-    found: ColumnElement[bool] = column.in_(_rows(json.dumps(list(texts))))
-    return found
+    condition: ColumnElement[bool] = column.in_(_rows(json.dumps(list(texts))))
+    return condition
 
 
 class _Texts(GenericFunction[str]):

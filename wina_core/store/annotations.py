@@ -22,11 +22,11 @@ def annotate(
     _check_known(connection, annotations)
     stored = {} if seen is None or "tags" not in only else _tags(connection, annotations)
     rows = []
-    for run, each in annotations.items():
-        tags = set(each.tags)
+    for run, annotation in annotations.items():
+        tags = set(annotation.tags)
         if seen is not None and run in stored:
             tags = (stored[run] - (set(seen[run].tags) - tags)) | (tags - set(seen[run].tags))
-        written = {"tags": join_tags(tags), "note": each.note.strip(), "pinned": each.pinned}
+        written = {"tags": join_tags(tags), "note": annotation.note.strip(), "pinned": annotation.pinned}
         rows.append({"of": run, **{name: written[name] for name in only}})
     if rows:
         connection.execute(update(RunTable).where(RunTable.hash == bindparam("of")), rows)
@@ -73,6 +73,6 @@ def begin_anew(connection: Connection, runs: Iterable[str]) -> None:
 
 
 def _check_known(connection: Connection, runs: Collection[str]) -> None:
-    known = set(connection.scalars(select(RunTable.hash).where(among(RunTable.hash, runs))))
-    if unknown := [run for run in runs if run not in known]:
+    stored = set(connection.scalars(select(RunTable.hash).where(among(RunTable.hash, runs))))
+    if unknown := [run for run in runs if run not in stored]:
         raise WinaError(f"The results database has no run {unknown[0]}; refresh the list of runs.")

@@ -86,7 +86,7 @@ class Backlog:
     @property
     def waiting(self) -> int:
         """Number of results that wait."""
-        return sum(isinstance(each.message, _RESULTS) for each in self._waiting)
+        return sum(isinstance(entry.message, _RESULTS) for entry in self._waiting)
 
     def record(self, message: Submit | Event) -> None:
         """Store what a message brings, or keep it with its time behind what waits already.
@@ -259,8 +259,8 @@ def _places_aside(url: URL) -> Iterator[tuple[Path, str]]:
 
 def _is_own(file: Path) -> bool:
     """Return whether a path is a file of this user: in a shared folder others could leave files for us."""
-    found = file.lstat()
-    return stat.S_ISREG(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
+    status = file.lstat()
+    return stat.S_ISREG(status.st_mode) and (os.name == "nt" or status.st_uid == os.geteuid())
 
 
 def _remove(database: Path) -> None:

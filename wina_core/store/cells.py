@@ -29,10 +29,10 @@ directions is x."""
 
 def rotation_layers(report: RotationReport) -> tuple[LayerRecord, ...]:
     """Return the rows of a report."""
-    sites = {site: place for place, site in enumerate(dict.fromkeys(step.site for step in report.refinement))}
+    sites = {site: index for index, site in enumerate(dict.fromkeys(step.site for step in report.refinement))}
     return (
         *report.residuals,
-        *(each.model_copy(update={"metric": f"{DENSE}{each.metric}"}) for each in report.dense_residuals),
+        *(record.model_copy(update={"metric": f"{DENSE}{record.metric}"}) for record in report.dense_residuals),
         *(
             LayerRecord(
                 layer=sites[step.site],
@@ -44,30 +44,30 @@ def rotation_layers(report: RotationReport) -> tuple[LayerRecord, ...]:
             for step in report.refinement
         ),
         *(
-            LayerRecord(layer=each.layer, projection=each.site, metric=SPECTRUM, value=share, x=count)
-            for each in report.spectra
-            for count, share in zip(each.directions, each.cumulative, strict=True)
+            LayerRecord(layer=spectrum.layer, projection=spectrum.site, metric=SPECTRUM, value=share, x=count)
+            for spectrum in report.spectra
+            for count, share in zip(spectrum.directions, spectrum.cumulative, strict=True)
         ),
     )
 
 
 def report_layers(rows: Sequence[LayerRecord], steps: int) -> dict[str, Any]:
     """Return the fields of a RotationReport that these rows hold; `steps` are those of its spec."""
-    found: dict[str, list[LayerRecord | RefinementStep]] = {"residuals": [], "dense_residuals": [], "refinement": []}
+    fields: dict[str, list[LayerRecord | RefinementStep]] = {"residuals": [], "dense_residuals": [], "refinement": []}
     points: dict[tuple[int, str], dict[int, float]] = {}
     for row in rows:
         if row.metric.startswith(DENSE):
-            found["dense_residuals"].append(row.model_copy(update={"metric": row.metric.removeprefix(DENSE)}))
+            fields["dense_residuals"].append(row.model_copy(update={"metric": row.metric.removeprefix(DENSE)}))
         elif row.metric.startswith(REFINEMENT) and row.x is not None:
             _, objective, sparsity = row.metric.split()
             step = {"site": row.projection, "objective": objective, "sparsity": float(sparsity), "step": int(row.x)}
-            found["refinement"].append(RefinementStep.model_validate({**step, "steps": steps, "loss": row.value}))
+            fields["refinement"].append(RefinementStep.model_validate({**step, "steps": steps, "loss": row.value}))
         elif row.metric == SPECTRUM and row.x is not None:
             points.setdefault((row.layer, row.projection), {})[int(row.x)] = row.value
         else:
-            found["residuals"].append(row)
+            fields["residuals"].append(row)
     spectra = tuple(_spectrum(layer, site, shares) for (layer, site), shares in points.items())
-    return {**found, "spectra": spectra}
+    return {**fields, "spectra": spectra}
 
 
 def _spectrum(layer: int, site: str, shares: Mapping[int, float]) -> SiteSpectrum:
@@ -95,8 +95,8 @@ def cell_stats(
         LayerStatTable.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))
     ]
     owners += [LayerStatTable.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
-    found: list[CellStat] = []
-    known: set[str] = set()
+    stats: list[CellStat] = []
+    read_metrics: set[str] = set()
     for owner in owners:
         query = select(
             LayerStatTable.metric,
@@ -105,12 +105,14 @@ def cell_stats(
             LayerStatTable.x,
             LayerStatTable.value,
         )
-        others = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
-        query = query.where(owner, LayerStatTable.metric.not_in(known), *others).order_by(LayerStatTable.id)
+        other_metrics = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
+        query = query.where(owner, LayerStatTable.metric.not_in(read_metrics), *other_metrics).order_by(
+            LayerStatTable.id
+        )
         new = [CellStat._make(row) for row in connection.execute(query)]
-        known |= {row.metric for row in new}
-        found += new
-    return found
+        read_metrics |= {row.metric for row in new}
+        stats += new
+    return stats
 
 
 def expert_stats(connection: Connection, run: str) -> list[CellStat]:

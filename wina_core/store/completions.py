@@ -92,9 +92,9 @@ def list_completions(connection: Connection, search: str, limit: int, *, pairs: 
         .order_by(desc(CompletionTable.recorded), desc(CompletionTable.id))
         .limit(limit)
     )
-    places = (CompletionTable.prompt, CompletionTable.text, CompletionTable.configuration_label, ModelTable.label)
+    columns = (CompletionTable.prompt, CompletionTable.text, CompletionTable.configuration_label, ModelTable.label)
     for word in search.split():
-        query = query.where(or_(*(place.icontains(word, autoescape=True) for place in places)))
+        query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
     if pairs:
         query = query.where(or_(CompletionTable.method != DENSE.name, ~_gated_beside().exists()))
     return [CompletionRow._make(row) for row in connection.execute(query)]
@@ -105,17 +105,17 @@ def read_completion(connection: Connection, completion: int) -> StoredCompletion
 
     Raises WinaError for an unknown id.
     """
-    found = _read(connection, CompletionTable.id == completion)
-    if found is None:
+    stored = _read(connection, CompletionTable.id == completion)
+    if stored is None:
         raise WinaError(unknown_completion(completion))
-    record, recorded = found
+    record, recorded = stored
     if record.point.configuration.is_dense:
         return StoredCompletion(completion, record, recorded, None)
-    here = select(CompletionTable.environment_id).where(CompletionTable.id == completion).scalar_subquery()
+    environment = select(CompletionTable.environment_id).where(CompletionTable.id == completion).scalar_subquery()
     dense = _read(
         connection,
         CompletionTable.hash == record.point.dense.content_hash(),
-        desc(CompletionTable.environment_id == here).nulls_last(),
+        desc(CompletionTable.environment_id == environment).nulls_last(),
     )
     return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
 
@@ -146,12 +146,12 @@ def _gated_beside() -> Select[Any]:
 
 
 def _read(
-    connection: Connection, which: ColumnElement[bool], *order: ColumnElement[Any]
+    connection: Connection, condition: ColumnElement[bool], *order: ColumnElement[Any]
 ) -> tuple[CompletionRecord, float] | None:
     query = (
         select(CompletionTable, EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions)
         .outerjoin(EnvironmentTable, EnvironmentTable.id == CompletionTable.environment_id)
-        .where(which)
+        .where(condition)
         .order_by(*order, desc(CompletionTable.recorded))
         .limit(1)
     )

@@ -69,8 +69,8 @@ def kept_by(connection: Connection, owner: str) -> frozenset[str]:
 def listed(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
     """Return the jobs of others than the owner; those that cannot be read or resumed are left out, and those of other
     computers count as living."""
-    others = select(UnfinishedJobTable.job, UnfinishedJobTable.owner).where(UnfinishedJobTable.owner != owner)
-    rows = connection.execute(others.order_by(UnfinishedJobTable.id)).all()
+    query = select(UnfinishedJobTable.job, UnfinishedJobTable.owner).where(UnfinishedJobTable.owner != owner)
+    rows = connection.execute(query.order_by(UnfinishedJobTable.id)).all()
     jobs = []
     for row in rows:
         with suppress(ValidationError):
@@ -86,16 +86,16 @@ def listed(connection: Connection, living: Collection[str], scope: str, owner: s
 def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting", "running"], int, int | None]:
     if not isinstance(submit.job, EvaluateJob):
         return "running", 0, None
-    wanted = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
-    ours = among(RunTable.hash, wanted)
+    units_by_run = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
+    ours = among(RunTable.hash, units_by_run)
     stored: dict[str, set[str]] = defaultdict(set)
     for run, unit in connection.execute(
         select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id).where(ours)
     ):
         stored[run].add(unit)
-    begun = connection.scalar(select(RunTable.id).where(ours, RunTable.status != "queued").limit(1)) is not None
-    done = sum(len(units & stored[run]) for run, units in wanted.items())
-    return "running" if begun else "waiting", done, sum(map(len, wanted.values()))
+    has_begun = connection.scalar(select(RunTable.id).where(ours, RunTable.status != "queued").limit(1)) is not None
+    done = sum(len(units & stored[run]) for run, units in units_by_run.items())
+    return "running" if has_begun else "waiting", done, sum(map(len, units_by_run.values()))
 
 
 def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
@@ -104,11 +104,11 @@ def left_behind(connection: Connection, living: Sequence[str], scope: str, owner
     Jobs that cannot be read, perhaps those of a newer version, are left out and stay; those that are not resumed go.
     """
     dead = UnfinishedJobTable.owner.startswith(scope) & UnfinishedJobTable.owner.not_in(living)
-    found = connection.execute(
+    rows = connection.execute(
         select(UnfinishedJobTable.job_id, UnfinishedJobTable.job).where(dead).order_by(UnfinishedJobTable.id)
-    )
+    ).all()
     jobs = []
-    for row in found.all():
+    for row in rows:
         with suppress(ValidationError):
             submit = Submit.model_validate_json(row.job)
             if submit.job_id == row.job_id and is_resumable(submit):

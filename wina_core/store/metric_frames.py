@@ -24,7 +24,7 @@ def table_frame(rows: Sequence[Any], names: tuple[str, ...]) -> "pd.DataFrame":
     import pandas as pd
 
     cells = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return pd.DataFrame({name: _column(name, list(each)) for name, each in zip(names, cells, strict=True)})
+    return pd.DataFrame({name: _column(name, list(column)) for name, column in zip(names, cells, strict=True)})
 
 
 def _column(name: str, cells: list[Any]) -> Any:

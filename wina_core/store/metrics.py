@@ -42,7 +42,7 @@ _STDERR = type_coerce(case((MeasureTable.n < FEWEST_ROWS, None), else_=MetricTab
 _COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": MetricTable.value, "stderr": _STDERR}
 
 
-def metric_rows(wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
+def metric_rows(metric_filter: MetricFilter, connection: Connection) -> list[MetricRow]:
     """Return the wanted metrics in the order in which they arrived: for few rows, without loading pandas."""
     query: Query = (
         select(*(_COLUMNS[name] for name in MetricRow._fields))
@@ -53,44 +53,44 @@ def metric_rows(wanted: MetricFilter, connection: Connection) -> list[MetricRow]
         .join(ModelTable, ModelTable.id == RunTable.model_id)
         .order_by(UnitTable.id, MetricTable.id)
     )
-    query = _ofruns(query, wanted)
-    query = query.where(MeasureTable.task.in_(wanted.tasks)) if wanted.tasks else query
-    query = query.where(MeasureTable.metric.in_(wanted.metrics)) if wanted.metrics else query
+    query = _filter_runs(query, metric_filter)
+    query = query.where(MeasureTable.task.in_(metric_filter.tasks)) if metric_filter.tasks else query
+    query = query.where(MeasureTable.metric.in_(metric_filter.metrics)) if metric_filter.metrics else query
     return [MetricRow._make(row) for row in connection.execute(query)]
 
 
-def runs_query(wanted: MetricFilter) -> Query:
+def runs_query(metric_filter: MetricFilter) -> Query:
     query: Query = select(RunTable.id, *OF_MODEL_AND_RUN.values()).join(ModelTable, ModelTable.id == RunTable.model_id)
-    return _ofruns(query, wanted).order_by(RunTable.id)
+    return _filter_runs(query, metric_filter).order_by(RunTable.id)
 
 
-def units_query(wanted: MetricFilter) -> Query:
+def units_query(metric_filter: MetricFilter) -> Query:
     query: Query = select(UnitTable.id, UnitTable.run_id, *OF_UNIT.values()).join(
         RunTable, RunTable.id == UnitTable.run_id
     )
-    query = query.join(ModelTable, ModelTable.id == RunTable.model_id) if wanted.models else query
-    return _ofruns(query, wanted).order_by(UnitTable.id)
+    query = query.join(ModelTable, ModelTable.id == RunTable.model_id) if metric_filter.models else query
+    return _filter_runs(query, metric_filter).order_by(UnitTable.id)
 
 
 def measures_query() -> Query:
     return select(MeasureTable.id, *OF_MEASURE.values()).order_by(MeasureTable.id)
 
 
-def _ofruns(query: Query, wanted: MetricFilter) -> Query:
+def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
     """Leave out deleted runs and those that are not wanted."""
     query = query.where(RunTable.deleted.is_(None))
-    if wanted.study:
+    if metric_filter.study:
         query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id).join(
             StudyTable, StudyTable.id == StudyRunTable.study_id
         )
-        query = query.where(StudyTable.hash == wanted.study)
+        query = query.where(StudyTable.hash == metric_filter.study)
     for column, values in (
-        (RunTable.hash, wanted.runs),
-        (ModelTable.hash, wanted.models),
-        (RunTable.rotation_label, wanted.rotations),
-        (RunTable.method_label, wanted.methods),
-        (RunTable.selection, wanted.selections),
-        (RunTable.status, wanted.statuses),
+        (RunTable.hash, metric_filter.runs),
+        (ModelTable.hash, metric_filter.models),
+        (RunTable.rotation_label, metric_filter.rotations),
+        (RunTable.method_label, metric_filter.methods),
+        (RunTable.selection, metric_filter.selections),
+        (RunTable.status, metric_filter.statuses),
     ):
         query = query.where(among(column, values)) if values else query
     return query
@@ -98,8 +98,8 @@ def _ofruns(query: Query, wanted: MetricFilter) -> Query:
 
 def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
     """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
-    for place, (name, column) in enumerate(reversed(list(columns.items())), start=1):
-        if not {type(row[-place]) for row in rows} <= kinds_of(column):
+    for position, (name, column) in enumerate(reversed(list(columns.items())), start=1):
+        if not {type(row[-position]) for row in rows} <= kinds_of(column):
             raise CellError(name)
 
 

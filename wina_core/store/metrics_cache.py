@@ -49,7 +49,7 @@ class _Numbers(NamedTuple):
 
 
 class _Listing(NamedTuple):
-    wanted: MetricFilter
+    metric_filter: MetricFilter
     heads: int
     """Hash of the runs, units and measures."""
     frame: "pd.DataFrame"
@@ -64,12 +64,12 @@ class MetricsCache:
         """Time at which each known unit was finished, by its id, and the numbers of these units."""
         self._last: _Listing | None = None
 
-    def list(self, wanted: MetricFilter, connection: Connection) -> "pd.DataFrame":
+    def list(self, metric_filter: MetricFilter, connection: Connection) -> "pd.DataFrame":
         """Return the wanted metrics, in the order in which they arrived, with MetricRow's fields as columns.
 
         The frame of the last call is returned where nothing has changed since: do not change it.
         """
-        of_runs = replace(wanted, tasks=(), metrics=())
+        of_runs = replace(metric_filter, tasks=(), metrics=())
         runs, units, measures = (
             driver_rows(connection, query) for query in (runs_query(of_runs), units_query(of_runs), measures_query())
         )
@@ -86,18 +86,18 @@ class MetricsCache:
             del runs, units, measures  # ten times as large as the tables
             last = self._last = _Listing(of_runs, heads, _joined(*tables, self._numbers_of(finished, connection)))
         frame = last.frame
-        for column, values in (("task", wanted.tasks), ("metric", wanted.metrics)):
+        for column, values in (("task", metric_filter.tasks), ("metric", metric_filter.metrics)):
             frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
         return frame
 
     def _numbers_of(self, finished: dict[int, float], connection: Connection) -> _Numbers:
         """Return the numbers of these units, and of others; new are read, and those finished at another time."""
-        known, numbers = self._known  # at once: others may be listing
-        unknown = [unit for unit, when in finished.items() if known.get(unit) != when]
+        times, numbers = self._known  # at once: others may be listing
+        unknown = [unit for unit, when in finished.items() if times.get(unit) != when]
         if unknown:
-            kept, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
-            numbers = _Numbers(*map(np.concatenate, zip(kept, new, strict=True))) if len(kept.unit) else new
-            self._known = known | {unit: finished[unit] for unit in unknown}, numbers
+            unchanged, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
+            numbers = _Numbers(*map(np.concatenate, zip(unchanged, new, strict=True))) if len(unchanged.unit) else new
+            self._known = times | {unit: finished[unit] for unit in unknown}, numbers
         return numbers
 
 
@@ -105,27 +105,27 @@ def _joined(unit: "pd.DataFrame", run: "pd.DataFrame", measure: "pd.DataFrame", 
     """Join the tables by their ids, which ascend."""
     import pandas as pd
 
-    units_at, of_unit = _places(unit.pop("id").to_numpy(), numbers.unit)
-    measures_at, of_measure = _places(measure.pop("id").to_numpy(), numbers.measure)
+    units_at, of_unit = _positions(unit.pop("id").to_numpy(), numbers.unit)
+    measures_at, of_measure = _positions(measure.pop("id").to_numpy(), numbers.measure)
     order: Any = np.flatnonzero(of_unit & of_measure)
     order = order[np.argsort(units_at[order], kind="stable")]
     if np.array_equal(order, np.arange(len(numbers.unit))):
         order = slice(None)  # as a rule; the frame then shares the numbers
     units_at, measures_at = units_at[order], measures_at[order]
-    runs_at = _places(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
+    runs_at = _positions(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
     stderrs, few = numbers.stderr[order], measure["n"].astype(np.float64).to_numpy() < FEWEST_ROWS
     if few.any():
         stderrs = np.where(few[measures_at], np.nan, stderrs)
     columns: dict[str, Any] = {"value": numbers.value[order], "stderr": stderrs}
-    for table, places in ((run, runs_at), (unit, units_at), (measure, measures_at)):
-        columns |= {str(name): table[name].array.take(places) for name in table}
+    for table, positions in ((run, runs_at), (unit, units_at), (measure, measures_at)):
+        columns |= {str(name): table[name].array.take(positions) for name in table}
     return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)
 
 
-def _places(ids: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the place of each wanted id among ascending ids, and whether it is there."""
-    places = np.searchsorted(ids, wanted).astype(np.int32)
-    return places, np.append(ids, -1)[places] == wanted
+def _positions(ids: NDArray[Any], searched: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the position of each searched id among ascending ids, and whether it is there."""
+    positions = np.searchsorted(ids, searched).astype(np.int32)
+    return positions, np.append(ids, -1)[positions] == searched
 
 
 def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
@@ -140,12 +140,12 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
 
 
 def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
-    parts = [[np.empty(0, dtype)] for dtype in _DTYPES]
+    pieces = [[np.empty(0, dtype)] for dtype in _DTYPES]
     for query in queries:
         assert connection is not None
         cursor = connection.execute(query).cursor
         while rows := cursor.fetchmany(_CHUNK):
             table = np.array(rows, np.float64)  # None becomes NaN
-            for part, cells, dtype in zip(parts, table.T, _DTYPES, strict=True):
-                part.append(cells.astype(dtype))
-    return _Numbers(*(np.concatenate(parts.pop(0)) for _ in _DTYPES))
+            for chunks, cells, dtype in zip(pieces, table.T, _DTYPES, strict=True):
+                chunks.append(cells.astype(dtype))
+    return _Numbers(*(np.concatenate(pieces.pop(0)) for _ in _DTYPES))

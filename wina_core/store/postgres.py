@@ -46,34 +46,34 @@ class PasswordSource:
         """Connect; ask the keyring only if the server wants a password and none is given."""
         password = parameters.get("password") or os.environ.get(VARIABLE)
         password = password or (_from_keyring(self._account) if self._asked else None)
-        known = {"password": password} if password else {}
+        credentials = {"password": password} if password else {}
         try:
-            return connect(**parameters | known)
+            return connect(**parameters | credentials)
         except Exception as error:
             wants = getattr(getattr(error, "pgconn", None), "needs_password", False)
-            if password or not wants or (found := _from_keyring(self._account)) is None:
+            if password or not wants or (from_keyring := _from_keyring(self._account)) is None:
                 raise
             self._asked = True
-        return connect(**parameters | {"password": found})
+        return connect(**parameters | {"password": from_keyring})
 
 
 @cache
 def _from_keyring(name: str) -> str | None:
     """Return a password of the keyring; None without one. It is asked once: it may fail or hang."""
-    found: list[str | None] = []
+    passwords: list[str | None] = []
 
     def ask() -> None:
         try:
             import keyring
 
-            found.append(keyring.get_password(SERVICE, name))
+            passwords.append(keyring.get_password(SERVICE, name))
         except Exception as error:  # each system's keyring has errors of its own
             _log.debug("The keyring gives no password: %s", type(error).__name__)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(_KEYRING_SECONDS)
-    return found[0] if found else None
+    return passwords[0] if passwords else None
 
 
 DRIVER = "postgresql+psycopg"

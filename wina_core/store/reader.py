@@ -80,19 +80,19 @@ class Reader(RunReader):
 
     # ---- metrics -------------------------------------------------------------------------------------------------
 
-    def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
+    def metric_rows(self, metric_filter: MetricFilter = EVERYTHING) -> list[MetricRow]:
         """Return one row per wanted metric, in the order in which they arrived: for a study's or a run's, no more."""
         with self._reading() as connection:
-            return metric_rows(wanted, connection)
+            return metric_rows(metric_filter, connection)
 
-    def metrics(self, wanted: MetricFilter = EVERYTHING) -> "pd.DataFrame":
+    def metrics(self, metric_filter: MetricFilter = EVERYTHING) -> "pd.DataFrame":
         """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
         texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
         from wina_core.store.metrics_cache import MetricsCache  # which loads numpy
 
         self._metrics = self._metrics or MetricsCache()
         with self._reading() as connection:
-            return self._metrics.list(wanted, connection)
+            return self._metrics.list(metric_filter, connection)
 
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Return the runs that miss units, with these units, for an EvaluateJob.
@@ -102,18 +102,18 @@ class Reader(RunReader):
         with self._reading() as connection:
             missing = missing_of({run.content_hash(): run for run in runs}, connection, samples)
             alike = reusable_units(missing, connection)
-        found: list[PendingRun] = []
+        pending: list[PendingRun] = []
         for name, run in missing.items():
             stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}
             if units := tuple(unit for unit in run.units if unit not in stored):
-                found.append(PendingRun(spec=run.spec, units=units))
-        return found
+                pending.append(PendingRun(spec=run.spec, units=units))
+        return pending
 
     def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
         """Return the median seconds of stored units that measured the same as the runs' units, by `measurement_key`, on
         all hardware or the named one; keys without any are left out."""
         runs = tuple(runs)
-        wanted = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
+        keys = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
         models = {run.model.content_hash() for run in runs}
         units = {unit for run in runs for unit in run.evaluation.units}
         query = (
@@ -125,13 +125,13 @@ class Reader(RunReader):
         )
         if hardware:
             query = query.where(EnvironmentTable.hardware == hardware)
-        found: dict[str, list[float]] = {}
+        seconds_by_key: dict[str, list[float]] = {}
         parsed = cache(readable_spec)
         with self._reading() as connection:
             for text, unit, seconds in connection.execute(query):
                 if (spec := parsed(text)) is not None:
-                    found.setdefault(measurement_key(spec, unit), []).append(seconds)
-        return {key: statistics.median(seconds) for key, seconds in found.items() if key in wanted}
+                    seconds_by_key.setdefault(measurement_key(spec, unit), []).append(seconds)
+        return {key: statistics.median(seconds) for key, seconds in seconds_by_key.items() if key in keys}
 
     def samples(self, run: str, unit: str) -> list[SampleRecord]:
         """Return the documents of one unit of the run with this hash, by task and number; none if not stored."""
@@ -224,12 +224,12 @@ class Reader(RunReader):
         """
         products = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points)
         models = self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points)
-        found = [(record.environment.key, row.hash) for row, record in products]
-        found += [
+        timed = [(record.environment.key, row.hash) for row, record in products]
+        timed += [
             (record.environment.key, row.hash) for row, record in models if record.prefill_tokens_per_second is not None
         ]
         measured: dict[str, list[str]] = {}
-        for environment, point in found:
+        for environment, point in timed:
             measured.setdefault(environment, []).append(point)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 
@@ -291,12 +291,12 @@ class Reader(RunReader):
 
     def model_sources(self) -> dict[str, ModelSource]:
         """Return the sources of all models that are stored, by their hashes, without those that are invalid by now."""
-        found = {}
+        sources = {}
         with self._reading() as connection:
             for row in connection.execute(select(ModelTable.hash, ModelTable.spec)):
                 with suppress(ValidationError):
-                    found[row.hash] = ModelSource.model_validate_json(row.spec)
-        return found
+                    sources[row.hash] = ModelSource.model_validate_json(row.spec)
+        return sources
 
     # ---- what was prepared before --------------------------------------------------------------------------------
 
@@ -310,7 +310,7 @@ class Reader(RunReader):
             .order_by(desc(RotationTable.recorded), desc(RotationTable.id))
         )
         with self._reading() as connection:
-            found = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
+            rotations = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
             return [
                 RotationRow(
                     spec,
@@ -325,7 +325,7 @@ class Reader(RunReader):
                     ),
                     row.recorded,
                 )
-                for spec, row in found
+                for spec, row in rotations
                 if spec.content_hash() == row.hash
             ]
 
@@ -339,10 +339,10 @@ class Reader(RunReader):
 
     def load_plan(self, name: str) -> PlanPair:
         """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
-        found = self._scalar(select(PlanTable.plan).where(PlanTable.name == name))
-        if found is None:
+        plan = self._scalar(select(PlanTable.plan).where(PlanTable.name == name))
+        if plan is None:
             raise WinaError(unknown_plan(name))
-        return PlanPair.parse(found)
+        return PlanPair.parse(plan)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
         """Return a model's latest sparse runs, one for each configuration, plan and budget."""

@@ -52,36 +52,36 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
         .order_by(UnitTable.id)
     )
     alone = {name: measured_alone(run.spec) for name, run in missing.items()}
-    wanted = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
-    found: dict[tuple[str, str], ReusableUnit] = {}
+    missing_by_key = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
+    reusable: dict[tuple[str, str], ReusableUnit] = {}
     for run, text, stored, unit, has_samples in connection.execute(query):
-        place = wanted.get(_measured(text).get(unit, ("", "")))
-        if place is not None and place[0] != run:
+        target = missing_by_key.get(_measured(text).get(unit, ("", "")))
+        if target is not None and target[0] != run:
             suits = bool(has_samples) or unit in OWN_UNITS
-            best = found.get(place)
+            best = reusable.get(target)
             if best is None or suits >= best.suits:  # the last stored, but rather one with samples
-                found[place] = ReusableUnit(*place, stored, suits)
-    return found
+                reusable[target] = ReusableUnit(*target, stored, suits)
+    return reusable
 
 
-def copy_units(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
-    """Copy stored units to runs, with all that belongs to them; `taken` has pairs of a unit's id and a run's."""
-    pairs = [{"stored": stored, "to": run_id} for stored, run_id in taken]
+def copy_units(connection: Connection, units: Iterable[tuple[int, int]]) -> None:
+    """Copy stored units to runs, with all that belongs to them; `units` has pairs of a unit's id and a run's."""
+    pairs = [{"stored": stored, "to": run_id} for stored, run_id in units]
     if not pairs:
         return
     original, copy, to = aliased(UnitTable), aliased(UnitTable), bindparam("to", type_=Whole)
-    own = [column for column in UnitTable.__table__.columns if column.name not in ("id", "run_id")]
-    rows = select(to, *own).where(UnitTable.id == bindparam("stored"))
-    connection.execute(insert(UnitTable).from_select(["run_id", *(column.name for column in own)], rows), pairs)
+    columns = [column for column in UnitTable.__table__.columns if column.name not in ("id", "run_id")]
+    rows = select(to, *columns).where(UnitTable.id == bindparam("stored"))
+    connection.execute(insert(UnitTable).from_select(["run_id", *(column.name for column in columns)], rows), pairs)
     for table in (MetricTable, SampleTable, LayerStatTable):
-        own = [column for column in table.__table__.columns if column.name not in ("id", "unit_id")]
+        columns = [column for column in table.__table__.columns if column.name not in ("id", "unit_id")]
         rows = (
-            select(copy.id, *own)
+            select(copy.id, *columns)
             .join(original, original.id == table.unit_id)
             .join(copy, copy.unit == original.unit)
             .where(original.id == bindparam("stored"), copy.run_id == to)
         )
-        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in own)], rows), pairs)
+        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in columns)], rows), pairs)
 
 
 def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: bool = False) -> dict[str, PendingRun]:

@@ -47,8 +47,8 @@ class RunDetailRows:
             .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
             .where(RunTable.deleted.is_(None))
         )
-        found = connection.execute(query).all()
-        self._read_rotations(connection, {row.hash: row.id for row in found})
+        rows = connection.execute(query).all()
+        self._read_rotations(connection, {row.hash: row.id for row in rows})
         studies = _studies(connection)
         return {
             run: RunDetails(
@@ -62,7 +62,7 @@ class RunDetailRows:
                 user,
                 host,
             )
-            for number, run, tags, note, pinned, seed, hardware, user, host, chosen in found
+            for number, run, tags, note, pinned, seed, hardware, user, host, chosen in rows
         }
 
     def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
@@ -86,22 +86,22 @@ def rotation_details(rotation: RotationSpec) -> str:
         return ""
     if rotation.is_auto:
         return rotation.label
-    parts: list[str] = [rotation.mode]
+    words: list[str] = [rotation.mode]
     if rotation.matrices:
-        parts.append(f"matrices of {rotation.matrices}")
+        words.append(f"matrices of {rotation.matrices}")
     elif rotation.mode != "none":
         by_names = f"attention {'+'.join(rotation.attention_basis)}, mlp {'+'.join(rotation.mlp_basis)}"
-        parts.append("sites weighted by sensitivity" if rotation.weighting == "sensitivity" else by_names)
+        words.append("sites weighted by sensitivity" if rotation.weighting == "sensitivity" else by_names)
     if rotation.per_head:
-        parts.append("per head")
+        words.append("per head")
     if rotation.fold_norms != "none":
-        parts.append(f"norms folded ({rotation.fold_norms})")
+        words.append(f"norms folded ({rotation.fold_norms})")
     if not rotation.matrices and rotation.objective != "eigen":
         noise = f" and {rotation.noise_bits} bits" if rotation.noise_bits != 16 else ""
-        parts.append(f"refined on {rotation.objective}{noise}, {rotation.steps} steps")
+        words.append(f"refined on {rotation.objective}{noise}, {rotation.steps} steps")
     if rotation.reads_text:
-        parts.append(f"reads {rotation.text.tokens:,} tokens of {rotation.text.label}")
-    return ", ".join(parts)
+        words.append(f"reads {rotation.text.tokens:,} tokens of {rotation.text.label}")
+    return ", ".join(words)
 
 
 def _studies(connection: Connection) -> dict[int, str]:
@@ -111,11 +111,11 @@ def _studies(connection: Connection) -> dict[int, str]:
         .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
         .order_by(StudyTable.id)
     )
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for run, name in connection.execute(query):
-        before = found.get(run)
-        found[run] = name if before is None else f"{before}, {name}"
-    return found
+        before = names.get(run)
+        names[run] = name if before is None else f"{before}, {name}"
+    return names
 
 
 # ---- readers ---------------------------------------------------------------------------------------------------------
@@ -137,13 +137,13 @@ class Reading:
     def _parsed(self, query: Query, kind: type[T]) -> T | None:
         """Return the JSON in the query's one cell as a `kind`; None where there is no row."""
         with self._reading() as connection:
-            found: str | None = connection.execute(query).scalar()
-            return None if found is None else kind.model_validate_json(found)
+            text: str | None = connection.execute(query).scalar()
+            return None if text is None else kind.model_validate_json(text)
 
     def _scalar(self, query: Query) -> str | None:
         with self._reading() as connection:
-            found: str | None = connection.execute(query).scalar()
-        return found
+            text: str | None = connection.execute(query).scalar()
+        return text
 
 
 PRESENT = RunTable.deleted.is_(None)

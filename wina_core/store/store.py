@@ -45,13 +45,13 @@ class Store(Writer):
     database that is another program's, newer, damaged, locked or unreadable.
     """
 
-    def __init__(self, place: str | Path | None = None, *, shared: bool = False) -> None:
-        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
+    def __init__(self, address: str | Path | None = None, *, shared: bool = False) -> None:
+        """`address` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
 
         A `shared` file is read by other machines while this one writes: it gets no write-ahead log, whose index lies in
         the memory of one machine.
         """
-        url = parse_url(paths.database() if place is None else place)
+        url = parse_url(paths.database() if address is None else address)
         super().__init__(url, open_engine(url))
         self._shared = shared
         self._sessions: Sessions | None = None

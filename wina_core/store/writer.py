@@ -78,9 +78,15 @@ from wina_core.studies.run_labels import LabelledRun, RunLabel
 def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
     """Return a row for each record, and one for each expert of which something is known, x being its number."""
     return [record.model_dump() for record in layers] + [
-        {"layer": each.layer, "projection": each.projection, "metric": each.metric, "value": value, "x": float(number)}
-        for each in experts
-        for number, value in enumerate(each.values)
+        {
+            "layer": expert.layer,
+            "projection": expert.projection,
+            "metric": expert.metric,
+            "value": value,
+            "x": float(number),
+        }
+        for expert in experts
+        for number, value in enumerate(expert.values)
         if value is not None
     ]
 
@@ -127,12 +133,12 @@ class Writer(Reader):
         connection.execute(delete(StudyRunTable).where(StudyRunTable.study_id == study_id))
         connection.execute(delete(StudyLabelTable).where(StudyLabelTable.study_id == study_id))
         ids = self._queue(connection, specs, self._now())
-        places = [
+        positions = [
             {"study_id": study_id, "run_id": run_id, "position": position}
             for position, run_id in enumerate(ids.values())
         ]
-        if places:
-            connection.execute(insert(StudyRunTable), places)
+        if positions:
+            connection.execute(insert(StudyRunTable), positions)
         if labels:
             named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
             connection.execute(insert(StudyLabelTable), named)
@@ -221,9 +227,9 @@ class Writer(Reader):
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "", owner: str | None = None) -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`; with an
         `owner`, of its own alone."""
-        which = active(runs) if owner is None else active(runs) & (RunTable.owner == owner)
+        runs_to_end = active(runs) if owner is None else active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
-            leave(connection, which, {"status": status, "finished": self._now(), "error": error})
+            leave(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         """Give the queued and running ones of the runs with these hashes to another owner."""
@@ -411,33 +417,33 @@ class Writer(Reader):
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""
-        wanted: dict[str, RunSpec] = {}
+        runs_by_hash: dict[str, RunSpec] = {}
         for run in runs:
-            wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = among(RunTable.hash, wanted)
-        run_annotations.begin_anew(connection, wanted)
-        known = set(connection.scalars(select(RunTable.hash).where(ours)))
-        models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
+            runs_by_hash.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
+        ours = among(RunTable.hash, runs_by_hash)
+        run_annotations.begin_anew(connection, runs_by_hash)
+        stored = set(connection.scalars(select(RunTable.hash).where(ours)))
+        models = {model: _model_id(connection, model) for model in {run.model for run in runs_by_hash.values()}}
         new = [
             columns.run_columns(run)
             | {"model_id": models[run.model], **self._queued(), "created": now}
             | {"status": "queued" if run.evaluation.units else "done"}
-            for name, run in wanted.items()
-            if name not in known
+            for name, run in runs_by_hash.items()
+            if name not in stored
         ]
         if new:
             connection.execute(insert(RunTable), new)
         again = ours & RunTable.status.in_(("failed", "cancelled", "interrupted"))
         leave(connection, again, self._queued())
         ids = {row.hash: row.id for row in connection.execute(select(RunTable.hash, RunTable.id).where(ours))}
-        self._copy_units(connection, wanted, ids)
-        return {name: ids[name] for name in wanted}
+        self._copy_units(connection, runs_by_hash, ids)
+        return {name: ids[name] for name in runs_by_hash}
 
     def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
-        taken = reusable_units(missing_of(runs, connection), connection).values()
-        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
-        leave(connection, among(RunTable.hash, {unit.run for unit in taken}), {"status": RunTable.status})
+        reusable = reusable_units(missing_of(runs, connection), connection).values()
+        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in reusable))
+        leave(connection, among(RunTable.hash, {unit.run for unit in reusable}), {"status": RunTable.status})
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(RunTable).where(RunTable.hash == run).values(values))
@@ -445,13 +451,13 @@ class Writer(Reader):
             raise WinaError(_unknown_run(run))
 
 
-def leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
+def leave(connection: Connection, condition: ColumnElement[bool], values: dict[str, Any]) -> int:
     """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
     stored = select(func.count(UnitTable.id)).where(UnitTable.run_id == RunTable.id).correlate(RunTable)
     complete = stored.scalar_subquery() == RunTable.unit_count
     now = values.get("finished") or time.time()
     done = {"status": "done", "finished": func.coalesce(RunTable.finished, now), "error": ""}
-    changes = (which & ~complete, values), (which & complete, done)
+    changes = (condition & ~complete, values), (condition & complete, done)
     return sum(connection.execute(update(RunTable).where(runs).values(new)).rowcount for runs, new in changes)
 
 
@@ -472,11 +478,11 @@ def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]
 def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:
     """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
     where = and_(*(getattr(table, name) == row[name] for name in same))
-    found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
-    if found is None:
+    row_id = connection.execute(select(table.__table__.c.id).where(where)).scalar()
+    if row_id is None:
         return _insert(connection, table, row)
     connection.execute(update(table).where(where).values(row))
-    return int(found)
+    return int(row_id)
 
 
 def _model_id(connection: Connection, source: ModelSource) -> int:
@@ -496,10 +502,10 @@ def _environment(connection: Connection, environment: Environment) -> int:
 def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
     """Store new measures and return the id of each metric's."""
     rows = [columns.measure_columns(metric) for metric in metrics]
-    wanted = {row["hash"]: row for row in rows}
-    query = select(MeasureTable.hash, MeasureTable.id).where(MeasureTable.hash.in_(wanted))
-    known = {row.hash for row in connection.execute(query)}
-    if new := [row for name, row in wanted.items() if name not in known]:
+    rows_by_hash = {row["hash"]: row for row in rows}
+    query = select(MeasureTable.hash, MeasureTable.id).where(MeasureTable.hash.in_(rows_by_hash))
+    stored = {row.hash for row in connection.execute(query)}
+    if new := [row for name, row in rows_by_hash.items() if name not in stored]:
         connection.execute(insert(MeasureTable), new)
     ids = {row.hash: row.id for row in connection.execute(query)}
     return [ids[row["hash"]] for row in rows]

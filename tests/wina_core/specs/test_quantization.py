@@ -34,12 +34,12 @@ def test_every_field_of_a_quantization_changes_the_source_but_its_plans_provenan
         {"bits": PLAN},
     ]
     changes.append({"text": TextSpec(tokens=1024)})
-    hashes = [ModelSource(location="demo", quantization=QuantizationSpec(**{**base, **each})) for each in changes]
+    hashes = [ModelSource(location="demo", quantization=QuantizationSpec(**{**base, **change})) for change in changes]
     assert len({source.content_hash() for source in hashes}) == len(changes)
     edited = PLAN.model_copy(update={"provenance": "edited"})
     one, other = (
-        ModelSource(location="demo", quantization=QuantizationSpec(quantizer="rtn", bits=each))
-        for each in (PLAN, edited)
+        ModelSource(location="demo", quantization=QuantizationSpec(quantizer="rtn", bits=plan))
+        for plan in (PLAN, edited)
     )
     assert one.content_hash() == other.content_hash()
     assert ModelSource.model_validate_json(one.model_dump_json()) == one
@@ -74,7 +74,9 @@ def test_labels_of_two_plans_with_one_mean_differ():
 
 def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
     spec = QuantizationSpec(quantizer="rtn")
-    printed = [printed_quantization(quantization_label(each)) for each in ("none", "int8", "int4", spec)]
+    printed = [
+        printed_quantization(quantization_label(quantization)) for quantization in ("none", "int8", "int4", spec)
+    ]
     assert printed == ["", "INT8", "INT4", "4 bits rtn"]
 
 

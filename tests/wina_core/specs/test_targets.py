@@ -132,7 +132,7 @@ def test_shared_masks_of_a_model_without_gate():
 def test_a_preset_may_read_another_text():
     other = reading(PRESETS["wina-auto"], "prose.txt")
     assert other.rotation.text.source == "prose.txt"
-    assert [each.text.source for each in other.allocators] == ["prose.txt"]
+    assert [allocator.text.source for allocator in other.allocators] == ["prose.txt"]
     assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
     assert reading(PRESETS["teal"], "prose.txt") == PRESETS["teal"]
 
@@ -146,6 +146,6 @@ def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_pl
 
 def test_presets_name_methods_with_their_rotations():
     assert preset("larosa").method == LAROSA
-    assert len({each.content_hash() for each in PRESETS.values()}) == len(PRESETS)
+    assert len({configuration.content_hash() for configuration in PRESETS.values()}) == len(PRESETS)
     for configuration in PRESETS.values():
         get_method(configuration.method)

@@ -29,10 +29,10 @@ _SETTINGS = {
 
 def programs() -> Path | None:
     """The folder of PostgreSQL's server programs; None where they are not installed."""
-    found = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
+    on_path = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     return next(
-        (path for path in (*found, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
+        (path for path in (*on_path, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
     )
 
 

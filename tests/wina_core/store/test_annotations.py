@@ -17,9 +17,9 @@ HASH = DONE.content_hash()
 def store(store: Store) -> Store:
     store.save_study(study(), (DONE, OTHER))
     store.begin_run(HASH, ENVIRONMENT)
-    for each in (DONE, OTHER):
+    for spec in (DONE, OTHER):
         for name in EVALUATION.units:
-            store.record_unit(unit(each, name))
+            store.record_unit(unit(spec, name))
     return store
 
 

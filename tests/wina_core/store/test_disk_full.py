@@ -72,12 +72,12 @@ def test_a_study_stores_what_waited_once_there_is_space(
 ) -> None:
     monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
     keep = Backlog._keep
-    kept = []
+    messages = []
 
     def make_room(backlog: Backlog, message: Recorded) -> None:
         keep(backlog, message)
-        kept.append(message)
-        if len(kept) == 3:
+        messages.append(message)
+        if len(messages) == 3:
             limit(store, None)
 
     monkeypatch.setattr(Backlog, "_keep", make_room)
@@ -85,5 +85,5 @@ def test_a_study_stores_what_waited_once_there_is_space(
     limit(store, SPARE_PAGES)
     assert compute_study(study, LaunchOptions(), store).failures == ()
     assert {row.status for row in store.runs()} == {"done"}
-    said = capsys.readouterr().err
-    assert said.count("Results wait in memory") == said.count("All results that waited are stored now") == 1
+    errors = capsys.readouterr().err
+    assert errors.count("Results wait in memory") == errors.count("All results that waited are stored now") == 1

@@ -160,8 +160,8 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
         old.write_bytes(b"")
         os.utime(old, (index, index))
     newest = schema.back_up(file, "0001")
-    kept = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
-    assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
+    backups = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
+    assert backups == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
 
 def test_a_backup_survives_its_own_making_when_the_clock_was_set_back(tmp_path: Path) -> None:
@@ -335,8 +335,8 @@ def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
         Path(f"{copy}-wal").write_bytes(written)
         Path(f"{copy}-shm").mkdir()
         with closing(open_to_read(parse_url(copy), copy).connect()) as connection:
-            found = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
-            assert found == (1 if written else 0)
+            count = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
+            assert count == (1 if written else 0)
 
 
 def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(

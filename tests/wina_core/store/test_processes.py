@@ -24,10 +24,10 @@ store = Store(sys.argv[1])
 """
 
 
-def _start(code: str, place: str | Path, *arguments: str) -> subprocess.Popen[str]:
+def _start(code: str, address: str | Path, *arguments: str) -> subprocess.Popen[str]:
     """A Python process with an open store and the given code to run."""
     return subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, str(place), *arguments],
+        [sys.executable, "-c", PRELUDE + code, str(address), *arguments],
         cwd=HERE,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -16,10 +16,10 @@ def test_the_median_of_like_units_is_given_and_others_are_left_out(tmp_path: Pat
         for spec, seconds in zip([*gated, dense, other], (1.0, 2.0, 90.0, 0.5, 7.0), strict=True):
             store.begin_run(spec.content_hash(), ENVIRONMENT)
             store.record_unit(unit(spec).model_copy(update={"seconds": seconds}))
-        found = store.unit_seconds([run(0.1), dense])
-        assert found == {measurement_key(gated[0], "choice"): 2.0, measurement_key(dense, "choice"): 0.5}
+        seconds_by_key = store.unit_seconds([run(0.1), dense])
+        assert seconds_by_key == {measurement_key(gated[0], "choice"): 2.0, measurement_key(dense, "choice"): 0.5}
         assert store.unit_seconds([run(0.1)], ENVIRONMENT.hardware) == {measurement_key(gated[0], "choice"): 2.0}
         assert store.unit_seconds([run(0.1)], "another machine") == {}
         fewer = run(0.1).model_copy(update={"evaluation": EvaluationSpec(tasks=("choice",), limit=5)})
         assert store.unit_seconds([fewer]) == {}
-        assert measurement_key(gated[0], FIDELITY) not in found
+        assert measurement_key(gated[0], FIDELITY) not in seconds_by_key

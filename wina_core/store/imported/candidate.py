@@ -50,7 +50,7 @@ def read_candidates(store: Reader, paths: Sequence[Path], location: str) -> tupl
     """Return files as results on the model at this location; raise WinaError as `read_candidate`, and for a content
     that two of them share."""
     candidates = tuple(read_candidate(store, path, location) for path in paths)
-    digests = [each.file.digest for each in candidates]
+    digests = [candidate.file.digest for candidate in candidates]
     for candidate in candidates:
         if digests.count(candidate.file.digest) > 1:
             raise WinaError(f"{candidate.file.file} is named twice, or two files have the same content; name it once.")
@@ -106,9 +106,11 @@ def check_model(file: ImportedFile, model: str, summary: ModelSummary | None) ->
 def _architecture(point: ImportedPoint, summary: ModelSummary | None) -> str:
     if summary is None or not point.architecture:
         return ""
-    own = _GGUF.get(summary.family, (summary.family,))
+    names = _GGUF.get(summary.family, (summary.family,))
     return (
-        "" if point.architecture in own else f'{point.name} has the architecture "{point.architecture}", not "{own[0]}"'
+        ""
+        if point.architecture in names
+        else f'{point.name} has the architecture "{point.architecture}", not "{names[0]}"'
     )
 
 
@@ -125,15 +127,15 @@ def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
 
 def _name(point: ImportedPoint, model: str) -> str:
     """Return the contradiction of the sizes in both names; empty where one names none."""
-    stated, own = _size(point.model), _size(model)
-    if not stated or not own or stated == own:
+    stated, expected = _size(point.model), _size(model)
+    if not stated or not expected or stated == expected:
         return ""
     return f'its model is called "{point.model}"'
 
 
 def _size(name: str) -> float | None:
-    found = _SIZE.search(name.replace("_", "-"))
-    return float(found[1]) * (1000 if found[2] in "bB" else 1) if found else None
+    match = _SIZE.search(name.replace("_", "-"))
+    return float(match[1]) * (1000 if match[2] in "bB" else 1) if match else None
 
 
 # ---- reading: the kind of a file is recognized by its content --------------------------------------------------------

@@ -135,20 +135,20 @@ def _left_out(count: int) -> tuple[str, ...]:
 def _point(tests: Iterable[BenchTest]) -> ImportedPoint:
     """Return the point of a prompt's test, a generation's, or both."""
     tests = list(tests)
-    test = tests[0]
-    name = re.split(r"[/\\]", test.model_filename)[-1]
+    first = tests[0]
+    name = re.split(r"[/\\]", first.model_filename)[-1]
     metrics: dict[str, ImportedValue] = {
-        "tokens_per_s" if each.n_gen else "prefill_tokens_per_s": ImportedValue(value=each.avg_ts, stderr=each.stderr)
-        for each in tests
+        "tokens_per_s" if test.n_gen else "prefill_tokens_per_s": ImportedValue(value=test.avg_ts, stderr=test.stderr)
+        for test in tests
     }
-    metrics["memory"] = ImportedValue(value=test.model_size)
-    metrics["bits"] = checked("bits", 8 * test.model_size / test.model_n_params, None, name)
+    metrics["memory"] = ImportedValue(value=first.model_size)
+    metrics["bits"] = checked("bits", 8 * first.model_size / first.model_n_params, None, name)
     return ImportedPoint(
         name=name,
         metrics=metrics,
-        settings={"tests": ", ".join(each.label for each in tests), **test.setting},
+        settings={"tests": ", ".join(test.label for test in tests), **first.setting},
         model=PureWindowsPath(name).stem,
-        architecture=test.model_type.split(" ")[0].lower(),
-        parameters=test.model_n_params,
-        hardware=test.gpu_info if test.gpu_info and test.n_gpu_layers != 0 else test.cpu_info,
+        architecture=first.model_type.split(" ")[0].lower(),
+        parameters=first.model_n_params,
+        hardware=first.gpu_info if first.gpu_info and first.n_gpu_layers != 0 else first.cpu_info,
     )

@@ -50,13 +50,13 @@ def from_log(text: str, file: str) -> Parsed:
     earlier = text.rfind("Perplexity statistics", 0, start)
     summary = text[start if earlier < 0 else earlier :]
     metrics: dict[str, ImportedValue] = {}
-    for given in _short_lines(summary):
-        for name, line in _VALUES.items():
-            found = line.match(given)
-            if found is not None:
+    for line in _short_lines(summary):
+        for name, pattern in _VALUES.items():
+            match = pattern.match(line)
+            if match is not None:
                 scale = 100 if name in _PERCENTAGES else 1
-                stderr = None if found[2] is None else float(found[2]) / scale
-                metrics.setdefault(name, checked(name, float(found[1]) / scale, stderr, "the summary"))
+                stderr = None if match[2] is None else float(match[2]) / scale
+                metrics.setdefault(name, checked(name, float(match[1]) / scale, stderr, "the summary"))
     for name, title in _REQUIRED.items():
         if name not in metrics:
             raise WinaError(
@@ -99,5 +99,5 @@ def _short_lines(text: str) -> list[str]:
 
 def _last(pattern: str, log: str) -> str:
     """Return the last match's group, without spaces around it; empty where there is none."""
-    found = re.findall(pattern, log)
-    return str(found[-1]).strip() if found else ""
+    matches = re.findall(pattern, log)
+    return str(matches[-1]).strip() if matches else ""

@@ -49,5 +49,5 @@ def checked(name: str, value: float, stderr: float | None, where: str) -> Import
     if not metric.least <= value <= metric.most:
         bounds = f"at least {metric.least:g}" if metric.most == math.inf else f"{metric.least:g} to {metric.most:g}"
         raise WinaError(f"{where}: {metric.column} is {value:g}, but it must be {bounds} ({metric.unit}).")
-    known = stderr is not None and math.isfinite(stderr) and stderr >= 0
-    return ImportedValue(value=value, stderr=stderr if known else None)
+    is_known = stderr is not None and math.isfinite(stderr) and stderr >= 0
+    return ImportedValue(value=value, stderr=stderr if is_known else None)

@@ -33,15 +33,15 @@ class ImportedPeer(NamedTuple):
         """Return the point's name with the tool, file and date that it is from."""
         content = self.stored.content
         tool = self.point.settings.get("tool", "") if content.tool == "table" else content.tool
-        parts = filter(None, (tool, f"imported from {content.file}", date_text(self.stored)))
-        return f"{self.point.name} ({', '.join(parts)})"
+        origins = filter(None, (tool, f"imported from {content.file}", date_text(self.stored)))
+        return f"{self.point.name} ({', '.join(origins)})"
 
 
 def width_of(point: ImportedPoint) -> int | None:
     """Return the bits that the point's name states, as Q4_0 or F16, or else those nearest to its bits per weight."""
-    found = _NAMED.search(point.name.replace("_", "-"))
-    if found is not None:
-        return int(found[1] or found[2] or found[3])
+    match = _NAMED.search(point.name.replace("_", "-"))
+    if match is not None:
+        return int(match[1] or match[2] or match[3])
     bits = point.metrics.get("bits")
     return None if bits is None else nearest_width(bits.value)
 

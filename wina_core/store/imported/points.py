@@ -39,11 +39,11 @@ def check_new(connection: Connection, file: ImportedFile) -> None:
     query = select(ImportedFileTable.id, ImportedFileTable.file, ImportedFileTable.imported, ModelTable.label).where(
         ImportedFileTable.digest == file.digest
     )
-    found = connection.execute(query.join(ModelTable, ModelTable.id == ImportedFileTable.model_id)).first()
-    if found is not None:
+    stored = connection.execute(query.join(ModelTable, ModelTable.id == ImportedFileTable.model_id)).first()
+    if stored is not None:
         raise WinaError(
-            f'{file.file} was imported already, on {moment(found.imported)} as number {found.id} ("{found.file}") for '
-            f'the model "{found.label}"; remove that import first to match the file to another model.'
+            f'{file.file} was imported already, on {moment(stored.imported)} as number {stored.id} ("{stored.file}") '
+            f'for the model "{stored.label}"; remove that import first to match the file to another model.'
         )
 
 
@@ -60,9 +60,9 @@ def add_import(connection: Connection, file: ImportedFile, model_id: int, import
 
 def remove_imports(connection: Connection, ids: Collection[int]) -> None:
     """Remove imported files with their points; raise WinaError for an id that is not stored, and remove none."""
-    known = set(connection.scalars(select(ImportedFileTable.id)))
-    for unknown in set(ids) - known:
-        stored = f"stored ones: {', '.join(map(str, sorted(known)))}" if known else "none is stored"
+    stored_ids = set(connection.scalars(select(ImportedFileTable.id)))
+    for unknown in set(ids) - stored_ids:
+        stored = f"stored ones: {', '.join(map(str, sorted(stored_ids)))}" if stored_ids else "none is stored"
         raise WinaError(f"There is no import number {unknown}; {stored}.")
     connection.execute(delete(ImportedPointTable).where(ImportedPointTable.file_id.in_(ids)))
     connection.execute(delete(ImportedFileTable).where(ImportedFileTable.id.in_(ids)))
