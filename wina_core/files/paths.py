@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 import platformdirs
 
@@ -144,6 +145,19 @@ def database() -> str | Path:
     with suppress(WinaError):  # opening the database reports it, with another way out
         data_folder()
     return _base_folder("data", platformdirs.user_data_dir(_NAME, appauthor=False)).absolute() / "results.sqlite"
+
+
+SECRETS = ("password", "sslpassword")
+"""Parameters of a PostgreSQL address that are passwords."""
+
+
+def has_password(address: str) -> bool:
+    """Return whether an address contains a password, so that it is stored nowhere."""
+    try:
+        url = urlsplit(address)
+    except ValueError:  # no address, as the database will say
+        return False
+    return "://" in address and (url.password is not None or not parse_qs(url.query).keys().isdisjoint(SECRETS))
 
 
 def resources_folder() -> Path:

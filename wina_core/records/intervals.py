@@ -92,6 +92,7 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     share, z2 = successes / n, Z95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
+    # At shares of 0 and 1 the end is exact, which rounding would miss.
     return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
 
 

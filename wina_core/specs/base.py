@@ -35,6 +35,7 @@ class Spec(SpecPart):
         new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: no number depends on them.
         """
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_provenance(type(self)))
+        # Left out as a default, but part of the identity.
         content["schema_version"] = self.schema_version
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]

@@ -137,6 +137,7 @@ def threshold_at(thresholds: Sequence[float] | Any, target: float) -> float:
     Interpolates linearly between `thresholds`, a sequence, array or tensor [len(FRACTIONS)].
     """
     position = target * (len(FRACTIONS) - 1)
+    # The last interval also serves the target 1.
     lower = min(int(position), len(FRACTIONS) - 2)
     below, above = map(float, thresholds[lower : lower + 2])
     return below + (position - lower) * (above - below)

@@ -306,6 +306,7 @@ def block_means(table: Rows, layout: PlanLayout) -> Rows:
         values = list(row)
         for block in BLOCKS:
             columns = [layout.projections.index(name) for name in block if name in layout.projections]
+            # Equal targets stay: their mean could differ from them by rounding.
             if len({row[column] for column in columns}) > 1:
                 total = sum(counts[column] for column in columns)
                 mean = sum(row[column] * counts[column] for column in columns) / total

@@ -150,12 +150,12 @@ def _folder_of(name: str, point: EntryPoint) -> dict[str, Path]:
     spec = find_spec(first)  # a nested name would import the packages around it
     folders = [Path(root, *rest) for root in (spec and spec.submodule_search_locations) or ()]
     files = {file.stem: file for folder in folders for file in sorted(folder.glob("*.yaml"))}
-    task_files = {task: file.resolve() for task, file in files.items() if task == name or task.startswith(f"{name}_")}
-    if not task_files:
+    own_files = {task: file.resolve() for task, file in files.items() if task == name or task.startswith(f"{name}_")}
+    if not own_files:
         raise WinaError(f"the folder {point.value} has no file {name}.yaml or {name}_*.yaml")
-    if stock := sorted(task_files.keys() & _stock_tasks()):
+    if stock := sorted(own_files.keys() & _stock_tasks()):
         raise WinaError(f"lm-eval has a task {stock[0]} of its own")
-    return task_files
+    return own_files
 
 
 TASK_PLUGINS: Plugins[dict[str, Path]] = Plugins("task", ("demo",), _folder_of)

@@ -112,6 +112,7 @@ def measured_alone(run: RunSpec) -> dict[str, tuple[str, str]]:
 
 @lru_cache(maxsize=1024)
 def _key(model: ModelSource, evaluation: EvaluationSpec, unit: str, gated: bool) -> str:
+    # A dense prefix hardly changes the time.
     alone = _alone(evaluation, unit).model_copy(update={"dense_prefix": 0.0})
     content = [model.content_hash(), alone.content_hash(), gated]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]

@@ -75,12 +75,12 @@ class StudySpec(Spec):
                 raise ValueError(f'a model is "{model.location}", but `roles` has none of that name')
         for name in {name for configuration in self.configurations for name in configuration.roles} - role_names:
             raise ValueError(f'a configuration is for the role "{name}", but `roles` has none of that name')
-        without = [
+        without_sparsities = [
             configuration
             for configuration in self.configurations
             if configuration.method.name != "dense" and not configuration.sparsities
         ]
-        if without and not self.sparsities and not self.plans:
+        if without_sparsities and not self.sparsities and not self.plans:
             raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
         check_synthetic(self.models, self.evaluation)
         return self

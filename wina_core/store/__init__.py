@@ -1,13 +1,14 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
 from wina_core.store.backlog import Backlog
-from wina_core.store.metric_rows import MetricRow, RunDetails
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     DeletedRow,
     MetricFilter,
+    MetricRow,
     PlanRow,
     RotationRow,
+    RunDetails,
     RunLayerMap,
     RunRow,
     StudyRow,

@@ -3,15 +3,39 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, desc, func, select
+from sqlalchemy import Connection, and_, desc, func, insert, select
 
 from wina_core.errors import WinaError
-from wina_core.records import EXPERT_METRICS, LayerRecord, RefinementStep, RotationReport, SiteSpectrum
+from wina_core.records import EXPERT_METRICS, ExpertRecord, LayerRecord, RefinementStep, RotationReport, SiteSpectrum
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
 from wina_core.store.rows import CellStat, PlannedRun, RunLayerMap
 from wina_core.store.tables import CalibrationTable, LayerStatTable, ModelTable, RotationTable, RunTable, UnitTable
+
+# ---- rows of layer_stats ---------------------------------------------------------------------------------------------
+
+
+def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
+    """Return a row for each record, and one for each expert of which something is known, x being its number."""
+    return [record.model_dump() for record in layers] + [
+        {
+            "layer": expert.layer,
+            "projection": expert.projection,
+            "metric": expert.metric,
+            "value": value,
+            "x": float(number),
+        }
+        for expert in experts
+        for number, value in enumerate(expert.values)
+        if value is not None
+    ]
+
+
+def insert_layers(connection: Connection, rows: Sequence[dict[str, Any]], **owner: int) -> None:
+    if rows:
+        connection.execute(insert(LayerStatTable), [row | owner for row in rows])
+
 
 # ---- rotations -------------------------------------------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ def erase_completions(connection: Connection, completions: Collection[int]) -> N
     if unknown := set(completions) - {row.id for row in rows}:
         raise WinaError(unknown_completion(min(unknown)))
     connection.execute(delete(CompletionTable).where(ours))
+    # Read after the first deletion: the gated completions that are left.
     left = select(CompletionTable.dense_hash).where(CompletionTable.method != DENSE.name)
     alone = CompletionTable.hash.in_({row.dense_hash for row in rows}) & CompletionTable.hash.not_in(left)
     connection.execute(delete(CompletionTable).where(alone))

@@ -12,9 +12,9 @@ from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_eng
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from wina_core.errors import WinaError, explain
-from wina_core.store.column_types import CellError
 from wina_core.store.postgres import is_postgres, normalized, open_postgres, without_password
 from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite, first_fault
+from wina_core.store.sql import CellError
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""

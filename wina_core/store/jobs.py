@@ -11,7 +11,9 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
-from wina_core.store.among import active, among, whoami
+from wina_core.store.run_states import is_active
+from wina_core.store.sessions import program_identity
+from wina_core.store.sql import in_list
 from wina_core.store.tables import RunTable, UnfinishedJobTable, UnitTable
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
@@ -41,12 +43,12 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
         connection.execute(insert(UnfinishedJobTable).values(row))
     if isinstance(submit.job, EvaluateJob):
         runs = [pending.spec.content_hash() for pending in submit.job.runs]
-        connection.execute(update(RunTable).where(active(runs)).values(owner=owner, **whoami()))
+        connection.execute(update(RunTable).where(is_active(runs)).values(owner=owner, **program_identity()))
 
 
 def forget(connection: Connection, jobs: Collection[str]) -> None:
     """Drop the jobs with these ids."""
-    connection.execute(delete(UnfinishedJobTable).where(among(UnfinishedJobTable.job_id, jobs)))
+    connection.execute(delete(UnfinishedJobTable).where(in_list(UnfinishedJobTable.job_id, jobs)))
 
 
 class ListedJob(NamedTuple):
@@ -87,7 +89,7 @@ def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting"
     if not isinstance(submit.job, EvaluateJob):
         return "running", 0, None
     units_by_run = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
-    ours = among(RunTable.hash, units_by_run)
+    ours = in_list(RunTable.hash, units_by_run)
     stored: dict[str, set[str]] = defaultdict(set)
     for run, unit in connection.execute(
         select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id).where(ours)

@@ -15,8 +15,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
 from wina_core.store import schema
-from wina_core.store.annotation_texts import join_tags, split_tags
-from wina_core.store.column_types import CellError, kinds_of
+from wina_core.store.annotations import join_tags, split_tags
 from wina_core.store.connection import (
     explained,
     for_writing,
@@ -29,6 +28,7 @@ from wina_core.store.connection import (
 from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
+from wina_core.store.sql import CellError, kinds_of
 from wina_core.store.store import Store
 from wina_core.store.tables import RunTable, StoreTable, UnitTable
 
@@ -183,6 +183,7 @@ class _Merge:
     def _write(self, writing: Connection, kind: _Kind, batch: _Batch) -> None:
         """Add the rows of a batch that are not here, and what belongs to them; note their numbers in both databases."""
         table = kind.table
+        # Their ids are taken out of the rows, so that the insertion gives them new ones.
         rows_by_id = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
         for row in batch.rows:
             self._translate(row, table)

@@ -6,13 +6,18 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
 from wina_core.records.intervals import FEWEST_ROWS
-from wina_core.store.among import among
-from wina_core.store.column_types import CellError, kinds_of
-from wina_core.store.metric_rows import MetricRow
-from wina_core.store.rows import MetricFilter
+from wina_core.store.rows import MetricFilter, MetricRow
+from wina_core.store.sql import CellError, in_list, kinds_of
 from wina_core.store.tables import MeasureTable, MetricTable, ModelTable, RunTable, StudyRunTable, StudyTable, UnitTable
 
 Query = Select[*tuple[Any, ...]]
+
+
+def in_study(query: Query, study: str) -> Query:
+    """Restrict a query on runs to those of the study with this hash."""
+    query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+    return query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study)
+
 
 OF_MODEL_AND_RUN = {
     "run": RunTable.hash,
@@ -80,10 +85,7 @@ def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
     """Leave out deleted runs and those that are not wanted."""
     query = query.where(RunTable.deleted.is_(None))
     if metric_filter.study:
-        query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id).join(
-            StudyTable, StudyTable.id == StudyRunTable.study_id
-        )
-        query = query.where(StudyTable.hash == metric_filter.study)
+        query = in_study(query, metric_filter.study)
     for column, values in (
         (RunTable.hash, metric_filter.runs),
         (ModelTable.hash, metric_filter.models),
@@ -92,7 +94,7 @@ def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
         (RunTable.selection, metric_filter.selections),
         (RunTable.status, metric_filter.statuses),
     ):
-        query = query.where(among(column, values)) if values else query
+        query = query.where(in_list(column, values)) if values else query
     return query
 
 

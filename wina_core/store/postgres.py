@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 from wina_core.errors import WinaError
-from wina_core.files.addresses import SECRETS
+from wina_core.files.paths import SECRETS
 
 # ---- passwords: from the URL, the environment, a password file or the system's keyring -------------------------------
 
@@ -77,7 +77,7 @@ def _from_keyring(name: str) -> str | None:
 
 
 DRIVER = "postgresql+psycopg"
-WRITERS = 0x77696E61_00000001
+WRITERS = 0x77696E61_00000001  # "wina" in ASCII
 """Advisory lock of each database, of the transaction that writes."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
 WAIT_SECONDS = 30.0
@@ -144,6 +144,7 @@ def open_postgres(url: URL) -> Engine:
         connection.adapters.register_dumper(str, _nul_free_dumper())
         settings = ", ".join(f"set_config('{key}', '{value}', false)" for key, value in _SETTINGS)
         connection.execute(f"SELECT {settings}")
+        # A later rollback would undo the settings.
         connection.commit()
 
     @event.listens_for(engine, "begin")

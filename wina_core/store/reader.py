@@ -31,21 +31,21 @@ from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
 from wina_core.store import cells, completions
 from wina_core.store.cells import report_layers
-from wina_core.store.column_types import CellError
 from wina_core.store.columns import environment_of
 from wina_core.store.imported import points as imported
-from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import (
     CellStat,
     MetricFilter,
+    MetricRow,
     PlannedRun,
     PlanRow,
     RotationRow,
     RunLayerMap,
 )
 from wina_core.store.run_reader import RunReader
+from wina_core.store.sql import CellError
 from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
@@ -63,7 +63,7 @@ from wina_core.store.timings import DecodeRow, LatencyRow, judge
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wina_core.store.metrics_cache import MetricsCache
+    from wina_core.store.metric_frames import MetricsCache
 
 EVERYTHING = MetricFilter()
 _MOST_LAYERS = 100_000
@@ -88,7 +88,7 @@ class Reader(RunReader):
     def metrics(self, metric_filter: MetricFilter = EVERYTHING) -> "pd.DataFrame":
         """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
         texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
-        from wina_core.store.metrics_cache import MetricsCache  # which loads numpy
+        from wina_core.store.metric_frames import MetricsCache  # which loads numpy
 
         self._metrics = self._metrics or MetricsCache()
         with self._reading() as connection:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Column, Table
 
 from wina_core.errors import WinaError
-from wina_core.store.column_types import kinds_of
+from wina_core.store.sql import kinds_of
 from wina_core.store.tables import StoreTable
 
 _FULL = "The disk that holds {database} is full or failing; free some space and try again, stored results are safe."

@@ -13,8 +13,7 @@ from sqlalchemy.orm import aliased
 from wina_core.jobs import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.specs.runs import measured_alone
-from wina_core.store.among import among
-from wina_core.store.column_types import Whole
+from wina_core.store.sql import Whole, in_list
 from wina_core.store.tables import LayerStatTable, MetricTable, ModelTable, RunTable, SampleTable, UnitTable
 
 
@@ -44,6 +43,7 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
         .join(RunTable, RunTable.id == UnitTable.run_id)
         .join(ModelTable, ModelTable.id == RunTable.model_id)
         .where(RunTable.deleted.is_(None), RunTable.superseded == "")
+        # What a unit measures also decides these columns, which spare the parsing of most specs.
         .where(ModelTable.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
         .where(UnitTable.unit.in_({unit for run in missing.values() for unit in run.units}))
         .where(RunTable.method_label.in_({method.label for method in {spec.method for spec in specs}}))
@@ -89,7 +89,7 @@ def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: boo
     without samples."""
     stored: dict[str, set[str]] = {}
     query = select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id)
-    query = query.where(among(RunTable.hash, runs), RunTable.deleted.is_(None), RunTable.superseded == "")
+    query = query.where(in_list(RunTable.hash, runs), RunTable.deleted.is_(None), RunTable.superseded == "")
     if samples:
         query = query.where(UnitTable.unit.in_(OWN_UNITS) | exists().where(SampleTable.unit_id == UnitTable.id))
     for name, unit in connection.execute(query):

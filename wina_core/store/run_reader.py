@@ -12,9 +12,8 @@ from wina_core.records import RunStatus
 from wina_core.specs import RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.connection import explained
-from wina_core.store.metric_rows import RunDetails
-from wina_core.store.metrics import Query
-from wina_core.store.rows import DeletedRow, RunRow, StudyRow, UnitRow
+from wina_core.store.metrics import Query, in_study
+from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import (
     EnvironmentTable,
     ModelTable,
@@ -123,11 +122,15 @@ def _studies(connection: Connection) -> dict[int, str]:
 T = TypeVar("T", bound=BaseModel)
 
 
-class Reading:
-    """A database to read from, on any thread."""
+PRESENT = RunTable.deleted.is_(None)
+
+
+class RunReader:
+    """Queries on runs and studies; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._details = RunDetailRows()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -145,17 +148,6 @@ class Reading:
             text: str | None = connection.execute(query).scalar()
         return text
 
-
-PRESENT = RunTable.deleted.is_(None)
-
-
-class RunReader(Reading):
-    """Queries on runs and studies."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self._details = RunDetailRows()
-
     def runs(self, study: str = "") -> list[RunRow]:
         """Return all runs, or those of the study with this hash in its order."""
         done = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
@@ -171,13 +163,7 @@ class RunReader(Reading):
             .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
             .where(PRESENT)
         )
-        if study:
-            query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id).join(
-                StudyTable, StudyTable.id == StudyRunTable.study_id
-            )
-            query = query.where(StudyTable.hash == study).order_by(StudyRunTable.position)
-        else:
-            query = query.order_by(RunTable.id)
+        query = in_study(query, study).order_by(StudyRunTable.position) if study else query.order_by(RunTable.id)
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
 
@@ -199,13 +185,11 @@ class RunReader(Reading):
             select(SampleTable.id)
             .join(UnitTable, UnitTable.id == SampleTable.unit_id)
             .join(RunTable, RunTable.id == UnitTable.run_id)
-            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
-            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
-            .where(StudyTable.hash == study, PRESENT)
+            .where(PRESENT)
             .limit(1)
         )
         with self._reading() as connection:
-            return connection.execute(query).first() is not None
+            return connection.execute(in_study(query, study)).first() is not None
 
     def units(self, study: str) -> list[UnitRow]:
         """Return the finished units of the runs of the study with this hash, in the order of their ends."""
@@ -216,14 +200,13 @@ class RunReader(Reading):
                 *(EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions),
             )
             .join(RunTable, RunTable.id == UnitTable.run_id)
-            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
-            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
             .outerjoin(EnvironmentTable, EnvironmentTable.id == UnitTable.environment_id)
-            .where(StudyTable.hash == study, PRESENT)
+            .where(PRESENT)
             .order_by(UnitTable.finished, UnitTable.id)
         )
         with self._reading() as connection:
-            return [UnitRow(*row[:-1], json.loads(row.versions or "{}")) for row in connection.execute(query)]
+            rows = connection.execute(in_study(query, study))
+            return [UnitRow._make((*row[:-1], json.loads(row.versions or "{}"))) for row in rows]
 
     def run_spec(self, run: str) -> RunSpec | None:
         """Return the spec of the run with this hash; None for an unknown run."""
@@ -231,21 +214,16 @@ class RunReader(Reading):
 
     def run_specs(self, study: str) -> dict[str, RunSpec]:
         """Return the specs of the runs of the study with this hash, in its order, by hash."""
-        query = select(RunTable.hash, RunTable.spec).join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
-        query = query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study, PRESENT)
+        query = in_study(select(RunTable.hash, RunTable.spec).where(PRESENT), study)
         with self._reading() as connection:
             rows = connection.execute(query.order_by(StudyRunTable.position))
             return {run: RunSpec.model_validate_json(spec) for run, spec in rows}
 
     def superseded_runs(self, study: str) -> frozenset[str]:
         """Return the hashes of those runs of the study with this hash whose numbers are superseded."""
-        query = (
-            select(RunTable.hash)
-            .join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
-            .join(StudyTable, StudyTable.id == StudyRunTable.study_id)
-        )
+        query = select(RunTable.hash).where(RunTable.superseded != "")
         with self._reading() as connection:
-            return frozenset(connection.scalars(query.where(StudyTable.hash == study, RunTable.superseded != "")))
+            return frozenset(connection.scalars(in_study(query, study)))
 
     def run_status(self, run: str) -> RunStatus | None:
         """Return the status of the run with this hash; None for an unknown run."""

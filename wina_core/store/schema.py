@@ -227,6 +227,7 @@ def back_up(file: Path, version: str) -> Path:
     finally:
         copy.close()
         source.close()
+    # A copy that was cut short must not pass for a backup.
     partial.replace(target)
     older = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
     for old in sorted(older, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:

@@ -30,9 +30,10 @@ from wina_core.store.connection import (
 from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.refusals import UnwritableError, unwritable
+from wina_core.store.run_states import update_stopped_runs
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
 from wina_core.store.tables import RunTable
-from wina_core.store.writer import Writer, leave
+from wina_core.store.writer import Writer
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -205,8 +206,9 @@ def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
         & RunTable.owner.not_in(living)
         & ~RunTable.owner.startswith(QUEUED_ELSEWHERE)
     )
+    # Read first: most starts find none, and need not wait until others have written.
     with engine.connect() as connection:
         if connection.execute(select(RunTable.id).where(left).limit(1)).first() is None:
             return
     with for_writing(engine).begin() as connection:
-        leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
+        update_stopped_runs(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

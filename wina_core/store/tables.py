@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from wina_core.store.column_types import Number, Real, Whole
+from wina_core.store.sql import Number, Real, Whole
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -134,6 +134,7 @@ class DecodeRow(TimedRow[DecodeRecord]):
     @property
     def best_speedup(self) -> float | None:
         """Return the speed-up over the fastest dense decoding; None where our kernels were not timed at 0 %."""
+        # Speed-ups are over PyTorch's dense decoding, which may itself be the fastest one.
         return None if self.best is None else self.record.speedup / max(1.0, self.best.speedup)
 
     @staticmethod

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, Engine, and_, delete, func, insert, select, update
 from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.errors import WinaError
@@ -17,9 +17,7 @@ from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
     Environment,
-    ExpertRecord,
     LatencyRecord,
-    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -43,13 +41,15 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions
 from wina_core.store import jobs as unfinished_jobs
-from wina_core.store.among import active, among, whoami
-from wina_core.store.annotation_texts import Annotations, RunAnnotations
-from wina_core.store.cells import rotation_layers
+from wina_core.store.annotations import Annotations, RunAnnotations
+from wina_core.store.cells import insert_layers, layer_rows, rotation_layers
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
+from wina_core.store.run_states import is_active, update_stopped_runs
+from wina_core.store.sessions import program_identity
+from wina_core.store.sql import in_list
 from wina_core.store.tables import (
     CalibrationTable,
     CompletionTable,
@@ -71,24 +71,6 @@ from wina_core.store.tables import (
     UnitTable,
 )
 from wina_core.studies.run_labels import LabelledRun, RunLabel
-
-# ---- rows of layer_stats ---------------------------------------------------------------------------------------------
-
-
-def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
-    """Return a row for each record, and one for each expert of which something is known, x being its number."""
-    return [record.model_dump() for record in layers] + [
-        {
-            "layer": expert.layer,
-            "projection": expert.projection,
-            "metric": expert.metric,
-            "value": value,
-            "x": float(number),
-        }
-        for expert in experts
-        for number, value in enumerate(expert.values)
-        if value is not None
-    ]
 
 
 class Writer(Reader):
@@ -164,11 +146,11 @@ class Writer(Reader):
 
     def _queue_pending(self, connection: Connection, pending: Sequence[PendingRun]) -> None:
         names = {run.spec.content_hash() for run in pending}
-        idle = among(RunTable.hash, names) & RunTable.status.not_in(ACTIVE)
+        idle = in_list(RunTable.hash, names) & RunTable.status.not_in(ACTIVE)
         connection.execute(update(RunTable).where(idle).values(self._queued()))
 
     def _queued(self) -> dict[str, Any]:
-        return {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
+        return {"status": "queued", "owner": self._session, **program_identity(), "error": "", "finished": None}
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """Record that the run with this hash is being computed on `environment`."""
@@ -176,7 +158,7 @@ class Writer(Reader):
             values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
-            self._update_run(connection, run, values | {"owner": self._session, **whoami()})
+            self._update_run(connection, run, values | {"owner": self._session, **program_identity()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
@@ -188,6 +170,7 @@ class Writer(Reader):
             if run is None:
                 raise WinaError(_unknown_run(record.run))
             same = (UnitTable.run_id == run.id) & (UnitTable.unit == record.unit)
+            # Its metrics, samples and layers go with it, by their foreign keys.
             connection.execute(delete(UnitTable).where(same))
             unit = {
                 "run_id": run.id,
@@ -206,7 +189,7 @@ class Writer(Reader):
                     for metric, measure in zip(record.metrics, measures, strict=True)
                 ]
                 connection.execute(insert(MetricTable), metrics)
-            _insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
+            insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
             if record.samples:
                 samples = [
                     sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
@@ -221,20 +204,20 @@ class Writer(Reader):
         """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
         values = {"status": status, "finished": self._now(), "error": error}
         with self._writing() as connection:
-            if not leave(connection, RunTable.hash == run, values):
+            if not update_stopped_runs(connection, RunTable.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "", owner: str | None = None) -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`; with an
         `owner`, of its own alone."""
-        runs_to_end = active(runs) if owner is None else active(runs) & (RunTable.owner == owner)
+        runs_to_end = is_active(runs) if owner is None else is_active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
-            leave(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
+            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         """Give the queued and running ones of the runs with these hashes to another owner."""
         with self._writing() as connection:
-            connection.execute(update(RunTable).where(active(runs)).values(owner=owner))
+            connection.execute(update(RunTable).where(is_active(runs)).values(owner=owner))
 
     # ---- jobs that have not ended --------------------------------------------------------------------------------
 
@@ -303,7 +286,7 @@ class Writer(Reader):
             }
             rotation_id = _upsert(connection, RotationTable, ("model_id", "hash"), row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.rotation_id == rotation_id))
-            _insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
+            insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
             if spec.is_auto and report.choice is not None:
                 name = report.choice.candidates[report.choice.chosen].name
                 runs = (RunTable.model_id == row["model_id"]) & (RunTable.rotation_label == spec.label)
@@ -333,7 +316,7 @@ class Writer(Reader):
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, CalibrationTable, same, row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.calibration_id == calibration_id))
-            _insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
+            insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
         """Keep a plan, and bits that belong to it, under a name, in place of an earlier one of that name."""
@@ -420,7 +403,8 @@ class Writer(Reader):
         runs_by_hash: dict[str, RunSpec] = {}
         for run in runs:
             runs_by_hash.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = among(RunTable.hash, runs_by_hash)
+        ours = in_list(RunTable.hash, runs_by_hash)
+        # Before the stored runs are read: deleted ones begin anew, without their numbers.
         run_annotations.begin_anew(connection, runs_by_hash)
         stored = set(connection.scalars(select(RunTable.hash).where(ours)))
         models = {model: _model_id(connection, model) for model in {run.model for run in runs_by_hash.values()}}
@@ -434,7 +418,7 @@ class Writer(Reader):
         if new:
             connection.execute(insert(RunTable), new)
         again = ours & RunTable.status.in_(("failed", "cancelled", "interrupted"))
-        leave(connection, again, self._queued())
+        update_stopped_runs(connection, again, self._queued())
         ids = {row.hash: row.id for row in connection.execute(select(RunTable.hash, RunTable.id).where(ours))}
         self._copy_units(connection, runs_by_hash, ids)
         return {name: ids[name] for name in runs_by_hash}
@@ -443,22 +427,14 @@ class Writer(Reader):
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
         reusable = reusable_units(missing_of(runs, connection), connection).values()
         copy_units(connection, ((unit.stored, ids[unit.run]) for unit in reusable))
-        leave(connection, among(RunTable.hash, {unit.run for unit in reusable}), {"status": RunTable.status})
+        update_stopped_runs(
+            connection, in_list(RunTable.hash, {unit.run for unit in reusable}), {"status": RunTable.status}
+        )
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
         done = connection.execute(update(RunTable).where(RunTable.hash == run).values(values))
         if done.rowcount == 0:
             raise WinaError(_unknown_run(run))
-
-
-def leave(connection: Connection, condition: ColumnElement[bool], values: dict[str, Any]) -> int:
-    """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
-    stored = select(func.count(UnitTable.id)).where(UnitTable.run_id == RunTable.id).correlate(RunTable)
-    complete = stored.scalar_subquery() == RunTable.unit_count
-    now = values.get("finished") or time.time()
-    done = {"status": "done", "finished": func.coalesce(RunTable.finished, now), "error": ""}
-    changes = (condition & ~complete, values), (condition & complete, done)
-    return sum(connection.execute(update(RunTable).where(runs).values(new)).rowcount for runs, new in changes)
 
 
 def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
@@ -478,6 +454,7 @@ def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]
 def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:
     """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
     where = and_(*(getattr(table, name) == row[name] for name in same))
+    # One transaction writes at a time, so that no other one inserts between these two statements.
     row_id = connection.execute(select(table.__table__.c.id).where(where)).scalar()
     if row_id is None:
         return _insert(connection, table, row)
@@ -509,8 +486,3 @@ def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[i
         connection.execute(insert(MeasureTable), new)
     ids = {row.hash: row.id for row in connection.execute(query)}
     return [ids[row["hash"]] for row in rows]
-
-
-def _insert_layers(connection: Connection, rows: Sequence[dict[str, Any]], **owner: int) -> None:
-    if rows:
-        connection.execute(insert(LayerStatTable), [row | owner for row in rows])

@@ -71,16 +71,16 @@ def test_a_study_stores_what_waited_once_there_is_space(
     study: StudySpec, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
-    keep = Backlog._keep
+    enqueue = Backlog._enqueue
     messages = []
 
     def make_room(backlog: Backlog, message: Recorded) -> None:
-        keep(backlog, message)
+        enqueue(backlog, message)
         messages.append(message)
         if len(messages) == 3:
             limit(store, None)
 
-    monkeypatch.setattr(Backlog, "_keep", make_room)
+    monkeypatch.setattr(Backlog, "_enqueue", make_room)
     store.save_study(study, expand(study))
     limit(store, SPARE_PAGES)
     assert compute_study(study, LaunchOptions(), store).failures == ()

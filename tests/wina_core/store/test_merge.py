@@ -36,7 +36,7 @@ from wina_core.specs import NO_ROTATION, CalibrationSpec, RotationSpec
 from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
-from wina_core.store.annotation_texts import RunAnnotations
+from wina_core.store.annotations import RunAnnotations
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.merge import merge_database
 from wina_core.store.refusals import first_fault

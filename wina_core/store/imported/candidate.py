@@ -18,7 +18,7 @@ from wina_core.model_info.resolve import resolve
 from wina_core.records import ModelSummary
 from wina_core.records.imports import EARLIEST, LATEST, ImportedFile, ImportedPoint, Parsed, StoredImport
 from wina_core.specs import ModelSource
-from wina_core.store.imported import llama_bench, llama_perplexity, lm_eval, named_columns
+from wina_core.store.imported import llama_cpp, lm_eval, named_columns
 from wina_core.store.reader import Reader
 from wina_core.studies.run_labels import model_label
 
@@ -198,19 +198,19 @@ def parse(text: str, file: str) -> Parsed:
     start = text.lstrip()
     if not start:
         raise WinaError("it is empty.")
-    if start.startswith("[") and not llama_perplexity.is_log(start):
-        return llama_bench.from_json(text)
+    if start.startswith("[") and not llama_cpp.is_log(start):
+        return llama_cpp.from_json(text)
     if start.startswith("{"):
         lines = start.splitlines()
         is_test = '"avg_ts"' in lines[0]
-        return llama_bench.from_lines(text) if is_test else lm_eval.from_json(text, file)
-    if llama_perplexity.HEADING in text:
-        return llama_perplexity.from_log(text, file)
-    if "Final estimate: PPL" in text or llama_perplexity.is_log(start):
+        return llama_cpp.from_lines(text) if is_test else lm_eval.from_json(text, file)
+    if llama_cpp.LOG_HEADING in text:
+        return llama_cpp.from_log(text, file)
+    if "Final estimate: PPL" in text or llama_cpp.is_log(start):
         raise WinaError("it is a log of llama-perplexity without KL divergences; run it with --kl-divergence.")
     header = next(csv.reader(io.StringIO(start.splitlines()[0])), [])
-    if header and set(header) >= llama_bench.COLUMNS:
-        return llama_bench.from_csv(start)
+    if header and set(header) >= llama_cpp.BENCH_COLUMNS:
+        return llama_cpp.from_csv(start)
     if len(header) > 1:
         return named_columns.from_csv(start)
     raise WinaError(f"its kind is unknown; expected {KINDS}.")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wina_core.records.imports import ImportedPoint, StoredImport
 from wina_core.specs import ModelSource
-from wina_core.store.imported.table_rows import date_text
+from wina_core.store.imported.metrics import date_text
 
 WIDTHS = (2, 3, 4, 5, 6, 8, 16, 32)
 """Bits by which configurations are compared; scales and zeros come on top."""

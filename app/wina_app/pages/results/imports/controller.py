@@ -10,7 +10,7 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.files.tables import write_table
 from wina_core.records.imports import StoredImport
-from wina_core.store.imported.table_rows import import_rows
+from wina_core.store.imported.metrics import import_rows
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store

@@ -16,8 +16,7 @@ from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 from wina_core.records.imports import StoredImport
 from wina_core.records.texts import UNKNOWN
-from wina_core.store.imported.metrics import METRICS
-from wina_core.store.imported.table_rows import FIXED, import_rows
+from wina_core.store.imported.metrics import FIXED, METRICS, import_rows
 
 _FIRST = ("name", "model", "file", "date")
 _LAST = ("tool", "version", "hardware", "settings", "date of", "imported")
