@@ -85,7 +85,7 @@ def check_new_file(file: Path) -> None:
 
 def _check_writable(path: Path) -> None:
     parent = next(folder for folder in path.absolute().parents if folder.exists())
-    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not tell
+    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not decide
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def write_table(columns: Sequence[str], rows: Rows, path: Path, suffix: str = ""
     nan, inf and -inf. Parquet has one type for each column, text where its values differ in kind. LaTeX needs the
     package booktabs.
 
-    No text is taken for a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
+    No text becomes a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
     an apostrophe before it (`neutralized`). LaTeX and Markdown escape all that has a meaning in them. The
     permissions are those of the process's umask. Raises WinaError for an unknown suffix, for more rows than a
     spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it was.

@@ -208,7 +208,7 @@ _OUTLIER = 0.3
 def explain_spectra(spectra: Sequence[SiteSpectrum], text: str = "") -> str:
     """Return how many directions hold the energy of the stream's inputs, on a text if named; empty without spectra.
 
-    Whether a rotation helps is not said: models with like spectra differ in that.
+    It does not say whether a rotation helps: models with like spectra differ in that.
     """
     stream = [spectrum for spectrum in spectra if spectrum.site in ("attention", "mlp")]
     if not stream:

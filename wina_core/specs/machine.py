@@ -90,7 +90,7 @@ class Machine(BaseModel):
 
     @property
     def name(self) -> str:
-        """The machine's name in commands."""
+        """Return the machine's name in commands."""
         return self.host
 
     def to_remote(self, path: str) -> str | None:

@@ -121,7 +121,7 @@ class SparsityPlan(SpecPart):
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "SparsityPlan":
         """Return a copy with new targets in the given cells, validated like any others."""
-        table = replaced(self.sparsity, values)
+        table = with_values(self.sparsity, values)
         return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
@@ -135,7 +135,7 @@ def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
     return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
-def replaced(table: Rows, values: Mapping[Cell, float]) -> Rows:
+def with_values(table: Rows, values: Mapping[Cell, float]) -> Rows:
     """Return a table with other values in the given cells."""
     rows = [list(row) for row in table]
     for (layer, column), value in values.items():

@@ -14,7 +14,7 @@ from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.specs.base import PROVENANCE, Spec, SpecPart
 from wina_core.specs.evaluations import TextSpec
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, replaced
+from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, with_values
 from wina_core.specs.plugins import Plugins, callable_of
 
 Bits = Literal["int8", "int4"]
@@ -61,7 +61,7 @@ class BitsPlan(SpecPart):
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "BitsPlan":
         """Return a copy with new bits in the given cells, validated like any others."""
-        return BitsPlan(layout=self.layout, bits=replaced(self.bits, values), provenance=provenance)
+        return BitsPlan(layout=self.layout, bits=with_values(self.bits, values), provenance=provenance)
 
     def for_layout(self, layout: PlanLayout) -> "BitsPlan":
         """Return this plan; WinaError where it was made for another model."""

@@ -47,13 +47,14 @@ def annotate(
     seen: Annotations | None = None,
 ) -> None:
     """Replace what is written on the runs with these hashes, or `only` some of it: the rest may be newer there. Tags
-    that are not among those that were `seen` there stay, and those that were taken away since do not come back."""
+    that are not among those that were `seen` there stay, and those that were removed since do not come back."""
     _check_known(connection, annotations)
     stored = {} if seen is None or "tags" not in only else _tags(connection, annotations)
     rows = []
     for run, annotation in annotations.items():
         tags = set(annotation.tags)
         if seen is not None and run in stored:
+            # A three-way merge: the user's own changes since `seen`, on what is stored by now.
             tags = (stored[run] - (set(seen[run].tags) - tags)) | (tags - set(seen[run].tags))
         written = {"tags": join_tags(tags), "note": annotation.note.strip(), "pinned": annotation.pinned}
         rows.append({"of": run, **{name: written[name] for name in only}})

@@ -208,7 +208,7 @@ class Backlog:
                 recorders.record(message, at)
             except UnwritableError:
                 raise
-            except WinaError:  # it can never be stored, which was said when it came
+            except WinaError:  # it can never be stored, as was reported when it came
                 continue
         recorders.end_all()
 

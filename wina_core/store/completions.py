@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, desc, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, desc, func, or_, select
 from sqlalchemy.orm import aliased
 
 from wina_core.errors import WinaError
@@ -14,7 +14,7 @@ from wina_core.records.completions import (
     CompletionToken,
     StoredCompletion,
     decoding_speed,
-    joined,
+    joined_text,
     mean_divergence,
     prefill,
 )
@@ -37,7 +37,7 @@ def columns_of(record: CompletionRecord) -> dict[str, Any]:
         "dense_hash": point.dense.content_hash(),
         "spec": point.model_dump_json(),
         "prompt": point.prompt,
-        "text": joined(tokens),
+        "text": joined_text(tokens),
         "tokens": _TOKENS.dump_json(tokens).decode(),
         "token_count": len(tokens),
         "prompt_tokens": record.prompt_tokens,
@@ -55,13 +55,11 @@ def columns_of(record: CompletionRecord) -> dict[str, Any]:
 
 def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
     """Return whether a whole completion is stored in place of one that was stopped."""
-    whole = same(row) & (CompletionTable.end != "stopped")
-    return row["end"] == "stopped" and connection.scalar(select(CompletionTable.id).where(whole)) is not None
-
-
-def same(row: dict[str, Any]) -> ColumnElement[bool]:
-    """Return the condition of the completion that a row replaces."""
-    return and_(CompletionTable.hash == row["hash"], CompletionTable.environment_id == row["environment_id"])
+    if row["end"] != "stopped":
+        return False
+    same = (CompletionTable.hash == row["hash"]) & (CompletionTable.environment_id == row["environment_id"])
+    whole = select(CompletionTable.id).where(same, CompletionTable.end != "stopped")
+    return connection.scalar(whole) is not None
 
 
 def list_completions(connection: Connection, search: str, limit: int, *, pairs: bool) -> list[CompletionRow]:

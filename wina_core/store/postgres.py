@@ -40,12 +40,12 @@ class PasswordSource:
 
     def __init__(self, url: URL) -> None:
         self._account = account(url)
-        self._asked = False
+        self._uses_keyring = False
 
     def connect(self, connect: Callable[..., Any], parameters: dict[str, Any]) -> Any:
         """Connect; ask the keyring only if the server wants a password and none is given."""
         password = parameters.get("password") or os.environ.get(VARIABLE)
-        password = password or (_from_keyring(self._account) if self._asked else None)
+        password = password or (_from_keyring(self._account) if self._uses_keyring else None)
         credentials = {"password": password} if password else {}
         try:
             return connect(**parameters | credentials)
@@ -53,7 +53,7 @@ class PasswordSource:
             wants = getattr(getattr(error, "pgconn", None), "needs_password", False)
             if password or not wants or (from_keyring := _from_keyring(self._account)) is None:
                 raise
-            self._asked = True
+            self._uses_keyring = True
         return connect(**parameters | {"password": from_keyring})
 
 

@@ -58,7 +58,7 @@ from wina_core.store.tables import (
     SampleTable,
     UnitTable,
 )
-from wina_core.store.timings import DecodeRow, LatencyRow, judge
+from wina_core.store.timings import DecodeRow, LatencyRow, compare_timings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +197,7 @@ class Reader(RunReader):
         key, and of all points or those with these hashes. Records that this version cannot read are left out."""
         timed = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, environment)
         rows = [LatencyRow(record=record, point=row.hash, recorded=row.recorded) for row, record in timed]
-        judged = judge(rows, attrgetter("dense_ms"))
+        judged = compare_timings(rows, attrgetter("dense_ms"))
         return [row for row in judged if points is None or row.point in points]
 
     def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
@@ -214,7 +214,7 @@ class Reader(RunReader):
             )
             for row, record in self._timed(query, DecodingTable, DecodeRecord, environment)
         ]
-        judged = judge(rows, attrgetter("dense_tokens_per_second"))
+        judged = compare_timings(rows, attrgetter("dense_tokens_per_second"))
         return [row for row in judged if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:

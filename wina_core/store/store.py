@@ -57,10 +57,10 @@ class Store(Writer):
         self._shared = shared
         self._sessions: Sessions | None = None
         self._watch: sqlite3.Connection | None = None
-        """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
+        """Connection for `has_news` alone: SQLite counts for each connection what all others commit."""
         self._version = 0
-        """The number of changes at the last call of `has_news`."""
-        self._asked = 0.0
+        """Number of changes at the last call of `has_news`."""
+        self._last_query = 0.0
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         try:
@@ -169,9 +169,9 @@ class Store(Writer):
         """
         try:
             if is_postgres(self.url):
-                if time.monotonic() - self._asked < 1.0:  # each question is a query
+                if time.monotonic() - self._last_query < 1.0:  # each question is a query
                     return False
-                self._asked = time.monotonic()
+                self._last_query = time.monotonic()
                 version = changes(self._engine)
             elif self._watch is not None:
                 (version,) = self._watch.execute("PRAGMA data_version").fetchone()

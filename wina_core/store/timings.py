@@ -147,7 +147,7 @@ class DecodeRow(TimedRow[DecodeRecord]):
 _Row = TypeVar("_Row", LatencyRow, DecodeRow)
 
 
-def judge(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
+def compare_timings(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
     """Return the rows with the best dense one of the same work, and the drift of `dense`, a record's dense median."""
     groups: dict[Hashable, list[Any]] = {}
     for row in rows:

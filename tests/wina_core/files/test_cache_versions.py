@@ -47,7 +47,7 @@ def text(tmp_path: Path) -> TextSpec:
 
 
 def digest(*tensors: Tensor) -> float:
-    """One number that moves with every entry, and by rounding errors no more than they do."""
+    """Return a number that moves with every entry, and by rounding errors no more than they do."""
     flat = torch.cat([tensor.double().flatten() for tensor in tensors])
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).cos())
 

@@ -28,7 +28,7 @@ _SETTINGS = {
 
 
 def programs() -> Path | None:
-    """The folder of PostgreSQL's server programs; None where they are not installed."""
+    """Return the folder of PostgreSQL's server programs; None where they are not installed."""
     on_path = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     return next(
@@ -124,7 +124,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, database: str, user: str = USER) -> str:
-        """The URL of a database."""
+        """Return the URL of a database."""
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
     def execute(self, statement: str, url: str = "") -> list[Any]:

@@ -29,7 +29,7 @@ DONE = Done(job_id="local")
 
 @pytest.fixture(autouse=True)
 def temporary(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own temporary folder, and a retry with every event."""
+    """Use a temporary folder of the test's own, and retry with every event."""
     monkeypatch.setattr(backlog, "RETRY_SECONDS", 0.0)
     monkeypatch.setenv("TMPDIR", str(home.parent / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -45,7 +45,7 @@ def full(file_store: Store) -> Store:
 
 
 def fed(store: Store) -> Backlog:
-    """The backlog after all messages but the end of the job."""
+    """Return the backlog after all messages but the end of the job."""
     backlog = Backlog(store)
     for message in MESSAGES:
         backlog.record(message)

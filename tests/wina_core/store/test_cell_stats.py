@@ -1,4 +1,4 @@
-"""What is known of a model's cells: which measurement of each metric counts, and the divergences an allocator left."""
+"""Stored numbers of a model's cells: which measurement of each metric counts, and the divergences an allocator left."""
 
 import pytest
 

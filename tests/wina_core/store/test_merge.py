@@ -57,7 +57,7 @@ def merge(source: str | Path, target: str | Path) -> dict[str, int]:
 
 
 def counts(address: str | Path) -> dict[str, int]:
-    """The number of rows of each table that has some, without jobs."""
+    """Return the number of rows of each table that has some, without jobs."""
     engine = open_engine(parse_url(address))
     with engine.connect() as connection:
         row_counts = {
@@ -70,7 +70,7 @@ def counts(address: str | Path) -> dict[str, int]:
 
 
 def results(address: str | Path) -> list[tuple[object, ...]]:
-    """What was measured, in an order of its own."""
+    """Return all measurements, in an order that does not depend on the database."""
     with Store(address) as store:
         return sorted((row.run, row.unit, row.task, row.metric, repr(row.value)) for row in store.metric_rows())
 

@@ -25,7 +25,7 @@ VERSION = schema.VERSION_TABLE
 
 
 def table_definitions(file: Path) -> dict[str, list[str]]:
-    """The definition of every table and index, without spaces and quotes, its clauses in the order of the alphabet."""
+    """Return the definition of every table and index, without spaces and quotes, its clauses sorted."""
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     return {

@@ -25,7 +25,7 @@ store = Store(sys.argv[1])
 
 
 def _start(code: str, address: str | Path, *arguments: str) -> subprocess.Popen[str]:
-    """A Python process with an open store and the given code to run."""
+    """Start a Python process with an open store and the given code to run."""
     return subprocess.Popen(
         [sys.executable, "-c", PRELUDE + code, str(address), *arguments],
         cwd=HERE,

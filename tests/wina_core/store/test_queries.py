@@ -1,10 +1,11 @@
 """The queries behind the table, the frontier plot and the heatmap."""
 
 import math
+from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
 from wina_core.analysis.comparison.frontier import FrontierLine, sparsity_lines
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, ExpertRecord, LayerRecord, UnitRecord
 from wina_core.specs import (
@@ -23,6 +24,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.runs import measurement_key
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.store.columns import run_columns
@@ -122,7 +124,7 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: s
 
 
 def accuracy(store: Store, metric_filter: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
-    """The frontier lines of the task's accuracy."""
+    """Return the frontier lines of the task's accuracy."""
     return sparsity_lines([row for row in store.metric_rows(metric_filter) if row.metric == "acc"])
 
 
@@ -285,3 +287,20 @@ def test_cells_without_a_value_are_nan(store: Store) -> None:
     assert math.isnan(layer_map.values[0][1])
     assert all(map(math.isnan, layer_map.values[1]))
     assert layer_map.values[2] == (0.5, 0.5)
+
+
+def test_the_median_of_like_units_is_given_and_others_are_left_out(tmp_path: Path) -> None:
+    gated, dense = [run(sparsity) for sparsity in (0.25, 0.5, 0.75)], run(0.0, method=DENSE)
+    other = run(0.5).model_copy(update={"model": MODEL.model_copy(update={"dtype": "bfloat16"})})
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), [*gated, dense, other])
+        for spec, seconds in zip([*gated, dense, other], (1.0, 2.0, 90.0, 0.5, 7.0), strict=True):
+            store.begin_run(spec.content_hash(), ENVIRONMENT)
+            store.record_unit(unit(spec).model_copy(update={"seconds": seconds}))
+        seconds_by_key = store.unit_seconds([run(0.1), dense])
+        assert seconds_by_key == {measurement_key(gated[0], "choice"): 2.0, measurement_key(dense, "choice"): 0.5}
+        assert store.unit_seconds([run(0.1)], ENVIRONMENT.hardware) == {measurement_key(gated[0], "choice"): 2.0}
+        assert store.unit_seconds([run(0.1)], "another machine") == {}
+        fewer = run(0.1).model_copy(update={"evaluation": EvaluationSpec(tasks=("choice",), limit=5)})
+        assert store.unit_seconds([fewer]) == {}
+        assert measurement_key(gated[0], FIDELITY) not in seconds_by_key

@@ -68,7 +68,7 @@ def error(weight, x, mask) -> float:
 
 
 def best_error(weight, x, keep) -> float:
-    """The smallest error of any mask that keeps `keep` inputs, by trying them all."""
+    """Return the smallest error of any mask that keeps `keep` inputs, by trying them all."""
     inputs = x.shape[0]
     errors = []
     for kept_inputs in combinations(range(inputs), keep):
