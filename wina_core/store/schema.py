@@ -56,12 +56,13 @@ def check(url: URL) -> None:
     with explained(url):
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
         try:
-            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master ORDER BY type = 'table'").fetchall())
-            if kinds and kinds.get(VERSION_TABLE) != "table":
+            # A list: a trigger may have the name of a table.
+            objects = connection.execute("SELECT name, type FROM sqlite_master").fetchall()
+            if objects and (VERSION_TABLE, "table") not in objects:
                 raise WinaError(
                     f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
                 )
-            foreign = [name for name, kind in kinds.items() if kind in ("view", "trigger")]
+            foreign = [name for name, kind in objects if kind in ("view", "trigger")]
             if foreign:  # they compute whatever their author wrote
                 raise WinaError(
                     f"{file} holds the view or trigger {foreign[0]!r}, which no version of the workbench makes; set "
@@ -97,6 +98,7 @@ def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
     version = stored_version(engine)
     if version == HEAD:
+        # A damaged database may lack tables in spite of its version.
         if not set(StoreTable.metadata.tables) <= set(inspect(engine).get_table_names()):
             raise WinaError(damaged(_address(engine)))
         return

@@ -380,19 +380,20 @@ def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "name"),
     [
-        "CREATE VIEW evil AS SELECT 1",
-        "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
+        ("CREATE VIEW evil AS SELECT 1", "evil"),
+        ("CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END", "evil"),
+        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "runs"),
     ],
 )
-def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str) -> None:
+def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str, name: str) -> None:
     file = tmp_path / "results.sqlite"
     Store(file).close()
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(statement)
         connection.commit()
-    with pytest.raises(WinaError, match="view or trigger 'evil'"):
+    with pytest.raises(WinaError, match=f"view or trigger '{name}'"):
         Store(file)
 
 
