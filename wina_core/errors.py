@@ -38,10 +38,10 @@ class Terminated(Cancelled):
 
 def ending_signals() -> list[int]:
     """Return the signals that end a program; not SIGHUP under nohup, which ignores it, nor on Windows."""
-    found: list[int] = [signals.SIGINT, signals.SIGTERM]
+    ending: list[int] = [signals.SIGINT, signals.SIGTERM]
     if sys.platform != "win32" and signals.getsignal(signals.SIGHUP) is not signals.SIG_IGN:
-        found.append(signals.SIGHUP)
-    return found
+        ending.append(signals.SIGHUP)
+    return ending
 
 
 def near_matches(name: str, names: Iterable[str]) -> str:
@@ -52,7 +52,7 @@ def near_matches(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 
-Place = tuple[str | int, ...]
+Location = tuple[str | int, ...]
 """The names and numbers that lead to a field."""
 
 
@@ -61,47 +61,47 @@ def explain(error: ValidationError, *, with_classes: bool = False) -> str:
 
     `with_classes`, for callers in Python, a spec is an instance of its class, not a group of named settings.
     """
-    (place, reason), *others = problems(error, with_classes=with_classes)
-    rest = f" (and {len(others)} more)" if others else ""
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    (location, reason), *further = problems(error, with_classes=with_classes)
+    rest = f" (and {len(further)} more)" if further else ""
+    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in location).lstrip(".")
     return f"{field}: {reason}{rest}." if field else f"{reason[0].upper()}{reason[1:]}{rest}."
 
 
-def problems(error: ValidationError, *, with_classes: bool = False) -> list[tuple[Place, str]]:
+def problems(error: ValidationError, *, with_classes: bool = False) -> list[tuple[Location, str]]:
     """Return each faulty place and its fault as a part of a sentence, in order; `with_classes` as in `explain`.
 
     pydantic reports a field of several possible kinds once for each kind. Only the kinds nearest to the value count.
     """
-    found = error.errors(include_url=False)
+    faults = error.errors(include_url=False)
     # A list with a bad item is also reported as too short; the item matters.
-    found = [problem for problem in found if problem["type"] != "too_short"] or found
-    depths: dict[Place, int] = {}
-    for problem in found:
+    faults = [problem for problem in faults if problem["type"] != "too_short"] or faults
+    depths: dict[Location, int] = {}
+    for problem in faults:
         kind = _kind(problem["loc"])
-        depths[kind] = max(depths.get(kind, 0), len(_place(problem["loc"])))
-    nearest: dict[Place, int] = {}
+        depths[kind] = max(depths.get(kind, 0), len(_field(problem["loc"])))
+    nearest: dict[Location, int] = {}
     for kind, depth in depths.items():
-        nearest[_place(kind)] = max(nearest.get(_place(kind), 0), depth)
-    alternatives: dict[Place, list[ErrorDetails]] = {}
-    for problem in found:
+        nearest[_field(kind)] = max(nearest.get(_field(kind), 0), depth)
+    alternatives: dict[Location, list[ErrorDetails]] = {}
+    for problem in faults:
         kind = _kind(problem["loc"])
-        if depths[kind] == nearest[_place(kind)]:
-            alternatives.setdefault(_place(problem["loc"]), []).append(problem)
-    return [(place, _reason(reported, with_classes)) for place, reported in alternatives.items()]
+        if depths[kind] == nearest[_field(kind)]:
+            alternatives.setdefault(_field(problem["loc"]), []).append(problem)
+    return [(field, _reason(reported, with_classes)) for field, reported in alternatives.items()]
 
 
-def _kind(location: Place) -> Place:
+def _kind(location: Location) -> Location:
     """Return a location up to its first part that names a kind; all of it where none does."""
-    return next((location[: end + 1] for end, part in enumerate(location) if _names_kind(part)), location)
+    return next((location[: end + 1] for end, key in enumerate(location) if _names_kind(key)), location)
 
 
-def _place(location: Place) -> Place:
-    return tuple(part for part in location if not _names_kind(part))
+def _field(location: Location) -> Location:
+    return tuple(key for key in location if not _names_kind(key))
 
 
-def _names_kind(part: str | int) -> bool:
+def _names_kind(key: str | int) -> bool:
     """Return whether a part of a location is pydantic's name of a kind: "str", "TaskSpec", "literal['auto']"."""
-    return isinstance(part, str) and (part in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(part))
+    return isinstance(key, str) and (key in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(key))
 
 
 _FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
@@ -110,7 +110,7 @@ _FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
 def _reason(alternatives: Sequence[ErrorDetails], with_classes: bool) -> str:
     """Return the fault at one place: for fields of several kinds, "it should be this or that, not what it is"."""
     reasons = list(dict.fromkeys(_one_reason(problem, with_classes) for problem in alternatives))
-    ending = f", not {_shown(alternatives[0]['input'])}"
+    ending = f", not {_quoted(alternatives[0]['input'])}"
     if len(reasons) > 1 and all(reason.startswith(_SHOULD) and reason.endswith(ending) for reason in reasons):
         kinds = [reason.removeprefix(_SHOULD).removesuffix(ending) for reason in reasons]
         return f"{_SHOULD}{' or '.join(kinds)}{ending}"
@@ -134,30 +134,30 @@ def _one_reason(problem: ErrorDetails, with_classes: bool) -> str:
         case "union_tag_not_found":
             return f"its {context['discriminator']} is missing"
         case "union_tag_invalid":
-            tag = _shown(context["tag"])
+            tag = _quoted(context["tag"])
             return f"its {context['discriminator']} should be one of {context['expected_tags']}, not {tag}"
         case "model_type" | "model_attributes_type" | "dict_type":
             is_class = with_classes and "class_name" in context
             kind = f"an instance of {context['class_name']}" if is_class else "a group of named settings"
-            return f"it should be {kind}, not {_shown(problem['input'])}"
+            return f"it should be {kind}, not {_quoted(problem['input'])}"
         case "int_parsing_size":
-            return f"it should be a smaller number, not {_shown(problem['input'])}"
+            return f"it should be a smaller number, not {_quoted(problem['input'])}"
         case "too_short" | "too_long":
-            wanted = _SUBJECT.sub("", problem["msg"]).partition(" after validation")[0]
-            return f"it {wanted}, not {len(problem['input'])}"
-    return f"it {_SUBJECT.sub('', problem['msg'])}, not {_shown(problem['input'])}"
+            requirement = _SUBJECT.sub("", problem["msg"]).partition(" after validation")[0]
+            return f"it {requirement}, not {len(problem['input'])}"
+    return f"it {_SUBJECT.sub('', problem['msg'])}, not {_quoted(problem['input'])}"
 
 
 _SUBJECT = re.compile(r"^(Input|String|List|Tuple|Dictionary|Value) ")
 """The subject of pydantic's sentences."""
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     try:
-        shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
+        text = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
     except ValueError:  # an integer of thousands of digits
         return "such a large number"
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 LOWER_MEMORY = (
@@ -182,7 +182,7 @@ def ran_out_of_memory(error: BaseException) -> bool:
 
 def says_no_memory(text: str) -> bool:
     """Return whether an error's text means out of memory."""
-    return any(part in text.lower() for part in _NO_MEMORY)
+    return any(sign in text.lower() for sign in _NO_MEMORY)
 
 
 LIBRARY_FAULT = "cannot be loaded"
@@ -222,13 +222,13 @@ def unforeseen(error: BaseException) -> str:
         return (
             f"{library} {LIBRARY_FAULT} ({cause}); install the workbench again, by packaging/start.py or pip{limited}."
         )
-    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return f"Something unforeseen happened ({what}); the details are in the log."
+    fault = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"Something unforeseen happened ({fault}); the details are in the log."
 
 
 def without_controls(text: str) -> str:
     """Return text of others without characters that would control a terminal; line ends and tabs stay."""
-    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+    return "".join(character if character.isprintable() or character in "\n\t" else " " for character in text)
 
 
 def printable(text: str) -> str:

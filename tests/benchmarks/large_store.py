@@ -13,7 +13,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.store.columns import measure_columns
 from wina_core.store.connection import open_engine
-from wina_core.store.tables import Measure, Metric, Run, Unit
+from wina_core.store.tables import MeasureTable, MetricTable, RunTable, UnitTable
 
 METRICS = tuple(
     (f"{unit} {task}", metric) for unit in ("first", "second") for task in range(5) for metric in ("acc", "acc_norm")
@@ -39,7 +39,7 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
         units.setdefault(task.split()[0], []).append((task, metric))
     engine = open_engine(store.url)
     with engine.execution_options(writing=True).begin() as connection:
-        targets = connection.execute(select(Run.id, Run.target_sparsity)).all()
+        targets = connection.execute(select(RunTable.id, RunTable.target_sparsity)).all()
         rows: list[dict[str, Any]] = [
             {
                 "id": number * len(units) + place + 1, "run_id": run, "unit": unit, "seconds": 1.0,
@@ -48,9 +48,9 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
             for number, (run, target) in enumerate(targets)
             for place, unit in enumerate(units)
         ]  # fmt: skip
-        connection.execute(insert(Unit), rows)
-        connection.execute(insert(Measure), [measure_columns(_metric(*names)) for names in metrics])
-        measures = {(row.task, row.metric): row.id for row in connection.execute(select(Measure))}
+        connection.execute(insert(UnitTable), rows)
+        connection.execute(insert(MeasureTable), [measure_columns(_metric(*names)) for names in metrics])
+        measures = {(row.task, row.metric): row.id for row in connection.execute(select(MeasureTable))}
         numbers = [
             {
                 "unit_id": row["id"], "measure_id": measures[names], "value": (7 * row["id"] + place) % 101 / 101,
@@ -59,8 +59,8 @@ def fill(store: Store, runs: Sequence[RunSpec], metrics: Sequence[tuple[str, str
             for row in rows
             for place, names in enumerate(units[row["unit"]])
         ]  # fmt: skip
-        connection.execute(insert(Metric), numbers)
-        connection.execute(update(Run).values(status="done", finished=1.7e9))
+        connection.execute(insert(MetricTable), numbers)
+        connection.execute(update(RunTable).values(status="done", finished=1.7e9))
     engine.dispose()
 
 

@@ -19,7 +19,7 @@ from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.store import MetricFilter, Store
 from wina_core.store.connection import open_engine
-from wina_core.store.tables import Unit
+from wina_core.store.tables import UnitTable
 
 RUNS = 5_000
 SOME = MetricFilter(tasks=("first 1",))
@@ -74,6 +74,6 @@ def _anew(file: Path, rows: int) -> Iterator[Callable[[], None]]:
 def _one_more(store: Store, rows: int) -> Iterator[Callable[[], None]]:
     engine = open_engine(store.url)
     with engine.execution_options(writing=True).begin() as connection:
-        connection.execute(update(Unit).where(Unit.id == 1).values(finished=Unit.finished + 1))
+        connection.execute(update(UnitTable).where(UnitTable.id == 1).values(finished=UnitTable.finished + 1))
     engine.dispose()
     yield lambda: _expect(rows, store.metrics())

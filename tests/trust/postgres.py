@@ -27,7 +27,7 @@ from tests.trust.postgres_writer import METRICS, UNITS, all_runs, value_of
 from tests.wina_core.store.postgres import Server, running
 from wina_core.store import Store
 from wina_core.store.connection import open_engine, parse_url
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 END_SECONDS = 600.0
 LISTINGS = 7
@@ -186,7 +186,7 @@ def _forget(store: Store) -> None:
 
 def _copy(source: Engine, target: Engine) -> None:
     with source.connect() as reading, target.execution_options(writing=True).begin() as writing:
-        for table in Table.metadata.sorted_tables:
+        for table in StoreTable.metadata.sorted_tables:
             if rows := [dict(row) for row in reading.execute(select(table)).mappings()]:
                 writing.execute(insert(table), rows)
 

@@ -18,7 +18,7 @@ from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import preset as named_preset
-from wina_core.specs.presets import reading
+from wina_core.specs.presets import with_text_source
 from wina_core.specs.quantization import check_made, load_pair
 
 _REPLACED = {"selection", "correction"}
@@ -215,7 +215,7 @@ def combine_on(
 ) -> Configuration:
     """Combine them as `combine` does, with a text on which a preset chooses its rotation and its allocation."""
     configuration = combine(context, method, rotation, preset)
-    return reading(configuration, text) if preset else configuration
+    return with_text_source(configuration, text) if preset else configuration
 
 
 def _given(context: typer.Context, maker: str) -> dict[str, tuple[str, Any]]:

@@ -18,7 +18,7 @@ from wina_core.records import (
 )
 from wina_core.records.texts import moment
 from wina_core.store import MetricFilter, Store
-from wina_core.store.annotation_texts import RunAnnotations, split_tags
+from wina_core.store.annotations import RunAnnotations, split_tags
 from wina_core.store.merge import merge_database, open_source
 from wina_core.store.rows import CellStat
 

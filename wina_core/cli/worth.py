@@ -19,9 +19,8 @@ from wina_core.specs import CalibrationSpec, Configuration, Quantization
 from wina_core.specs.latency import BUDGET_SECONDS, DecodeSpec
 from wina_core.store import Store
 from wina_core.store.imported.candidate import read_candidates
-from wina_core.store.imported.metrics import METRICS
+from wina_core.store.imported.metrics import FIXED, METRICS, import_rows
 from wina_core.store.imported.named_columns import TEXTS
-from wina_core.store.imported.table_rows import FIXED, import_rows
 
 _PRINTED = (
     *("model", "bits", "rotation", "method", "sparsity", "tokens/s", "vs dense", "vs peer", "prompt tokens/s"),

@@ -72,10 +72,10 @@ def _program() -> Path:
     beside = Path(sys.executable).with_name(NAME)
     if is_bundle() or beside.exists():
         return beside
-    found = shutil.which(NAME)
-    if found is None:
+    program = shutil.which(NAME)
+    if program is None:
         raise WinaError(f"The program {NAME} is not installed beside {sys.executable}; install the workbench first.")
-    return Path(found)
+    return Path(program)
 
 
 def _entry(program: Path) -> str:

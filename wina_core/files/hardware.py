@@ -22,9 +22,9 @@ _MEMBERSHIP = Path("/proc/self/cgroup")
 
 def parse_bytes(text: str) -> float:
     """Return the bytes of a size such as 8GB, 7.5G or 8GiB; raise WinaError for another text."""
-    found = re.fullmatch(r"([\d.]+)\s*([KMGT]?I?)B?", text.strip().upper())
+    match = re.fullmatch(r"([\d.]+)\s*([KMGT]?I?)B?", text.strip().upper())
     try:
-        size = float(found[1]) * _UNITS[found[2]] if found else 0.0
+        size = float(match[1]) * _UNITS[match[2]] if match else 0.0
     except (ValueError, KeyError):
         size = 0.0
     if size <= 0:
@@ -59,8 +59,8 @@ def machine_memory() -> tuple[float, float]:
     import psutil  # as above
 
     memory = psutil.virtual_memory()
-    found = [(float(memory.available), float(memory.total)), *_group_limits()]
-    return min(free for free, _ in found), min(total for _, total in found)
+    limits = [(float(memory.available), float(memory.total)), *_group_limits()]
+    return min(free for free, _ in limits), min(total for _, total in limits)
 
 
 def _group_limits() -> Iterator[tuple[float, float]]:
@@ -108,14 +108,14 @@ def file_size(size: float) -> str:
 
 def free_on_disk(folder: Path) -> int:
     """Return the bytes left for a folder, which need not exist."""
-    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+    return shutil.disk_usage(next(parent for parent in (folder, *folder.parents) if parent.exists())).free
 
 
-def check_room(folder: Path, size: float, what: str, advice: str) -> None:
-    """Raise WinaError if a folder's disk has no room for `what`, such as "The weights take", of so many bytes."""
+def check_room(folder: Path, size: float, subject: str, advice: str) -> None:
+    """Raise WinaError if a folder's disk has no room for `subject`, such as "The weights take", of so many bytes."""
     free = free_on_disk(folder)
     if size > free:
-        raise WinaError(f"{what} {gigabytes(size)}, but {folder} has {gigabytes(free)} left; {advice}.")
+        raise WinaError(f"{subject} {gigabytes(size)}, but {folder} has {gigabytes(free)} left; {advice}.")
 
 
 _PATIENCE_SECONDS = 5.0
@@ -168,25 +168,25 @@ def _driver_devices() -> tuple[str, ...]:
 
 def chosen_devices(value: str) -> tuple[str, ...]:
     """Return the devices of a CUDA_VISIBLE_DEVICES, up to the first entry that is none ("-1")."""
-    found: list[str] = []
-    for name in (part.strip() for part in value.split(",")):
+    devices: list[str] = []
+    for name in (entry.strip() for entry in value.split(",")):
         if not name or name.startswith("-"):
             break
-        found.append(name)
-    return tuple(found)
+        devices.append(name)
+    return tuple(devices)
 
 
 def listed_devices(listing: str) -> tuple[str, ...]:
     """Return the identifiers in the output of `nvidia-smi -L`; MIG instances replace the GPU that they split."""
-    found: list[str] = []
+    devices: list[str] = []
     for line in listing.splitlines():
         match = re.search(r"UUID: ((?:GPU|MIG)-[^)\s]+)", line)
         if match is None:
             continue
-        if match[1].startswith("MIG-") and found and found[-1].startswith("GPU-"):
-            found.pop()
-        found.append(match[1])
-    return tuple(found)
+        if match[1].startswith("MIG-") and devices and devices[-1].startswith("GPU-"):
+            devices.pop()
+        devices.append(match[1])
+    return tuple(devices)
 
 
 def _output(*command: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 import platformdirs
 
@@ -27,7 +28,7 @@ def _folder(kind: str, platform_default: str) -> Path:
     Settings, logs and results have the user's prompts in them. Files that are named by the user, a database in
     WINA_DATABASE too, have the permissions of the umask instead.
     """
-    folder = _place(kind, platform_default)
+    folder = _base_folder(kind, platform_default)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.name == "posix":
@@ -42,7 +43,7 @@ def _folder(kind: str, platform_default: str) -> Path:
     return folder
 
 
-def _place(kind: str, platform_default: str) -> Path:
+def _base_folder(kind: str, platform_default: str) -> Path:
     home = os.environ.get("WINA_HOME")
     return Path(home) / kind if home else Path(platform_default)
 
@@ -67,9 +68,9 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
 
 def check_new_folder(folder: Path) -> None:
     """Raise WinaError if `folder` exists and is not empty, or if it could not be made: before hours of computing it."""
-    found = what_is_at(folder)
+    kind = what_is_at(folder)
     with _refusal(folder):
-        if found == "file" or (found == "folder" and any(folder.iterdir())):
+        if kind == "file" or (kind == "folder" and any(folder.iterdir())):
             raise WinaError(f"{folder} already exists and is not an empty folder; choose another name.")
         _check_writable(folder)
 
@@ -83,8 +84,8 @@ def check_new_file(file: Path) -> None:
 
 
 def _check_writable(path: Path) -> None:
-    parent = next(each for each in path.absolute().parents if each.exists())
-    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not tell
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not decide
 
 
 @contextmanager
@@ -120,21 +121,21 @@ def fallback_folders() -> tuple[Path, ...]:
 
     They are those of data and of the cache, and a temporary one of this user; they need not exist.
     """
-    own = (
-        _place("data", platformdirs.user_data_dir(_NAME, appauthor=False)),
-        _place("cache", platformdirs.user_cache_dir(_NAME, appauthor=False)),
+    folders = (
+        _base_folder("data", platformdirs.user_data_dir(_NAME, appauthor=False)),
+        _base_folder("cache", platformdirs.user_cache_dir(_NAME, appauthor=False)),
     )
     if os.name == "nt":
-        return *own, Path(tempfile.gettempdir()) / _NAME  # which is the user's own
+        return *folders, Path(tempfile.gettempdir()) / _NAME  # which is the user's own
     temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"{_NAME}-{os.geteuid()}"
     with suppress(OSError):
         temporary.mkdir(mode=0o700)
     try:
-        found = temporary.lstat()
+        status = temporary.lstat()
     except OSError:
-        return own
-    is_private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
-    return (*own, temporary) if is_private else own
+        return folders
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return (*folders, temporary) if is_private else folders
 
 
 def database() -> str | Path:
@@ -143,7 +144,20 @@ def database() -> str | Path:
         return named
     with suppress(WinaError):  # opening the database reports it, with another way out
         data_folder()
-    return _place("data", platformdirs.user_data_dir(_NAME, appauthor=False)).absolute() / "results.sqlite"
+    return _base_folder("data", platformdirs.user_data_dir(_NAME, appauthor=False)).absolute() / "results.sqlite"
+
+
+SECRETS = ("password", "sslpassword")
+"""Parameters of a PostgreSQL address that are passwords."""
+
+
+def has_password(address: str) -> bool:
+    """Return whether an address contains a password, so that it is stored nowhere."""
+    try:
+        url = urlsplit(address)
+    except ValueError:  # no address, as the database will say
+        return False
+    return "://" in address and (url.password is not None or not parse_qs(url.query).keys().isdisjoint(SECRETS))
 
 
 def resources_folder() -> Path:
@@ -157,20 +171,20 @@ CONVERTER = "convert_hf_to_gguf.py"
 VARIABLE = "LLAMA_CPP"
 
 
-def find_converter(given: Path | None) -> Path:
-    """Return llama.cpp's converter: the given file, or the one in the given folder or VARIABLE's, or on the PATH.
+def find_converter(converter: Path | None) -> Path:
+    """Return llama.cpp's converter: the file `converter`, the one in that folder or in VARIABLE's, or on the PATH.
 
     Raises WinaError if it is not there.
     """
-    named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
+    named = converter or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if named is None:
-        found = shutil.which(CONVERTER)
-        if found is None:
+        program = shutil.which(CONVERTER)
+        if program is None:
             raise WinaError(
                 f"{CONVERTER} is not on the PATH; get llama.cpp's sources, which contain it, and name their folder by "
                 f"--converter or {VARIABLE}."
             )
-        return Path(found)
+        return Path(program)
     file = named.expanduser() / CONVERTER if named.expanduser().is_dir() else named.expanduser()
     if not file.is_file():
         raise WinaError(f"There is no converter {file}; name llama.cpp's folder or its {CONVERTER}.")

@@ -50,7 +50,7 @@ def write_table(columns: Sequence[str], rows: Rows, path: Path, suffix: str = ""
     nan, inf and -inf. Parquet has one type for each column, text where its values differ in kind. LaTeX needs the
     package booktabs.
 
-    No text is taken for a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
+    No text becomes a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
     an apostrophe before it (`neutralized`). LaTeX and Markdown escape all that has a meaning in them. The
     permissions are those of the process's umask. Raises WinaError for an unknown suffix, for more rows than a
     spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it was.
@@ -272,7 +272,7 @@ def _spreadsheet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
         title.font = Font(bold=True)
     sheet.append(titles)
     for row in rows:
-        sheet.append([cell(each) for each in row])
+        sheet.append([cell(content) for content in row])
     book.save(file)
 
 
@@ -281,7 +281,7 @@ def _parquet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
     import pyarrow  # a tenth of a second, in a module that the window imports
     from pyarrow import parquet
 
-    kinds = [_common(each) for each in _kinds(columns, rows)]
+    kinds = [_common(column_kinds) for column_kinds in _kinds(columns, rows)]
     types = [pyarrow.array([kind()]).type for kind in kinds]
     schema = pyarrow.schema(list(zip(columns, types, strict=True)))
     with parquet.ParquetWriter(file, schema) as writer:

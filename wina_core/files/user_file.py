@@ -109,13 +109,13 @@ LEAST_KEY = 16
 
 def read_key(file: Path | None) -> str | None:
     """Return the key of a file or else of the environment, or None; raise WinaError for one that is easy to guess."""
-    given = os.environ.get(KEY_VARIABLE) if file is None else read_file(file, "key").decode(errors="replace")
-    if given is None:
+    text = os.environ.get(KEY_VARIABLE) if file is None else read_file(file, "key").decode(errors="replace")
+    if text is None:
         return None
-    key, place = given.strip(), KEY_VARIABLE if file is None else str(file)
+    key, origin = text.strip(), KEY_VARIABLE if file is None else str(file)
     if len(key) < LEAST_KEY or not (key.isascii() and key.isprintable()) or " " in key:
         raise WinaError(
-            f"The API key in {place} must be one line of at least {LEAST_KEY} ASCII characters without spaces; "
+            f"The API key in {origin} must be one line of at least {LEAST_KEY} ASCII characters without spaces; "
             "`openssl rand -hex 24` makes one."
         )
     return key

@@ -8,7 +8,7 @@ from wina_core.records.completions import (
     CompletionToken,
     DecodingSpeed,
     decoding_speed,
-    joined,
+    joined_text,
     mean_divergence,
     prefill,
 )
@@ -28,7 +28,7 @@ class Completion:
     @property
     def text(self) -> str:
         """The whole text."""
-        return joined(self.tokens)
+        return joined_text(self.tokens)
 
     @property
     def ids(self) -> tuple[int, ...]:

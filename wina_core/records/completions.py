@@ -86,7 +86,7 @@ def mean_divergence(tokens: Sequence[CompletionToken]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def joined(tokens: Sequence[CompletionToken]) -> str:
+def joined_text(tokens: Sequence[CompletionToken]) -> str:
     """Return the text of all tokens."""
     return "".join(token.text for token in tokens)
 

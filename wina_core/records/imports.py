@@ -106,7 +106,7 @@ class StoredImport(Record):
 
 def scored_beside(imports: Iterable[StoredImport], model: ModelSource) -> Scored:
     """Return the positions to score so that a model's numbers can stand beside those imported for it."""
-    halves = any(each.content.tool == "llama-perplexity" and each.is_of(model) for each in imports)
+    halves = any(stored.content.tool == "llama-perplexity" and stored.is_of(model) for stored in imports)
     return "second_half" if halves else "all"
 
 

@@ -50,10 +50,10 @@ def welch_n(first: tuple[float, int | None], second: tuple[float, int | None]) -
     One more than the degrees of freedom of Welch and Satterthwaite (Biometrika 34, 1947, 28-35); None where neither
     number is known. An unknown number counts as large.
     """
-    known = [(stderr, n) for stderr, n in (first, second) if n is not None and n > 1]
-    if not known or first[0] == second[0] == 0:
+    counted = [(stderr, n) for stderr, n in (first, second) if n is not None and n > 1]
+    if not counted or first[0] == second[0] == 0:
         return None
-    return 1 + math.hypot(first[0], second[0]) ** 4 / sum(stderr**4 / (n - 1) for stderr, n in known if stderr)
+    return 1 + math.hypot(first[0], second[0]) ** 4 / sum(stderr**4 / (n - 1) for stderr, n in counted if stderr)
 
 
 Z95 = NormalDist().inv_cdf(0.975)
@@ -92,6 +92,7 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     share, z2 = successes / n, Z95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
+    # At shares of 0 and 1 the end is exact, which rounding would miss.
     return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
 
 

@@ -208,17 +208,17 @@ _OUTLIER = 0.3
 def explain_spectra(spectra: Sequence[SiteSpectrum], text: str = "") -> str:
     """Return how many directions hold the energy of the stream's inputs, on a text if named; empty without spectra.
 
-    Whether a rotation helps is not said: models with like spectra differ in that.
+    It does not say whether a rotation helps: models with like spectra differ in that.
     """
-    stream = [each for each in spectra if each.site in ("attention", "mlp")]
+    stream = [spectrum for spectrum in spectra if spectrum.site in ("attention", "mlp")]
     if not stream:
         return ""
     where = f"On {text}, on average over the layers" if text else "On average over the layers"
-    first = fmean(each.first for each in stream)
+    first = fmean(spectrum.first for spectrum in stream)
     if first < _OUTLIER:
-        share = fmean(each.ninety / each.size for each in stream)
+        share = fmean(spectrum.ninety / spectrum.size for spectrum in stream)
         return f"{where}: 90 % of the energy of the stream's inputs lies in {100 * share:.0f} % of the directions."
-    share = fmean(each.beyond_first / each.size for each in stream)
+    share = fmean(spectrum.beyond_first / spectrum.size for spectrum in stream)
     return (
         f"{where}: one direction alone holds {100 * first:.0f} % of the energy of the stream's inputs, and "
         f"{100 * share:.0f} % of the directions hold 90 % of the rest."

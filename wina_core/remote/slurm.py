@@ -30,11 +30,12 @@ from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.jobs.job_specs import Message, by_model
 from wina_core.records import ACTIVE
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store, schema, tables
+from wina_core.store import Store, schema
 from wina_core.store.connection import place_of
 from wina_core.store.merge import merge_database, open_source
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.sessions import QUEUED_ELSEWHERE
+from wina_core.store.tables import RunTable, UnitTable
 
 MAX_ELEMENTS = 1000
 """Below the usual limit of clusters (MaxArraySize 1001)."""
@@ -455,8 +456,8 @@ def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayLook,
 def _read_element(file: Path) -> tuple[int, dict[str, tuple[str, str]]]:
     """Return the number of measurements in an element's file, and status and error of its runs."""
     with open_source(file) as engine, engine.connect() as connection:
-        runs = connection.execute(select(tables.Run.hash, tables.Run.status, tables.Run.error)).all()
-        count = connection.scalar(select(func.count(tables.Unit.id)))
+        runs = connection.execute(select(RunTable.hash, RunTable.status, RunTable.error)).all()
+        count = connection.scalar(select(func.count(UnitTable.id)))
     return count or 0, {row.hash: (row.status, row.error) for row in runs}
 
 

@@ -25,8 +25,7 @@ from wina_core.report.significance import contrast_table, significance, signific
 from wina_core.specs import ROLE, ModelSource, RunSpec, quantization_label
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, Store
-from wina_core.store.imported.metrics import METRICS
-from wina_core.store.imported.table_rows import date_text
+from wina_core.store.imported.metrics import METRICS, date_text
 from wina_core.studies.expand import save_study_file
 
 _TABLE_SUFFIXES = (".tex", ".csv", ".xlsx", ".parquet", ".json")

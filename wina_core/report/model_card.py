@@ -38,7 +38,7 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity, same_table
 from wina_core.specs.quantization import printed_quantization
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
-from wina_core.store.metric_rows import MetricRow
+from wina_core.store.rows import MetricRow
 from wina_core.store.timings import DecodeRow
 from wina_core.studies.expand import expand
 from wina_core.studies.published import base_metric

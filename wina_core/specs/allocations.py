@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from wina_core.specs.base import Part, Spec
+from wina_core.specs.base import Spec, SpecPart
 from wina_core.specs.evaluations import TextSpec
 from wina_core.specs.plans import Sparsity, SparsityPlan, UniformSparsity
 from wina_core.specs.plugins import Plugins, callable_of
@@ -101,7 +101,7 @@ def check_allocator(plan: object, *, load: bool = False) -> None:
             raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
 
 
-class AllocatedSparsity(Part):
+class AllocatedSparsity(SpecPart):
     """A budget and the allocator that spreads it; the session that has the model computes the table."""
 
     kind: Literal["allocated"] = "allocated"
@@ -127,4 +127,4 @@ def with_texts(
     allocators: Iterable[AllocatorSpec], change: Callable[[TextSpec], TextSpec]
 ) -> tuple[AllocatorSpec, ...]:
     """Return the allocators with changed texts."""
-    return tuple(each.model_copy(update={"text": change(each.text)}) for each in allocators)
+    return tuple(allocator.model_copy(update={"text": change(allocator.text)}) for allocator in allocators)

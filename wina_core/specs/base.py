@@ -12,7 +12,7 @@ PROVENANCE: Final = "provenance"
 since it is no part of a run's identity."""
 
 
-class Part(BaseModel):
+class SpecPart(BaseModel):
     """Base of the parts of specs: immutable, closed to unknown fields.
 
     A field's alias is its earlier name: it is still read, and content hashes are made with it.
@@ -23,7 +23,7 @@ class Part(BaseModel):
     )
 
 
-class Spec(Part):
+class Spec(SpecPart):
     """Base of all specs: parts with an identity."""
 
     schema_version: Literal[1] = 1
@@ -35,6 +35,7 @@ class Spec(Part):
         new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: no number depends on them.
         """
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_provenance(type(self)))
+        # Left out as a default, but part of the identity.
         content["schema_version"] = self.schema_version
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
@@ -43,19 +44,19 @@ class Spec(Part):
 @cache
 def _provenance(model: type[BaseModel]) -> dict[str, Any]:
     """Return the fields marked `PROVENANCE`, of a model and of the models within it, as `model_dump` excludes them."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         if PROVENANCE in field.metadata:
-            found[name] = True
+            fields[name] = True
         elif within := _provenance_within(field.annotation):
-            found[name] = within
-    return found
+            fields[name] = within
+    return fields
 
 
 def _provenance_within(annotation: Any) -> dict[str, Any]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return _provenance(annotation)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for argument in get_args(annotation):  # the members of a union, or what a tuple holds
-        found |= _provenance_within(argument)
-    return {"__all__": found} if found and get_origin(annotation) in (tuple, list) else found
+        fields |= _provenance_within(argument)
+    return {"__all__": fields} if fields and get_origin(annotation) in (tuple, list) else fields

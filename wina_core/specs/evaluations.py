@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from wina_core.specs.base import Part, Spec
+from wina_core.specs.base import Spec, SpecPart
 
 Scored = Literal["all", "second_half"]
 SECOND_HALF = "scored in second halves"
@@ -34,16 +34,16 @@ class TextSpec(Spec):
     def label(self) -> str:
         """Return a short name, for example "16384 tokens of wikitext.txt 3fa9c1"."""
         *folders, name = re.split(r"[/\\]", self.source)
-        if folders and (found := re.fullmatch(r"(?:test|validation|train)\.jsonl(.*)", name)):
-            name = folders[-1] + found[1]  # splits of all data sets have equal names
-        parts = [
+        if folders and (match := re.fullmatch(r"(?:test|validation|train)\.jsonl(.*)", name)):
+            name = folders[-1] + match[1]  # splits of all data sets have equal names
+        words = [
             f"{self.tokens} tokens",
             f"in rows of {self.sequence}" if self.sequence != 512 else "",
             f"of {name}",
             self.fingerprint[:6],
             SECOND_HALF if self.scored == "second_half" else "",
         ]
-        return " ".join(part for part in parts if part)
+        return " ".join(word for word in words if word)
 
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -102,7 +102,7 @@ class SyntheticSpec(Spec):
         return f"{self.seeds} seeds of size {self.size}"
 
 
-class TaskSpec(Part):
+class TaskSpec(SpecPart):
     """One lm-eval task, group or tag with its own settings; None for those of the evaluation."""
 
     name: str = Field(min_length=1)
@@ -190,10 +190,10 @@ class EvaluationSpec(Spec):
         """Return one of the tasks with all its settings; KeyError for an unknown name."""
         for task in self.tasks:
             if _name(task) == name:
-                own = TaskSpec(name=name) if isinstance(task, str) else task
+                spec = TaskSpec(name=name) if isinstance(task, str) else task
                 common = ("num_fewshot", "limit")
-                return own.model_copy(
-                    update={each: getattr(self, each) for each in common if getattr(own, each) is None}
+                return spec.model_copy(
+                    update={field: getattr(self, field) for field in common if getattr(spec, field) is None}
                 )
         raise KeyError(name)
 
@@ -207,8 +207,8 @@ class EvaluationSpec(Spec):
         """Return the units in order; each is stored as a whole once finished."""
         if self.synthetic:
             return (SYNTHETIC,)
-        own = {COST: self.cost_context, ORIGINAL: self.original, FIDELITY: self.fidelity}
-        return (*(unit for unit, requested in own.items() if requested), *self.task_names)
+        requests = {COST: self.cost_context, ORIGINAL: self.original, FIDELITY: self.fidelity}
+        return (*(unit for unit, requested in requests.items() if requested), *self.task_names)
 
     def independent_values(self, unit: str, n: int | None) -> int | None:
         """Return how many independent values a unit's metric of `n` documents or tokens is over: rows of a text."""

@@ -60,9 +60,9 @@ class MethodSpec(Spec):
         one_mask = method is not None and method(self).by_gate_activation  # for rows of up and columns of down
         return "threshold" if one_mask or projection in ("gate", "up") else "topk"
 
-    def fewest(self, kept: int) -> int:
-        """Return how many inputs a token keeps at least by thresholds, where `topk` would keep `kept`."""
-        return math.ceil(FEWEST * kept) if self.selection == "mixed" else 0
+    def fewest(self, topk_inputs: int) -> int:
+        """Return how many inputs a token keeps at least by thresholds, where `topk` would keep `topk_inputs`."""
+        return math.ceil(FEWEST * topk_inputs) if self.selection == "mixed" else 0
 
     @property
     def is_tuned(self) -> bool:
@@ -92,7 +92,9 @@ DENSE = MethodSpec(name="dense")
 
 def method_specs() -> tuple[MethodSpec, ...]:
     """Return all methods in each of their variants, the dense reference first."""
-    return tuple(MethodSpec(name=name, variant=each) for name, method in METHODS.items() for each in method.variants)
+    return tuple(
+        MethodSpec(name=name, variant=variant) for name, method in METHODS.items() for variant in method.variants
+    )
 
 
 Thresholds = Literal["gated", "dense"]
@@ -135,6 +137,7 @@ def threshold_at(thresholds: Sequence[float] | Any, target: float) -> float:
     Interpolates linearly between `thresholds`, a sequence, array or tensor [len(FRACTIONS)].
     """
     position = target * (len(FRACTIONS) - 1)
+    # The last interval also serves the target 1.
     lower = min(int(position), len(FRACTIONS) - 2)
     below, above = map(float, thresholds[lower : lower + 2])
     return below + (position - lower) * (above - below)

@@ -5,14 +5,14 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from wina_core.specs import DENSE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
-from wina_core.specs.base import Part, Spec
+from wina_core.specs.base import Spec, SpecPart
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 
 MOST_TOKENS = 2**17
 """Of a completion; larger numbers are typing mistakes."""
 
 
-class SamplingSpec(Part):
+class SamplingSpec(SpecPart):
     """The choice of each next token: the most likely one at a temperature of 0, else a sample of softmax(logits / T).
 
     Only the smallest set of tokens with a mass of at least `top_p` is sampled. The noise depends on the seed and the
@@ -25,7 +25,7 @@ class SamplingSpec(Part):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
 
-class CompletionSpec(Part):
+class CompletionSpec(SpecPart):
     """One completion: by the dense model, or gated by a method at some sparsity."""
 
     rotation: RotationSpec = NO_ROTATION

@@ -19,7 +19,7 @@ from wina_core.specs import (
     RotationSpec,
     Spec,
 )
-from wina_core.specs.base import Part
+from wina_core.specs.base import SpecPart
 
 LatencyMethod = Literal["dense", "teal", "wina", "rsparse"]
 LatencySelection = Literal["threshold", "topk"]
@@ -65,7 +65,7 @@ _Point = TypeVar("_Point", bound=Spec)
 _SHAPE = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*", re.IGNORECASE)
 
 
-class Shape(Part):
+class Shape(SpecPart):
     """The shape of a matrix W [m, n] and the operations with such a matrix."""
 
     op: str = Field(default="linear", min_length=1)
@@ -81,15 +81,15 @@ class Shape(Part):
 
 def parse_shape(text: str) -> Shape:
     """Return the shape written "outputs x inputs", as 5120x17920; WinaError for other texts and sizes."""
-    found = _SHAPE.fullmatch(text)
-    if found is None:
+    match = _SHAPE.fullmatch(text)
+    if match is None:
         raise WinaError(f'"{text}" is not a shape; write outputs x inputs, two whole numbers from 1, as 5120x17920.')
     # Their length is checked first: Python reads no number of thousands of digits.
     if any(
-        len(digits.lstrip("0")) > len(str(_LARGEST)) or not 1 <= int(digits) <= _LARGEST for digits in found.groups()
+        len(digits.lstrip("0")) > len(str(_LARGEST)) or not 1 <= int(digits) <= _LARGEST for digits in match.groups()
     ):
         raise WinaError(f"The shape {text.strip()} is not possible; both sizes must be 1 to {_LARGEST:,}.")
-    return Shape(outputs=int(found[1]), inputs=int(found[2]))
+    return Shape(outputs=int(match[1]), inputs=int(match[2]))
 
 
 def _projections(model: str, hidden: int, intermediate: int, key_value: int) -> tuple[Shape, ...]:
@@ -105,7 +105,7 @@ def _projections(model: str, hidden: int, intermediate: int, key_value: int) -> 
         "qkv": (hidden + 2 * key_value, hidden),
         "gate+up": (2 * intermediate, hidden),
     }
-    names = {size: ", ".join(name for name, own in sizes.items() if own == size) for size in sizes.values()}
+    names = {size: ", ".join(name for name, shape in sizes.items() if shape == size) for size in sizes.values()}
     return tuple(Shape(op=f"{model} {op}", outputs=m, inputs=n) for (m, n), op in names.items())
 
 
@@ -204,17 +204,17 @@ class LatencySpec(Spec):
         settings: list[tuple[str, str, str, float]] = []
         if DENSE.name in self.methods:
             settings += [(DENSE.name, "threshold", backend, 0.0) for backend in (VENDOR, *self.dense_products)]
-        gates = [each for each in self.methods if each != DENSE.name]
+        gates = [method for method in self.methods if method != DENSE.name]
         settings += product(gates, self.selections, self.backends, self.sparsities)
         points = (
             LatencyPoint.model_validate(
-                dict(zip(names, each, strict=True))
+                dict(zip(names, setting, strict=True))
                 | {"outputs": shape.outputs, "inputs": shape.inputs, "batch": batch, "dtype": dtype}
                 | {"repetitions": self.repetitions}
             )
             for shape, dtype, batch in product(self.shapes, self.dtypes, self.batches)
-            for each in settings
-            if batch <= FEW_ROWS or each[0] != DENSE.name or each[2] in (VENDOR, "torch-int8")
+            for setting in settings
+            if batch <= FEW_ROWS or setting[0] != DENSE.name or setting[2] in (VENDOR, "torch-int8")
         )
         return tuple({point.content_hash(): point for point in points}.values())
 

@@ -45,12 +45,12 @@ def _check_command(command: str) -> str:
 
 
 def _check_folders(folders: dict[str, str]) -> dict[str, str]:
-    for here, there in folders.items():
-        if not PurePath(here).is_absolute():
-            raise ValueError(f"a folder of this computer is absolute, not {here[:80]!r}")
-        if not there.startswith("/"):
-            raise ValueError(f"a folder of the machine is absolute and begins with /, not {there[:80]!r}")
-    repeated = [there for there, count in Counter(map(PurePosixPath, folders.values())).items() if count > 1]
+    for local, remote in folders.items():
+        if not PurePath(local).is_absolute():
+            raise ValueError(f"a folder of this computer is absolute, not {local[:80]!r}")
+        if not remote.startswith("/"):
+            raise ValueError(f"a folder of the machine is absolute and begins with /, not {remote[:80]!r}")
+    repeated = [remote for remote, count in Counter(map(PurePosixPath, folders.values())).items() if count > 1]
     if repeated:
         raise ValueError(
             f"two folders of this computer are mapped to {str(repeated[0])[:80]!r} of the machine; leave one out"
@@ -62,13 +62,13 @@ def split_address(address: str) -> tuple[str, int] | None:
     """Return host and port of a Ray cluster's address, None for "auto"; raise ValueError for another text."""
     if address == "auto":
         return None
-    found = _ADDRESS.fullmatch(address)
-    if found is None or int(found[2]) > _HIGHEST_PORT:
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match[2]) > _HIGHEST_PORT:
         raise ValueError(
             f'"{address[:80]}" is no address of a Ray cluster; give "auto" on one of its nodes, or HOST:PORT as '
             "printed by: ray start --head"
         )
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 def _check_address(address: str) -> str:
@@ -90,17 +90,17 @@ class Machine(BaseModel):
 
     @property
     def name(self) -> str:
-        """The machine's name in commands."""
+        """Return the machine's name in commands."""
         return self.host
 
     def to_remote(self, path: str) -> str | None:
         """Return the machine's path of a path of this computer; None where no mapped folder has it."""
-        pairs = [(PurePath(here), PurePosixPath(there)) for here, there in self.folders.items()]
+        pairs = [(PurePath(local), PurePosixPath(remote)) for local, remote in self.folders.items()]
         return _translated(PurePath(path), pairs)
 
     def to_local(self, path: str) -> str:
         """Return this computer's path of a path of the machine; as it is where no mapped folder has it."""
-        pairs = [(PurePosixPath(there), PurePath(here)) for here, there in self.folders.items()]
+        pairs = [(PurePosixPath(remote), PurePath(local)) for local, remote in self.folders.items()]
         return _translated(PurePosixPath(path), pairs) or path
 
 
@@ -131,8 +131,8 @@ def _translated(path: From, pairs: list[tuple[From, To]]) -> str | None:
     """Return the path below the folder of the longest pair that has it; None where none has it, or with ".."."""
     if ".." in path.parts:  # it may leave the folder, and a machine's paths are not trusted
         return None
-    found = [(source, target) for source, target in pairs if path.is_relative_to(source)]
-    if not found:
+    matches = [(source, target) for source, target in pairs if path.is_relative_to(source)]
+    if not matches:
         return None
-    source, target = max(found, key=lambda pair: len(pair[0].parts))
+    source, target = max(matches, key=lambda pair: len(pair[0].parts))
     return str(target.joinpath(*path.relative_to(source).parts))

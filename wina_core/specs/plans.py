@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import read_file
-from wina_core.specs.base import PROVENANCE, Part
+from wina_core.specs.base import PROVENANCE, SpecPart
 from wina_core.specs.gates import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.methods.base import BLOCKS, Method
@@ -27,7 +27,7 @@ Rows = tuple[tuple[float, ...], ...]
 """Values of a plan's cells, [layer][projection]."""
 
 
-class PlanLayout(Part):
+class PlanLayout(SpecPart):
     """The shape of a plan: decoder layers x projections, with each matrix's number of weights."""
 
     projections: tuple[str, ...] = Field(min_length=1)
@@ -70,7 +70,7 @@ class PlanLayout(Part):
             )
 
 
-class UniformSparsity(Part):
+class UniformSparsity(SpecPart):
     """The same target for every projection of any model."""
 
     kind: Literal["uniform"] = "uniform"
@@ -91,7 +91,7 @@ class UniformSparsity(Part):
         return SparsityPlan.uniform(layout, self.sparsity)
 
 
-class SparsityPlan(Part):
+class SparsityPlan(SpecPart):
     """Target sparsity per decoder layer and projection: the dropped fraction of that matrix's inputs."""
 
     kind: Literal["table"] = "table"
@@ -121,7 +121,7 @@ class SparsityPlan(Part):
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "SparsityPlan":
         """Return a copy with new targets in the given cells, validated like any others."""
-        table = replaced(self.sparsity, values)
+        table = with_values(self.sparsity, values)
         return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
@@ -135,7 +135,7 @@ def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
     return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
-def replaced(table: Rows, values: Mapping[Cell, float]) -> Rows:
+def with_values(table: Rows, values: Mapping[Cell, float]) -> Rows:
     """Return a table with other values in the given cells."""
     rows = [list(row) for row in table]
     for (layer, column), value in values.items():
@@ -170,18 +170,18 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
         numbers = [float(word) for word in content.decode("ascii").split()]
     except ValueError as error:
         raise WinaError(f"The file {path} does not hold searched shares (it is not all numbers); {hint}.") from error
-    wanted = 2 * layout.layers * len(_ORDER)
-    if len(numbers) != wanted:
+    expected = 2 * layout.layers * len(_ORDER)
+    if len(numbers) != expected:
         raise WinaError(
             f"The file {path} holds {len(numbers)} numbers, but a share and a sparsity of each of {layout.layers} x "
-            f"{len(_ORDER)} matrices are {wanted}; {hint} that was searched for this model."
+            f"{len(_ORDER)} matrices are {expected}; {hint} that was searched for this model."
         )
     shares, sparsities = numbers[::2], numbers[1::2]
-    for place, values in enumerate(zip(shares, sparsities, strict=True)):
+    for index, values in enumerate(zip(shares, sparsities, strict=True)):
         if 0 < values[0] <= 1 and 0 <= values[1] < 1:
             continue
-        pair = ", ".join("not a number" if math.isnan(each) else f"{each:g}" for each in values)
-        layer, column = divmod(place, len(_ORDER))
+        pair = ", ".join("not a number" if math.isnan(value) else f"{value:g}" for value in values)
+        layer, column = divmod(index, len(_ORDER))
         raise WinaError(
             f"In {path} {_ORDER[column]} of layer {layer} has the share and sparsity {pair}, but a share is above 0 "
             f"and at most 1, a sparsity at least 0 and below 1; {hint}."
@@ -306,6 +306,7 @@ def block_means(table: Rows, layout: PlanLayout) -> Rows:
         values = list(row)
         for block in BLOCKS:
             columns = [layout.projections.index(name) for name in block if name in layout.projections]
+            # Equal targets stay: their mean could differ from them by rounding.
             if len({row[column] for column in columns}) > 1:
                 total = sum(counts[column] for column in columns)
                 mean = sum(row[column] * counts[column] for column in columns) / total

@@ -39,28 +39,28 @@ class Plugins(Generic[Loaded]):
     An object that cannot be used is reported in one sentence and left out; the others stay.
     """
 
-    def __init__(self, kind: str, taken: Collection[str], check: Callable[[str, EntryPoint], Loaded]) -> None:
-        """Offer the entry points of the group "wina.<kind>s" whose names are not `taken`.
+    def __init__(self, kind: str, reserved: Collection[str], check: Callable[[str, EntryPoint], Loaded]) -> None:
+        """Offer the entry points of the group "wina.<kind>s" whose names are not `reserved`.
 
         `check` takes a name and what its entry point names. It returns the object, or raises an exception for what does
         not fit.
         """
-        self.kind, self._taken, self._check = kind, taken, check
+        self.kind, self._reserved, self._check = kind, reserved, check
         self._loaded: dict[str, Loaded] = {}
         self._left_out: list[Offer] = []
         self._loading = RLock()
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        found: dict[str, EntryPoint] = {}
+        points: dict[str, EntryPoint] = {}
         for point in _entry_points(f"wina.{self.kind}s"):
-            if point.name in self._taken or point.name in found:
+            if point.name in self._reserved or point.name in points:
                 self._leave_out(point, "its name is taken")
             elif not point.name.isidentifier():
                 self._leave_out(point, "its name has characters other than letters, digits and _")
             else:
-                found[point.name] = point
-        return found
+                points[point.name] = point
+        return points
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,12 +91,12 @@ class Plugins(Generic[Loaded]):
         """Return the package that offers a name, with its version; empty for what is built in or unknown."""
         return _package(self._points[name]) if name in self._points else ""
 
-    def unknown(self, name: str, known: Collection[str]) -> WinaError:
-        """Return the error for a name that is none of `known`."""
+    def unknown(self, name: str, names: Collection[str]) -> WinaError:
+        """Return the error for a name that is none of `names`."""
         problem = next((offer.problem for offer in self._left_out if offer.name == name), None)
         return WinaError(
             problem
-            or f'There is no {self.kind} "{name}"; choose one of {", ".join(known)}, or install the package that has '
+            or f'There is no {self.kind} "{name}"; choose one of {", ".join(names)}, or install the package that has '
             "it."
         )
 
@@ -150,12 +150,12 @@ def _folder_of(name: str, point: EntryPoint) -> dict[str, Path]:
     spec = find_spec(first)  # a nested name would import the packages around it
     folders = [Path(root, *rest) for root in (spec and spec.submodule_search_locations) or ()]
     files = {file.stem: file for folder in folders for file in sorted(folder.glob("*.yaml"))}
-    found = {task: file.resolve() for task, file in files.items() if task == name or task.startswith(f"{name}_")}
-    if not found:
+    own_files = {task: file.resolve() for task, file in files.items() if task == name or task.startswith(f"{name}_")}
+    if not own_files:
         raise WinaError(f"the folder {point.value} has no file {name}.yaml or {name}_*.yaml")
-    if stock := sorted(found.keys() & _stock_tasks()):
+    if stock := sorted(own_files.keys() & _stock_tasks()):
         raise WinaError(f"lm-eval has a task {stock[0]} of its own")
-    return found
+    return own_files
 
 
 TASK_PLUGINS: Plugins[dict[str, Path]] = Plugins("task", ("demo",), _folder_of)

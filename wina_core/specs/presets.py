@@ -51,7 +51,7 @@ masks of fused kernels. wina-auto needs no knowledge of the model: rotation `aut
 thresholds for gate and up, and tuned biases."""
 
 
-def reading(configuration: Configuration, source: str) -> Configuration:
+def with_text_source(configuration: Configuration, source: str) -> Configuration:
     """Return a preset whose choice of a rotation and allocators read a calibration text; unchanged for the usual one,
     since their own usual text is another."""
     rotation = configuration.rotation

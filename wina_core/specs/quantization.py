@@ -12,9 +12,9 @@ from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
-from wina_core.specs.base import PROVENANCE, Part, Spec
+from wina_core.specs.base import PROVENANCE, Spec, SpecPart
 from wina_core.specs.evaluations import TextSpec
-from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, replaced
+from wina_core.specs.plans import Cell, PlanLayout, SparsityPlan, with_values
 from wina_core.specs.plugins import Plugins, callable_of
 
 Bits = Literal["int8", "int4"]
@@ -35,7 +35,7 @@ HeadBits = Literal[16, 8, 6, 4]
 MeanBits = Annotated[float, Field(ge=2, le=16, allow_inf_nan=False)]
 
 
-class BitsPlan(Part):
+class BitsPlan(SpecPart):
     """Bits per decoder layer and projection: the bits of that matrix's codes, or their mean by energy."""
 
     layout: PlanLayout
@@ -61,7 +61,7 @@ class BitsPlan(Part):
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "BitsPlan":
         """Return a copy with new bits in the given cells, validated like any others."""
-        return BitsPlan(layout=self.layout, bits=replaced(self.bits, values), provenance=provenance)
+        return BitsPlan(layout=self.layout, bits=with_values(self.bits, values), provenance=provenance)
 
     def for_layout(self, layout: PlanLayout) -> "BitsPlan":
         """Return this plan; WinaError where it was made for another model."""
@@ -111,7 +111,7 @@ class QuantizationSpec(Spec):
                 if not 2 <= bits <= PLANES_BITS[0] and bits != 16:
                     raise ValueError(f"planes by energy have 2 to {PLANES_BITS[0]} bits, not {bits:g}; choose fewer")
             elif bits not in (widths := (16, *PLANES_BITS) if planes else WEIGHT_BITS):
-                *names, last = (f"{each}" for each in sorted(widths))
+                *names, last = (f"{width}" for width in sorted(widths))
                 raise ValueError(
                     f"a whole matrix has {', '.join(names)} or {last} bits{' in planes' if planes else ''}, not "
                     f"{bits:g}; choose one of them, or bits by energy for a mean in between"
@@ -138,14 +138,14 @@ class QuantizationSpec(Spec):
     def label(self) -> str:
         """Return a short name, for example "4.2 bits gptq by energy, head 8"."""
         name = f"{self.mean_bits:.4g} bits {self.quantizer}" + (" by energy" if self.by_energy else "")
-        parts = [
+        details = [
             name,
             f"plan {self.content_hash()[:6]}" if isinstance(self.bits, BitsPlan) else "",
             f"group {self.group}" if self.group != 64 and self.quantizer != "planes" else "",
             f"head {self.head_bits}" if self.head_bits != 16 else "",
             f"on {self.text.label}" if self.reads_text and self.text != TextSpec() else "",
         ]
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, details))
 
 
 def quantizer_names() -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def load_bits_plan(path: Path) -> BitsPlan:
         ) from error
 
 
-class PlanPair(Part):
+class PlanPair(SpecPart):
     """A sparsity plan, and the bits of the weights that it was made with."""
 
     kind: Literal["pair"] = "pair"

@@ -157,7 +157,7 @@ class RotationSpec(Spec):
         text: str = self.mode
         if self.matrices:
             file = re.split(r"[/\\]", self.matrices)[-1]
-            text += f" (given: {' '.join(part for part in (file, self.matrices_fingerprint[:6]) if part)})"
+            text += f" (given: {' '.join(word for word in (file, self.matrices_fingerprint[:6]) if word)})"
         else:
             steps, read = USUAL_EFFORT[self.objective]
             text += self._basis_label
@@ -257,6 +257,7 @@ def auto_candidates(spec: RotationSpec) -> tuple[RotationSpec, ...]:
     with_weights = {"attention_basis": _USUAL_BASES[0], "mlp_basis": _USUAL_BASES[1]}
     variants: tuple[dict[str, Any], ...] = ({}, {"spectrum": "log"}, with_weights)
     candidates = (NO_ROTATION, heads, *(heads.model_copy(update={**stream, **variant}) for variant in variants))
+    # Without heads, the candidate that rotates heads alone would be no rotation again.
     return tuple(dict.fromkeys(candidates if spec.per_head else (NO_ROTATION, *candidates[2:])))
 
 

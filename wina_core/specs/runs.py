@@ -112,9 +112,10 @@ def measured_alone(run: RunSpec) -> dict[str, tuple[str, str]]:
 
 @lru_cache(maxsize=1024)
 def _key(model: ModelSource, evaluation: EvaluationSpec, unit: str, gated: bool) -> str:
+    # A dense prefix hardly changes the time.
     alone = _alone(evaluation, unit).model_copy(update={"dense_prefix": 0.0})
-    parts = [model.content_hash(), alone.content_hash(), gated]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    content = [model.content_hash(), alone.content_hash(), gated]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=1024)
@@ -124,13 +125,13 @@ def _units_alone(evaluation: EvaluationSpec) -> Mapping[str, str]:
 
 def _alone(evaluation: EvaluationSpec, unit: str) -> EvaluationSpec:
     """Return an evaluation with only the settings that one of its units depends on; the rest at its default."""
-    own = evaluation.model_dump(include={"batch_size", "seed", "dense_prefix"})
+    settings = evaluation.model_dump(include={"batch_size", "seed", "dense_prefix"})
     if unit in evaluation.task_names:
-        own |= evaluation.model_dump(
+        settings |= evaluation.model_dump(
             include={"task_folders", "task_fingerprint", "data_folder", "data_fingerprint"}
         ) | {"tasks": (evaluation.task(unit),)}  # which has its own limit and examples by now
     return EvaluationSpec(
-        **own,
+        **settings,
         fidelity=evaluation.fidelity if unit == FIDELITY else None,
         original=evaluation.original if unit == ORIGINAL else None,
         cost_context=evaluation.cost_context if unit == COST else None,

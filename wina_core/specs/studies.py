@@ -15,12 +15,12 @@ from wina_core.specs import (
     Spec,
     check_synthetic,
 )
-from wina_core.specs.base import Part
+from wina_core.specs.base import SpecPart
 from wina_core.specs.latency import LatencySpec
 from wina_core.specs.plans import SparsityPlan
 
 
-class Role(Part):
+class Role(SpecPart):
     """A model that a study names by its role, so that the study is the same on every machine."""
 
     name: str = Field(min_length=1)
@@ -67,16 +67,20 @@ class StudySpec(Spec):
     def _check(self) -> Self:
         if bool(self.models) != bool(self.configurations) or not (self.models or self.latency):
             raise ValueError("a study needs `models` and `configurations`, or a `latency` sweep, or all of them")
-        known = {role.name for role in self.roles}
-        if len(known) < len(self.roles):
+        role_names = {role.name for role in self.roles}
+        if len(role_names) < len(self.roles):
             raise ValueError("every role needs a name of its own")
         for model in self.models:
-            if model.location.startswith(ROLE) and model.location.removeprefix(ROLE) not in known:
+            if model.location.startswith(ROLE) and model.location.removeprefix(ROLE) not in role_names:
                 raise ValueError(f'a model is "{model.location}", but `roles` has none of that name')
-        for name in {name for each in self.configurations for name in each.roles} - known:
+        for name in {name for configuration in self.configurations for name in configuration.roles} - role_names:
             raise ValueError(f'a configuration is for the role "{name}", but `roles` has none of that name')
-        without = [each for each in self.configurations if each.method.name != "dense" and not each.sparsities]
-        if without and not self.sparsities and not self.plans:
+        without_sparsities = [
+            configuration
+            for configuration in self.configurations
+            if configuration.method.name != "dense" and not configuration.sparsities
+        ]
+        if without_sparsities and not self.sparsities and not self.plans:
             raise ValueError("a study with a sparse method needs `sparsities`, `plans`, or both")
         check_synthetic(self.models, self.evaluation)
         return self

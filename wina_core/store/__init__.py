@@ -1,14 +1,15 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
 from wina_core.store.backlog import Backlog
-from wina_core.store.metric_rows import MetricRow, RunDetails
 from wina_core.store.recorder import Recorder
 from wina_core.store.rows import (
     DeletedRow,
-    LayerMap,
     MetricFilter,
+    MetricRow,
     PlanRow,
     RotationRow,
+    RunDetails,
+    RunLayerMap,
     RunRow,
     StudyRow,
     UnitRow,
@@ -21,13 +22,13 @@ __all__ = [
     "DecodeRow",
     "DeletedRow",
     "LatencyRow",
-    "LayerMap",
     "MetricFilter",
     "MetricRow",
     "PlanRow",
     "Recorder",
     "RotationRow",
     "RunDetails",
+    "RunLayerMap",
     "RunRow",
     "Store",
     "StudyRow",

@@ -86,7 +86,7 @@ class Backlog:
     @property
     def waiting(self) -> int:
         """Number of results that wait."""
-        return sum(isinstance(each.message, _RESULTS) for each in self._waiting)
+        return sum(isinstance(entry.message, _RESULTS) for entry in self._waiting)
 
     def record(self, message: Submit | Event) -> None:
         """Store what a message brings, or keep it with its time behind what waits already.
@@ -106,8 +106,8 @@ class Backlog:
             self._jobs[message.job_id] = message
         try:
             self.retry()
-            if self.refusal or not self._take(message):
-                self._keep(message)
+            if self.refusal or not self._try_to_store(message):
+                self._enqueue(message)
         finally:
             if isinstance(message, Done | Failed):
                 self._jobs.pop(message.job_id, None)
@@ -130,7 +130,7 @@ class Backlog:
         fault = self._store_waiting(None) if self.refusal else ""
         if not self.refusal or not self.waiting:
             return fault
-        count, file = self.waiting, self._store_aside()
+        count, file = self.waiting, self._spill()
         results = "1 result" if count == 1 else f"{count} results"
         return f"{results} could not be stored; the next start stores them from {file}. {self.refusal}"
 
@@ -146,6 +146,7 @@ class Backlog:
                     raise
                 except WinaError as error:
                     fault = fault or str(error)
+                # A message that the database refuses for now stays the first in the queue.
                 self._waiting.popleft()
         except UnwritableError as error:
             self.refusal = str(error)
@@ -155,7 +156,7 @@ class Backlog:
             self._store.patience = None
         return fault
 
-    def _take(self, message: Recorded) -> bool:
+    def _try_to_store(self, message: Recorded) -> bool:
         """Store a message unless the database refuses it for now; return whether it is stored."""
         self._store.patience = _PATIENCE
         try:
@@ -167,7 +168,7 @@ class Backlog:
             self._store.patience = None
         return True
 
-    def _keep(self, message: Recorded) -> None:
+    def _enqueue(self, message: Recorded) -> None:
         if not self._waiting:
             self._preface = (*([self._ready] if self._ready else []), *self._jobs.values())
         self._bytes += len(encode(message))
@@ -175,17 +176,19 @@ class Backlog:
             raise WinaError(f"No more than {LARGEST_MEMORY // 2**20} MiB of results can wait. {self.refusal}")
         self._waiting.append(_Waiting(message, time.time()))
 
-    def _store_aside(self) -> Path:
+    def _spill(self) -> Path:
         """Store what waits in a new database in the first folder that takes it, and return its file."""
         refusal = self.refusal
-        for folder, prefix in _places_aside(self._store.url):
+        for folder, prefix in _spill_folders(self._store.url):
             file = folder / f"{prefix}{uuid.uuid4().hex}.sqlite"
             partial = file.with_suffix(".partial")
             try:
                 folder.mkdir(parents=True, exist_ok=True)
+                # Made before SQLite opens it, which would let other users read it.
                 partial.touch(mode=0o600)
                 with Store(partial, shared=True) as aside:  # in one file
                     self._copy_to(aside)
+                # Only a whole database gets the name that the next start looks for.
                 partial.rename(file)
                 _remove(partial)
             except (WinaError, OSError) as error:
@@ -205,7 +208,7 @@ class Backlog:
                 recorders.record(message, at)
             except UnwritableError:
                 raise
-            except WinaError:  # it can never be stored, which was said when it came
+            except WinaError:  # it can never be stored, as was reported when it came
                 continue
         recorders.end_all()
 
@@ -216,13 +219,14 @@ def _merge_waiting(store: Store) -> list[str]:
     One that the store refuses for now stays; one that cannot be read is set aside.
     """
     remarks: list[str] = []
-    for folder, prefix in _places_aside(store.url):
+    for folder, prefix in _spill_folders(store.url):
         for file in sorted(folder.glob(f"{glob.escape(prefix)}*.sqlite")):
             lock = FileLock(file.with_suffix(".lock"))
             with suppress(OSError):  # another program has merged it meanwhile, or the folder is read-only
                 if not (_is_own(file) and lock.acquire()):
                     continue
                 try:
+                    # Another program may have merged it before the lock was free.
                     if file.exists():
                         remarks.append(_merge(file, store))
                 except UnwritableError:
@@ -248,7 +252,7 @@ def _merge(file: Path, store: Store) -> str:
     return f"Stored the results that waited in {file}."
 
 
-def _places_aside(url: URL) -> Iterator[tuple[Path, str]]:
+def _spill_folders(url: URL) -> Iterator[tuple[Path, str]]:
     """Yield folders for databases with what another one refuses, and the beginning of their names."""
     if file := sqlite_file(url):
         yield file.parent, f"{file.name}.waiting-"
@@ -259,8 +263,8 @@ def _places_aside(url: URL) -> Iterator[tuple[Path, str]]:
 
 def _is_own(file: Path) -> bool:
     """Return whether a path is a file of this user: in a shared folder others could leave files for us."""
-    found = file.lstat()
-    return stat.S_ISREG(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
+    status = file.lstat()
+    return stat.S_ISREG(status.st_mode) and (os.name == "nt" or status.st_uid == os.geteuid())
 
 
 def _remove(database: Path) -> None:

@@ -3,15 +3,39 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, desc, func, select
+from sqlalchemy import Connection, and_, desc, func, insert, select
 
 from wina_core.errors import WinaError
-from wina_core.records import EXPERT_METRICS, LayerRecord, RefinementStep, RotationReport, SiteSpectrum
+from wina_core.records import EXPERT_METRICS, ExpertRecord, LayerRecord, RefinementStep, RotationReport, SiteSpectrum
 from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.store.metrics import Query
-from wina_core.store.rows import CellStat, LayerMap, PlannedRun
-from wina_core.store.tables import Calibration, LayerStat, Model, Rotation, Run, Unit
+from wina_core.store.rows import CellStat, PlannedRun, RunLayerMap
+from wina_core.store.tables import CalibrationTable, LayerStatTable, ModelTable, RotationTable, RunTable, UnitTable
+
+# ---- rows of layer_stats ---------------------------------------------------------------------------------------------
+
+
+def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
+    """Return a row for each record, and one for each expert of which something is known, x being its number."""
+    return [record.model_dump() for record in layers] + [
+        {
+            "layer": expert.layer,
+            "projection": expert.projection,
+            "metric": expert.metric,
+            "value": value,
+            "x": float(number),
+        }
+        for expert in experts
+        for number, value in enumerate(expert.values)
+        if value is not None
+    ]
+
+
+def insert_layers(connection: Connection, rows: Sequence[dict[str, Any]], **owner: int) -> None:
+    if rows:
+        connection.execute(insert(LayerStatTable), [row | owner for row in rows])
+
 
 # ---- rotations -------------------------------------------------------------------------------------------------------
 
@@ -29,10 +53,10 @@ directions is x."""
 
 def rotation_layers(report: RotationReport) -> tuple[LayerRecord, ...]:
     """Return the rows of a report."""
-    sites = {site: place for place, site in enumerate(dict.fromkeys(step.site for step in report.refinement))}
+    sites = {site: index for index, site in enumerate(dict.fromkeys(step.site for step in report.refinement))}
     return (
         *report.residuals,
-        *(each.model_copy(update={"metric": f"{DENSE}{each.metric}"}) for each in report.dense_residuals),
+        *(record.model_copy(update={"metric": f"{DENSE}{record.metric}"}) for record in report.dense_residuals),
         *(
             LayerRecord(
                 layer=sites[step.site],
@@ -44,30 +68,30 @@ def rotation_layers(report: RotationReport) -> tuple[LayerRecord, ...]:
             for step in report.refinement
         ),
         *(
-            LayerRecord(layer=each.layer, projection=each.site, metric=SPECTRUM, value=share, x=count)
-            for each in report.spectra
-            for count, share in zip(each.directions, each.cumulative, strict=True)
+            LayerRecord(layer=spectrum.layer, projection=spectrum.site, metric=SPECTRUM, value=share, x=count)
+            for spectrum in report.spectra
+            for count, share in zip(spectrum.directions, spectrum.cumulative, strict=True)
         ),
     )
 
 
 def report_layers(rows: Sequence[LayerRecord], steps: int) -> dict[str, Any]:
     """Return the fields of a RotationReport that these rows hold; `steps` are those of its spec."""
-    found: dict[str, list[LayerRecord | RefinementStep]] = {"residuals": [], "dense_residuals": [], "refinement": []}
+    fields: dict[str, list[LayerRecord | RefinementStep]] = {"residuals": [], "dense_residuals": [], "refinement": []}
     points: dict[tuple[int, str], dict[int, float]] = {}
     for row in rows:
         if row.metric.startswith(DENSE):
-            found["dense_residuals"].append(row.model_copy(update={"metric": row.metric.removeprefix(DENSE)}))
+            fields["dense_residuals"].append(row.model_copy(update={"metric": row.metric.removeprefix(DENSE)}))
         elif row.metric.startswith(REFINEMENT) and row.x is not None:
             _, objective, sparsity = row.metric.split()
             step = {"site": row.projection, "objective": objective, "sparsity": float(sparsity), "step": int(row.x)}
-            found["refinement"].append(RefinementStep.model_validate({**step, "steps": steps, "loss": row.value}))
+            fields["refinement"].append(RefinementStep.model_validate({**step, "steps": steps, "loss": row.value}))
         elif row.metric == SPECTRUM and row.x is not None:
             points.setdefault((row.layer, row.projection), {})[int(row.x)] = row.value
         else:
-            found["residuals"].append(row)
+            fields["residuals"].append(row)
     spectra = tuple(_spectrum(layer, site, shares) for (layer, site), shares in points.items())
-    return {**found, "spectra": spectra}
+    return {**fields, "spectra": spectra}
 
 
 def _spectrum(layer: int, site: str, shares: Mapping[int, float]) -> SiteSpectrum:
@@ -91,28 +115,45 @@ def cell_stats(
 ) -> list[CellStat]:
     """Return every metric of the latest calibration that has it, and the rotation's residuals where no calibration has
     them, in the order of measurement."""
-    owners = [LayerStat.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))]
-    owners += [LayerStat.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
-    found: list[CellStat] = []
-    known: set[str] = set()
+    owners = [
+        LayerStatTable.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))
+    ]
+    owners += [LayerStatTable.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
+    stats: list[CellStat] = []
+    read_metrics: set[str] = set()
     for owner in owners:
-        query = select(LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
-        others = (~LayerStat.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
-        query = query.where(owner, LayerStat.metric.not_in(known), *others).order_by(LayerStat.id)
+        query = select(
+            LayerStatTable.metric,
+            LayerStatTable.layer,
+            LayerStatTable.projection,
+            LayerStatTable.x,
+            LayerStatTable.value,
+        )
+        other_metrics = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
+        query = query.where(owner, LayerStatTable.metric.not_in(read_metrics), *other_metrics).order_by(
+            LayerStatTable.id
+        )
         new = [CellStat._make(row) for row in connection.execute(query)]
-        known |= {row.metric for row in new}
-        found += new
-    return found
+        read_metrics |= {row.metric for row in new}
+        stats += new
+    return stats
 
 
 def expert_stats(connection: Connection, run: str) -> list[CellStat]:
     """Return EXPERT_METRICS of a run, x being the expert, as measured during its first unit that has some."""
     query = (
-        select(Unit.id, LayerStat.metric, LayerStat.layer, LayerStat.projection, LayerStat.x, LayerStat.value)
-        .join(Unit, Unit.id == LayerStat.unit_id)
-        .join(Run, Run.id == Unit.run_id)
-        .where(Run.hash == run, LayerStat.metric.in_(EXPERT_METRICS))
-        .order_by(Unit.id, LayerStat.id)
+        select(
+            UnitTable.id,
+            LayerStatTable.metric,
+            LayerStatTable.layer,
+            LayerStatTable.projection,
+            LayerStatTable.x,
+            LayerStatTable.value,
+        )
+        .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
+        .join(RunTable, RunTable.id == UnitTable.run_id)
+        .where(RunTable.hash == run, LayerStatTable.metric.in_(EXPERT_METRICS))
+        .order_by(UnitTable.id, LayerStatTable.id)
     )
     rows = connection.execute(query).all()
     return [CellStat._make(row[1:]) for row in rows if row[0] == rows[0][0]]
@@ -121,17 +162,17 @@ def expert_stats(connection: Connection, run: str) -> list[CellStat]:
 def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list[PlannedRun]:
     """Return the latest runs of a model that are not superseded, one for each configuration, plan and budget."""
     latest = (
-        select(func.max(Run.id))
-        .join(Model, and_(Model.id == Run.model_id, Model.hash == model.content_hash()))
-        .where(Run.target_sparsity > 0, Run.deleted.is_(None), Run.superseded == "")
-        .group_by(Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
+        select(func.max(RunTable.id))
+        .join(ModelTable, and_(ModelTable.id == RunTable.model_id, ModelTable.hash == model.content_hash()))
+        .where(RunTable.target_sparsity > 0, RunTable.deleted.is_(None), RunTable.superseded == "")
+        .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
     )
-    query = select(Run.hash, Run.configuration_label, Run.plan_provenance, Run.target_sparsity)
-    query = query.where(Run.id.in_(latest)).order_by(desc(Run.id)).limit(limit)
+    query = select(RunTable.hash, RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
+    query = query.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit)
     return [PlannedRun._make(row) for row in connection.execute(query)]
 
 
-def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanLayout) -> SparsityPlan:
+def allocated_plan(targets: RunLayerMap | None, rho: RunLayerMap | None, layout: PlanLayout) -> SparsityPlan:
     """Return the table that an allocator found for a run. Raises WinaError where none is stored, or one of another
     layout."""
     if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
@@ -144,20 +185,20 @@ def allocated_plan(targets: LayerMap | None, rho: LayerMap | None, layout: PlanL
 def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
     """Select calibrations, the latest first."""
     return (
-        select(Calibration.id, Calibration.recorded)
-        .join(Model, Model.id == Calibration.model_id)
+        select(CalibrationTable.id, CalibrationTable.recorded)
+        .join(ModelTable, ModelTable.id == CalibrationTable.model_id)
         .where(
-            Model.hash == model.content_hash(),
-            Calibration.rotation_hash == rotation.content_hash(),
-            Calibration.method_label == method.label,
+            ModelTable.hash == model.content_hash(),
+            CalibrationTable.rotation_hash == rotation.content_hash(),
+            CalibrationTable.method_label == method.label,
         )
-        .order_by(desc(Calibration.recorded), desc(Calibration.id))
+        .order_by(desc(CalibrationTable.recorded), desc(CalibrationTable.id))
     )
 
 
 def _rotation(model: ModelSource, rotation: RotationSpec) -> Query:
     return (
-        select(Rotation.id, Rotation.recorded)
-        .join(Model, Model.id == Rotation.model_id)
-        .where(Model.hash == model.content_hash(), Rotation.hash == rotation.content_hash())
+        select(RotationTable.id, RotationTable.recorded)
+        .join(ModelTable, ModelTable.id == RotationTable.model_id)
+        .where(ModelTable.hash == model.content_hash(), RotationTable.hash == rotation.content_hash())
     )

@@ -20,7 +20,7 @@ from wina_core.studies.run_labels import model_label
 
 
 def model_columns(source: ModelSource) -> dict[str, Any]:
-    """Return the columns of `tables.Model` that follow from the spec."""
+    """Return the columns of `tables.ModelTable` that follow from the spec."""
     return {
         "hash": source.content_hash(),
         "label": model_label(source),
@@ -30,7 +30,7 @@ def model_columns(source: ModelSource) -> dict[str, Any]:
 
 
 def run_columns(run: RunSpec) -> dict[str, Any]:
-    """Return the columns of `tables.Run` that follow from the spec."""
+    """Return the columns of `tables.RunTable` that follow from the spec."""
     return {
         "hash": run.content_hash(),
         "spec": run.model_dump_json(),
@@ -53,34 +53,34 @@ def settings_label(run: RunSpec) -> str:
     Tasks are left out: every metric names its own.
     """
     evaluation, default = run.evaluation, EvaluationSpec()
-    parts = []
+    words = []
     if evaluation.limit is not None:
-        parts.append(f"limit {evaluation.limit}")
+        words.append(f"limit {evaluation.limit}")
     if evaluation.num_fewshot is not None:
-        parts.append(f"{evaluation.num_fewshot}-shot")
+        words.append(f"{evaluation.num_fewshot}-shot")
     if evaluation.chat_template:
-        parts.append("chat template")
+        words.append("chat template")
     if evaluation.dense_prefix != default.dense_prefix:
-        parts.append(f"first {100 * evaluation.dense_prefix:g} % dense")
+        words.append(f"first {100 * evaluation.dense_prefix:g} % dense")
     if evaluation.seed != default.seed:
-        parts.append(f"seed {evaluation.seed}")
+        words.append(f"seed {evaluation.seed}")
     if evaluation.batch_size != default.batch_size:
         auto = evaluation.batch_size == "auto"
-        parts.append("batches as memory allows" if auto else f"batches of {evaluation.batch_size}")
+        words.append("batches as memory allows" if auto else f"batches of {evaluation.batch_size}")
     if evaluation.task_folders:
-        parts.append(f"tasks from {' and '.join(evaluation.task_folders)}")
+        words.append(f"tasks from {' and '.join(evaluation.task_folders)}")
     if evaluation.data_folder is not None:
-        parts.append(f"data from {evaluation.data_folder}")
+        words.append(f"data from {evaluation.data_folder}")
     if run.calibration is not None:
         usual = CalibrationSpec()
         if run.calibration.text != usual.text:
-            parts.append(f"calibrated on {run.calibration.text.label}")
+            words.append(f"calibrated on {run.calibration.text.label}")
         if run.calibration.thresholds != usual.thresholds:
-            parts.append(f"{run.calibration.thresholds} thresholds")
+            words.append(f"{run.calibration.thresholds} thresholds")
     if evaluation.synthetic is not None:
-        parts.append(evaluation.synthetic.label)
-    parts += [f"fidelity on {text.label}" for text in evaluation.texts if text != default.fidelity]
-    return ", ".join(parts)
+        words.append(evaluation.synthetic.label)
+    words += [f"fidelity on {text.label}" for text in evaluation.texts if text != default.fidelity]
+    return ", ".join(words)
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
@@ -108,11 +108,11 @@ def _is_seen(read: TextSpec, evaluated: TextSpec) -> bool:
 
 
 def environment_of(row: Any) -> Environment:
-    """Return the environment of a row with the columns of `tables.Environment`."""
+    """Return the environment of a row with the columns of `tables.EnvironmentTable`."""
     return Environment(device=row.device, hardware=row.hardware, versions=json.loads(row.versions))
 
 
 def measure_columns(metric: MetricRecord) -> dict[str, Any]:
-    """Return the columns of `tables.Measure`: a metric without its numbers, and a digest of 16 hex digits."""
+    """Return the columns of `tables.MeasureTable`: a metric without its numbers, and a digest of 16 hex digits."""
     measure = metric.model_dump(exclude={"value", "stderr"})
     return measure | {"hash": hashlib.sha256(json.dumps(measure, sort_keys=True).encode()).hexdigest()[:16]}

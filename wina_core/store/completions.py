@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, desc, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, delete, desc, func, or_, select
 from sqlalchemy.orm import aliased
 
 from wina_core.errors import WinaError
@@ -14,15 +14,14 @@ from wina_core.records.completions import (
     CompletionToken,
     StoredCompletion,
     decoding_speed,
-    joined,
+    joined_text,
     mean_divergence,
     prefill,
 )
 from wina_core.specs import DENSE
 from wina_core.specs.generation import CompletionPoint
-from wina_core.store import tables
 from wina_core.store.columns import environment_of
-from wina_core.store.tables import Completion, Model
+from wina_core.store.tables import CompletionTable, EnvironmentTable, ModelTable
 
 _TOKENS = TypeAdapter(tuple[CompletionToken, ...])
 _SHOWN = 200
@@ -30,7 +29,7 @@ _SHOWN = 200
 
 
 def columns_of(record: CompletionRecord) -> dict[str, Any]:
-    """Return the columns of `tables.Completion` that follow from the record."""
+    """Return the columns of `tables.CompletionTable` that follow from the record."""
     point, tokens = record.point, record.tokens
     speed, first = decoding_speed(tokens), prefill(tokens)
     return {
@@ -38,7 +37,7 @@ def columns_of(record: CompletionRecord) -> dict[str, Any]:
         "dense_hash": point.dense.content_hash(),
         "spec": point.model_dump_json(),
         "prompt": point.prompt,
-        "text": joined(tokens),
+        "text": joined_text(tokens),
         "tokens": _TOKENS.dump_json(tokens).decode(),
         "token_count": len(tokens),
         "prompt_tokens": record.prompt_tokens,
@@ -56,13 +55,11 @@ def columns_of(record: CompletionRecord) -> dict[str, Any]:
 
 def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
     """Return whether a whole completion is stored in place of one that was stopped."""
-    whole = same(row) & (Completion.end != "stopped")
-    return row["end"] == "stopped" and connection.scalar(select(Completion.id).where(whole)) is not None
-
-
-def same(row: dict[str, Any]) -> ColumnElement[bool]:
-    """Return the condition of the completion that a row replaces."""
-    return and_(Completion.hash == row["hash"], Completion.environment_id == row["environment_id"])
+    if row["end"] != "stopped":
+        return False
+    same = (CompletionTable.hash == row["hash"]) & (CompletionTable.environment_id == row["environment_id"])
+    whole = select(CompletionTable.id).where(same, CompletionTable.end != "stopped")
+    return connection.scalar(whole) is not None
 
 
 def list_completions(connection: Connection, search: str, limit: int, *, pairs: bool) -> list[CompletionRow]:
@@ -72,32 +69,32 @@ def list_completions(connection: Connection, search: str, limit: int, *, pairs: 
     """
     query = (
         select(
-            Completion.id,
-            Model.label,
-            func.substr(Completion.prompt, 1, _SHOWN),
-            Completion.configuration_label,
-            Completion.method,
-            Completion.token_count,
-            Completion.end,
-            Completion.sparsity,
-            Completion.first_token_seconds,
-            Completion.tokens_per_second,
-            Completion.dense_tokens_per_second,
-            Completion.speedup,
-            Completion.divergence,
-            Completion.recorded,
-            tables.Environment.hardware,
+            CompletionTable.id,
+            ModelTable.label,
+            func.substr(CompletionTable.prompt, 1, _SHOWN),
+            CompletionTable.configuration_label,
+            CompletionTable.method,
+            CompletionTable.token_count,
+            CompletionTable.end,
+            CompletionTable.sparsity,
+            CompletionTable.first_token_seconds,
+            CompletionTable.tokens_per_second,
+            CompletionTable.dense_tokens_per_second,
+            CompletionTable.speedup,
+            CompletionTable.divergence,
+            CompletionTable.recorded,
+            EnvironmentTable.hardware,
         )
-        .join(Model, Model.id == Completion.model_id)
-        .outerjoin(tables.Environment, tables.Environment.id == Completion.environment_id)
-        .order_by(desc(Completion.recorded), desc(Completion.id))
+        .join(ModelTable, ModelTable.id == CompletionTable.model_id)
+        .outerjoin(EnvironmentTable, EnvironmentTable.id == CompletionTable.environment_id)
+        .order_by(desc(CompletionTable.recorded), desc(CompletionTable.id))
         .limit(limit)
     )
-    places = (Completion.prompt, Completion.text, Completion.configuration_label, Model.label)
+    columns = (CompletionTable.prompt, CompletionTable.text, CompletionTable.configuration_label, ModelTable.label)
     for word in search.split():
-        query = query.where(or_(*(place.icontains(word, autoescape=True) for place in places)))
+        query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
     if pairs:
-        query = query.where(or_(Completion.method != DENSE.name, ~_gated_beside().exists()))
+        query = query.where(or_(CompletionTable.method != DENSE.name, ~_gated_beside().exists()))
     return [CompletionRow._make(row) for row in connection.execute(query)]
 
 
@@ -106,17 +103,17 @@ def read_completion(connection: Connection, completion: int) -> StoredCompletion
 
     Raises WinaError for an unknown id.
     """
-    found = _read(connection, Completion.id == completion)
-    if found is None:
+    stored = _read(connection, CompletionTable.id == completion)
+    if stored is None:
         raise WinaError(unknown_completion(completion))
-    record, recorded = found
+    record, recorded = stored
     if record.point.configuration.is_dense:
         return StoredCompletion(completion, record, recorded, None)
-    here = select(Completion.environment_id).where(Completion.id == completion).scalar_subquery()
+    environment = select(CompletionTable.environment_id).where(CompletionTable.id == completion).scalar_subquery()
     dense = _read(
         connection,
-        Completion.hash == record.point.dense.content_hash(),
-        desc(Completion.environment_id == here).nulls_last(),
+        CompletionTable.hash == record.point.dense.content_hash(),
+        desc(CompletionTable.environment_id == environment).nulls_last(),
     )
     return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
 
@@ -126,14 +123,15 @@ def erase_completions(connection: Connection, completions: Collection[int]) -> N
 
     Raises WinaError for an unknown id.
     """
-    ours = Completion.id.in_(completions)
-    rows = connection.execute(select(Completion.id, Completion.dense_hash).where(ours)).all()
+    ours = CompletionTable.id.in_(completions)
+    rows = connection.execute(select(CompletionTable.id, CompletionTable.dense_hash).where(ours)).all()
     if unknown := set(completions) - {row.id for row in rows}:
         raise WinaError(unknown_completion(min(unknown)))
-    connection.execute(delete(Completion).where(ours))
-    left = select(Completion.dense_hash).where(Completion.method != DENSE.name)
-    alone = Completion.hash.in_({row.dense_hash for row in rows}) & Completion.hash.not_in(left)
-    connection.execute(delete(Completion).where(alone))
+    connection.execute(delete(CompletionTable).where(ours))
+    # Read after the first deletion: the gated completions that are left.
+    left = select(CompletionTable.dense_hash).where(CompletionTable.method != DENSE.name)
+    alone = CompletionTable.hash.in_({row.dense_hash for row in rows}) & CompletionTable.hash.not_in(left)
+    connection.execute(delete(CompletionTable).where(alone))
 
 
 def unknown_completion(completion: int) -> str:
@@ -142,18 +140,18 @@ def unknown_completion(completion: int) -> str:
 
 
 def _gated_beside() -> Select[Any]:
-    other = aliased(Completion)
-    return select(other.id).where(other.dense_hash == Completion.hash, other.method != DENSE.name)
+    other = aliased(CompletionTable)
+    return select(other.id).where(other.dense_hash == CompletionTable.hash, other.method != DENSE.name)
 
 
 def _read(
-    connection: Connection, which: ColumnElement[bool], *order: ColumnElement[Any]
+    connection: Connection, condition: ColumnElement[bool], *order: ColumnElement[Any]
 ) -> tuple[CompletionRecord, float] | None:
     query = (
-        select(Completion, tables.Environment.device, tables.Environment.hardware, tables.Environment.versions)
-        .outerjoin(tables.Environment, tables.Environment.id == Completion.environment_id)
-        .where(which)
-        .order_by(*order, desc(Completion.recorded))
+        select(CompletionTable, EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions)
+        .outerjoin(EnvironmentTable, EnvironmentTable.id == CompletionTable.environment_id)
+        .where(condition)
+        .order_by(*order, desc(CompletionTable.recorded))
         .limit(1)
     )
     row = connection.execute(query).first()

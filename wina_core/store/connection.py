@@ -12,20 +12,20 @@ from sqlalchemy import URL, Connection, Engine, NullPool, StaticPool, create_eng
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from wina_core.errors import WinaError, explain
-from wina_core.store.column_types import CellError
 from wina_core.store.postgres import is_postgres, normalized, open_postgres, without_password
 from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite, first_fault
+from wina_core.store.sql import CellError
 
 BUSY_SECONDS = 30.0
 """Longest wait for another process's write; a write takes milliseconds."""
 
 
-def parse_url(place: str | Path) -> URL:
-    """Return the URL of a database, or of an SQLite file where `place` has no "://". Raises WinaError for a bad URL."""
-    if isinstance(place, Path) or "://" not in place:
-        return URL.create("sqlite", database=str(Path(place).expanduser()))
+def parse_url(address: str | Path) -> URL:
+    """Return the URL of a database; without "://", `address` is an SQLite file. Raises WinaError for a bad URL."""
+    if isinstance(address, Path) or "://" not in address:
+        return URL.create("sqlite", database=str(Path(address).expanduser()))
     try:
-        url = make_url(place.replace("postgres://", "postgresql://", 1))
+        url = make_url(address.replace("postgres://", "postgresql://", 1))
         if "plugin" in url.query:
             raise ArgumentError("a plugin is code")
         if url.get_backend_name() not in ("sqlite", "postgresql"):
@@ -33,9 +33,9 @@ def parse_url(place: str | Path) -> URL:
         if "@" in (url.host or ""):
             raise ArgumentError("an @ of a password is written %40")
     except (ArgumentError, ValueError) as error:
-        shown = "This address" if "@" in place or "password" in place else repr(place)  # it may contain one
+        quoted = "This address" if "@" in address or "password" in address else repr(address)  # it may contain one
         raise WinaError(
-            f"{shown} is not a database that can be opened here; give the path of a file, or an address such as "
+            f"{quoted} is not a database that can be opened here; give the path of a file, or an address such as "
             "sqlite:////home/me/results.sqlite or postgresql://me@host/results."
         ) from error
     return normalized(url) if is_postgres(url) else url
@@ -46,8 +46,8 @@ def place_of(url: URL) -> str:
     file = sqlite_file(url)
     if file is not None:
         return str(file)
-    shown = without_password(url)
-    return shown.set(drivername="postgresql").render_as_string() if is_postgres(url) else shown.render_as_string()
+    public = without_password(url)
+    return public.set(drivername="postgresql").render_as_string() if is_postgres(url) else public.render_as_string()
 
 
 def sqlite_file(url: URL) -> Path | None:

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
-from wina_core.store.among import active, among, whoami
-from wina_core.store.tables import Run, UnfinishedJob, Unit
+from wina_core.store.run_states import is_active
+from wina_core.store.sessions import program_identity
+from wina_core.store.sql import in_list
+from wina_core.store.tables import RunTable, UnfinishedJobTable, UnitTable
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
 """Kinds of jobs that are resumed; the user waits in front of the screen for the others, or they write to a folder."""
@@ -38,15 +40,15 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
             "owner": owner,
             "submitted": time.time(),
         }
-        connection.execute(insert(UnfinishedJob).values(row))
+        connection.execute(insert(UnfinishedJobTable).values(row))
     if isinstance(submit.job, EvaluateJob):
         runs = [pending.spec.content_hash() for pending in submit.job.runs]
-        connection.execute(update(Run).where(active(runs)).values(owner=owner, **whoami()))
+        connection.execute(update(RunTable).where(is_active(runs)).values(owner=owner, **program_identity()))
 
 
 def forget(connection: Connection, jobs: Collection[str]) -> None:
     """Drop the jobs with these ids."""
-    connection.execute(delete(UnfinishedJob).where(among(UnfinishedJob.job_id, jobs)))
+    connection.execute(delete(UnfinishedJobTable).where(in_list(UnfinishedJobTable.job_id, jobs)))
 
 
 class ListedJob(NamedTuple):
@@ -63,14 +65,14 @@ class ListedJob(NamedTuple):
 
 def kept_by(connection: Connection, owner: str) -> frozenset[str]:
     """Return the ids of an owner's jobs."""
-    return frozenset(connection.scalars(select(UnfinishedJob.job_id).where(UnfinishedJob.owner == owner)))
+    return frozenset(connection.scalars(select(UnfinishedJobTable.job_id).where(UnfinishedJobTable.owner == owner)))
 
 
 def listed(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
     """Return the jobs of others than the owner; those that cannot be read or resumed are left out, and those of other
     computers count as living."""
-    others = select(UnfinishedJob.job, UnfinishedJob.owner).where(UnfinishedJob.owner != owner)
-    rows = connection.execute(others.order_by(UnfinishedJob.id)).all()
+    query = select(UnfinishedJobTable.job, UnfinishedJobTable.owner).where(UnfinishedJobTable.owner != owner)
+    rows = connection.execute(query.order_by(UnfinishedJobTable.id)).all()
     jobs = []
     for row in rows:
         with suppress(ValidationError):
@@ -86,14 +88,16 @@ def listed(connection: Connection, living: Collection[str], scope: str, owner: s
 def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting", "running"], int, int | None]:
     if not isinstance(submit.job, EvaluateJob):
         return "running", 0, None
-    wanted = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
-    ours = among(Run.hash, wanted)
+    units_by_run = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
+    ours = in_list(RunTable.hash, units_by_run)
     stored: dict[str, set[str]] = defaultdict(set)
-    for run, unit in connection.execute(select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id).where(ours)):
+    for run, unit in connection.execute(
+        select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id).where(ours)
+    ):
         stored[run].add(unit)
-    begun = connection.scalar(select(Run.id).where(ours, Run.status != "queued").limit(1)) is not None
-    done = sum(len(units & stored[run]) for run, units in wanted.items())
-    return "running" if begun else "waiting", done, sum(map(len, wanted.values()))
+    has_begun = connection.scalar(select(RunTable.id).where(ours, RunTable.status != "queued").limit(1)) is not None
+    done = sum(len(units & stored[run]) for run, units in units_by_run.items())
+    return "running" if has_begun else "waiting", done, sum(map(len, units_by_run.values()))
 
 
 def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
@@ -101,10 +105,12 @@ def left_behind(connection: Connection, living: Sequence[str], scope: str, owner
 
     Jobs that cannot be read, perhaps those of a newer version, are left out and stay; those that are not resumed go.
     """
-    dead = UnfinishedJob.owner.startswith(scope) & UnfinishedJob.owner.not_in(living)
-    found = connection.execute(select(UnfinishedJob.job_id, UnfinishedJob.job).where(dead).order_by(UnfinishedJob.id))
+    dead = UnfinishedJobTable.owner.startswith(scope) & UnfinishedJobTable.owner.not_in(living)
+    rows = connection.execute(
+        select(UnfinishedJobTable.job_id, UnfinishedJobTable.job).where(dead).order_by(UnfinishedJobTable.id)
+    ).all()
     jobs = []
-    for row in found.all():
+    for row in rows:
         with suppress(ValidationError):
             submit = Submit.model_validate_json(row.job)
             if submit.job_id == row.job_id and is_resumable(submit):
@@ -112,8 +118,8 @@ def left_behind(connection: Connection, living: Sequence[str], scope: str, owner
             elif not is_resumable(submit):
                 forget(connection, [row.job_id])
     if owner is not None:
-        read = UnfinishedJob.job_id.in_([job.job_id for job in jobs])
-        connection.execute(update(UnfinishedJob).where(dead & read).values(owner=owner))
+        read = UnfinishedJobTable.job_id.in_([job.job_id for job in jobs])
+        connection.execute(update(UnfinishedJobTable).where(dead & read).values(owner=owner))
     return jobs
 
 

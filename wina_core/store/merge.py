@@ -14,9 +14,8 @@ from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, 
 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
-from wina_core.store import schema, tables
-from wina_core.store.annotation_texts import join_tags, split_tags
-from wina_core.store.column_types import CellError, kinds_of
+from wina_core.store import schema
+from wina_core.store.annotations import join_tags, split_tags
 from wina_core.store.connection import (
     explained,
     for_writing,
@@ -29,8 +28,9 @@ from wina_core.store.connection import (
 from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
+from wina_core.store.sql import CellError, kinds_of
 from wina_core.store.store import Store
-from wina_core.store.tables import ImportedFile, ImportedPoint
+from wina_core.store.tables import RunTable, StoreTable, UnitTable
 
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""
@@ -51,37 +51,32 @@ class _Kind(NamedTuple):
 
     table: Table
     identity: tuple[str, ...]
-    parts: tuple[Table, ...] = ()
+    children: tuple[Table, ...] = ()
 
 
 class _Batch(NamedTuple):
     """Rows of one kind in the other database, with what belongs to them."""
 
     rows: list[Row]
-    parts: list[list[Row]]
+    children: list[list[Row]]
 
 
-def _table(of: type[tables.Table]) -> Table:
-    assert isinstance(of.__table__, Table)
-    return of.__table__
-
-
-_LAYERS, _RUNS, _MODELS = _table(tables.LayerStat), _table(tables.Run), _table(tables.Model)
-_UNITS = _table(tables.Unit)
+_TABLES = StoreTable.metadata.tables
+_LAYERS, _RUNS, _MODELS, _UNITS = (_TABLES[name] for name in ("layer_stats", "runs", "models", "units"))
 KINDS = (
     _Kind(_MODELS, ("hash",)),
-    _Kind(_table(tables.Environment), ("hash",)),
-    _Kind(_table(tables.Measure), ("hash",)),
-    _Kind(_table(tables.Plan), ("name",)),
-    _Kind(_table(tables.Rotation), ("hash", "model_id"), (_LAYERS,)),
-    _Kind(_table(tables.Calibration), ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
+    _Kind(_TABLES["environments"], ("hash",)),
+    _Kind(_TABLES["measures"], ("hash",)),
+    _Kind(_TABLES["plans"], ("name",)),
+    _Kind(_TABLES["rotations"], ("hash", "model_id"), (_LAYERS,)),
+    _Kind(_TABLES["calibrations"], ("hash", "model_id", "rotation_hash", "method_label"), (_LAYERS,)),
     _Kind(_RUNS, ("hash",)),
-    _Kind(_UNITS, ("run_id", "unit"), (_table(tables.Metric), _table(tables.Sample), _LAYERS)),
-    _Kind(_table(tables.Study), ("hash",), (_table(tables.StudyRun), _table(tables.StudyLabel))),
-    _Kind(_table(tables.Latency), ("hash", "environment_id")),
-    _Kind(_table(tables.Decoding), ("hash", "environment_id")),
-    _Kind(_table(tables.Completion), ("hash", "environment_id")),
-    _Kind(_table(ImportedFile), ("digest",), (_table(ImportedPoint),)),
+    _Kind(_UNITS, ("run_id", "unit"), (_TABLES["metrics"], _TABLES["samples"], _LAYERS)),
+    _Kind(_TABLES["studies"], ("hash",), (_TABLES["study_runs"], _TABLES["study_labels"])),
+    _Kind(_TABLES["latency"], ("hash", "environment_id")),
+    _Kind(_TABLES["decoding"], ("hash", "environment_id")),
+    _Kind(_TABLES["completions"], ("hash", "environment_id")),
+    _Kind(_TABLES["imported_files"], ("digest",), (_TABLES["imported_points"],)),
 )
 """Each after those that it names. Jobs that have not ended belong to their program and stay behind."""
 
@@ -109,9 +104,9 @@ def merge_database(
 
 
 @contextmanager
-def open_source(place: str | Path) -> Iterator[Engine]:
+def open_source(source: str | Path) -> Iterator[Engine]:
     """Open a database that is only read; raise WinaError for one whose lists cannot be read."""
-    url = parse_url(place)
+    url = parse_url(source)
     file = sqlite_file(url)
     if file is not None and not file.exists():
         raise WinaError(f"There is no results database {file}; check the path.")
@@ -166,13 +161,13 @@ class _Merge:
     def _read(self, kind: _Kind, numbers: Sequence[int]) -> _Batch:
         """Return the rows with these numbers, in their order, and those that belong to them."""
         rows = self._rows(kind.table, "id", numbers)
-        parts = [self._rows(part, _owner(part, kind.table), numbers) for part in kind.parts]
-        return _Batch(rows, parts)
+        children = [self._rows(child, _owner(child, kind.table), numbers) for child in kind.children]
+        return _Batch(rows, children)
 
     def _rows(self, table: Table, column: str, values: Sequence[int]) -> list[Row]:
-        kinds = {each.name: kinds_of(each) for each in table.c}
+        kinds = {field.name: kinds_of(field) for field in table.c}
         drops_nul = is_postgres(self._target.url)  # the server refuses NUL in texts
-        found = []
+        rows = []
         for some in _portions(values, _MOST_VALUES):
             query = select(table).where(table.c[column].in_(some))
             for mapping in self._source.execute(query.order_by(*table.primary_key)).mappings():
@@ -182,40 +177,41 @@ class _Merge:
                         raise CellError(name)
                     if drops_nul and isinstance(value, str):
                         row[name] = value.replace("\0", "\ufffd")
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
     def _write(self, writing: Connection, kind: _Kind, batch: _Batch) -> None:
         """Add the rows of a batch that are not here, and what belongs to them; note their numbers in both databases."""
         table = kind.table
-        found = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
+        # Their ids are taken out of the rows, so that the insertion gives them new ones.
+        rows_by_id = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
         for row in batch.rows:
             self._translate(row, table)
         if "run_id" in kind.identity:
-            found = {number: row for number, row in found.items() if row["run_id"] not in self._deleted}
-        stored = _stored(writing, kind, found.values())
+            rows_by_id = {number: row for number, row in rows_by_id.items() if row["run_id"] not in self._deleted}
+        stored = _stored(writing, kind, rows_by_id.values())
         if self._newer and table is _UNITS:
-            stored = self._without_older(writing, kind, found.values(), stored)
-        new = {_identity(kind, row): row for row in found.values() if _identity(kind, row) not in stored}
-        self._unite(writing, kind, found.values(), stored)
+            stored = self._without_older(writing, kind, rows_by_id.values(), stored)
+        new = {_identity(kind, row): row for row in rows_by_id.values() if _identity(kind, row) not in stored}
+        self._unite(writing, kind, rows_by_id.values(), stored)
         if new:
             writing.execute(insert(table), [_as_it_arrives(row) if table is _RUNS else row for row in new.values()])
-        here = _stored(writing, kind, found.values()) if new else stored
+        stored_now = _stored(writing, kind, rows_by_id.values()) if new else stored
         ids = self._ids.setdefault(table, {})
-        ids.update((number, here[_identity(kind, row)]["id"]) for number, row in found.items())
+        ids.update((number, stored_now[_identity(kind, row)]["id"]) for number, row in rows_by_id.items())
         self._count(table, len(new))
         if table is _RUNS:
-            self._note_states(found.values(), here)
-        owners = {number for number, row in found.items() if new.get(_identity(kind, row)) is row}
-        for part, rows in zip(kind.parts, batch.parts, strict=True):
-            column = _owner(part, table)
+            self._note_states(rows_by_id.values(), stored_now)
+        owners = {number for number, row in rows_by_id.items() if new.get(_identity(kind, row)) is row}
+        for child, rows in zip(kind.children, batch.children, strict=True):
+            column = _owner(child, table)
             rows = [row for row in rows if row[column] in owners]
             for row in rows:
                 row.pop("id", None)
-                self._translate(row, part)
+                self._translate(row, child)
             if rows:
-                writing.execute(insert(part), rows)
-                self._count(part, len(rows))
+                writing.execute(insert(child), rows)
+                self._count(child, len(rows))
 
     def _without_older(
         self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
@@ -238,9 +234,9 @@ class _Merge:
                 if row[column.name] is not None:
                     row[column.name] = self._ids[key.column.table][row[column.name]]
 
-    def _note_states(self, rows: Iterable[Row], here: Mapping[tuple[Any, ...], Row]) -> None:
+    def _note_states(self, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]) -> None:
         for row in rows:
-            ours = here[(row["hash"],)]
+            ours = stored[(row["hash"],)]
             if row["status"] == "done":
                 self._states[ours["id"]] = {name: row[name] for name in _STATE}
             if ours["deleted"] is not None:
@@ -270,7 +266,7 @@ class _Merge:
 
     def _complete(self, writing: Connection, runs: Sequence[int]) -> None:
         """Mark those of these runs as done whose units are complete: as they were computed there, if they were."""
-        run, unit = tables.Run, tables.Unit
+        run, unit = RunTable, UnitTable
         units = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         waits = run.status.in_(ACTIVE) & ~run.owner.startswith(QUEUED_ELSEWHERE)  # a program here ends it itself
@@ -285,8 +281,8 @@ def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]
     """Yield the numbers of a kind's rows in their order, in batches, and how many rows each has with what belongs to
     them."""
     sizes = dict.fromkeys(source.scalars(select(kind.table.c.id).order_by(kind.table.c.id)), 1)
-    for part in kind.parts:
-        owner = part.c[_owner(part, kind.table)]
+    for child in kind.children:
+        owner = child.c[_owner(child, kind.table)]
         for number, count in source.execute(select(owner, func.count()).where(owner.is_not(None)).group_by(owner)):
             sizes[number] = sizes.get(number, 0) + count
     batch: list[int] = []
@@ -301,20 +297,20 @@ def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]
         yield batch, rows
 
 
-def _owner(part: Table, table: Table) -> str:
-    """Return the column of a part that names the row to which it belongs."""
-    (owner,) = (each for each in part.c if any(key.column.table is table for key in each.foreign_keys))
+def _owner(child: Table, table: Table) -> str:
+    """Return the column of a child table that names the row to which it belongs."""
+    (owner,) = (column for column in child.c if any(key.column.table is table for key in column.foreign_keys))
     return owner.name
 
 
 def _stored(target: Connection, kind: _Kind, rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
     """Return the target's rows with the identities of these, by identity."""
     first = kind.table.c[kind.identity[0]]
-    found: dict[tuple[Any, ...], Row] = {}
+    rows_by_identity: dict[tuple[Any, ...], Row] = {}
     for some in _portions({row[first.name] for row in rows}, _MOST_VALUES):
         stored = target.execute(select(kind.table).where(first.in_(some))).mappings()
-        found.update((_identity(kind, row), row) for row in map(dict, stored))
-    return found
+        rows_by_identity.update((_identity(kind, row), row) for row in map(dict, stored))
+    return rows_by_identity
 
 
 def _identity(kind: _Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:

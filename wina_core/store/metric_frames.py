@@ -1,11 +1,27 @@
-"""Stored metrics as a DataFrame with categorical columns, and floats for measured values."""
+"""Stored metrics as a DataFrame with categorical columns, and floats for measured values; and a cache of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
 
-from wina_core.store.metric_rows import MetricRow, RunDetails
+from wina_core.records.intervals import FEWEST_ROWS
+from wina_core.store.metrics import (
+    OF_MEASURE,
+    OF_MODEL_AND_RUN,
+    OF_UNIT,
+    Query,
+    check_cells,
+    driver_rows,
+    measures_query,
+    runs_query,
+    units_query,
+)
+from wina_core.store.rows import MetricFilter, MetricRow, RunDetails
+from wina_core.store.tables import MetricTable
 
 if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
     import pandas as pd
@@ -24,7 +40,7 @@ def table_frame(rows: Sequence[Any], names: tuple[str, ...]) -> "pd.DataFrame":
     import pandas as pd
 
     cells = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return pd.DataFrame({name: _column(name, list(each)) for name, each in zip(names, cells, strict=True)})
+    return pd.DataFrame({name: _column(name, list(column)) for name, column in zip(names, cells, strict=True)})
 
 
 def _column(name: str, cells: list[Any]) -> Any:
@@ -63,3 +79,130 @@ def details_frame(details: Mapping[str, RunDetails]) -> "pd.DataFrame":
 
     frame = pd.DataFrame.from_dict(dict(details), orient="index", columns=list(RunDetails._fields))
     return frame.astype("category")
+
+
+# ---- cache: hundreds of thousands are listed repeatedly while a study is computed ------------------------------------
+
+
+_AT_ONCE = 500
+"""Ids in one query; databases bound how many values one takes, old SQLite to 999."""
+_CHUNK = 5_000
+"""Rows that are fetched at once."""
+_NUMBER_DTYPES = np.uint32, np.uint32, np.float64, np.float64
+
+
+class _Numbers(NamedTuple):
+    """Metrics in the order of their ids."""
+
+    unit: NDArray[Any]
+    measure: NDArray[Any]
+    value: NDArray[Any]
+    stderr: NDArray[Any]
+
+    def where_unit(self, units: Sequence[int], invert: bool = False) -> "_Numbers":
+        mask = np.isin(self.unit, units, invert=invert)
+        return self if mask.all() else _Numbers(*(column[mask] for column in self))
+
+
+class _Listing(NamedTuple):
+    metric_filter: MetricFilter
+    heads: int
+    """Hash of the runs, units and measures."""
+    frame: "pd.DataFrame"
+
+
+class MetricsCache:
+    """The numbers that were listed before: only those of new and changed units are read again. A unit is stored as a
+    whole, and at another time whenever it is computed again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[dict[int, float], _Numbers] = {}, _fetched(())
+        """Time at which each known unit was finished, by its id, and the numbers of these units."""
+        self._last: _Listing | None = None
+
+    def list(self, metric_filter: MetricFilter, connection: Connection) -> "pd.DataFrame":
+        """Return the wanted metrics, in the order in which they arrived, with MetricRow's fields as columns.
+
+        The frame of the last call is returned where nothing has changed since: do not change it.
+        """
+        of_runs = replace(metric_filter, tasks=(), metrics=())
+        runs, units, measures = (
+            driver_rows(connection, query) for query in (runs_query(of_runs), units_query(of_runs), measures_query())
+        )
+        last, heads = self._last, hash((tuple(runs), tuple(units), tuple(measures)))
+        if last is None or last[:2] != (of_runs, heads):
+            finished = {row[0]: row[4] for row in units}
+            for rows, cells in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
+                check_cells(rows, cells)
+            tables = (
+                table_frame(units, ("id", "run_id", *OF_UNIT)),
+                table_frame(runs, ("id", *OF_MODEL_AND_RUN)),
+                table_frame(measures, ("id", *OF_MEASURE)),
+            )
+            del runs, units, measures  # ten times as large as the tables
+            last = self._last = _Listing(of_runs, heads, _joined(*tables, self._numbers_of(finished, connection)))
+        frame = last.frame
+        for column, values in (("task", metric_filter.tasks), ("metric", metric_filter.metrics)):
+            frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
+        return frame
+
+    def _numbers_of(self, finished: dict[int, float], connection: Connection) -> _Numbers:
+        """Return the numbers of these units, and of others; new are read, and those finished at another time."""
+        times, numbers = self._known  # at once: others may be listing
+        unknown = [unit for unit, when in finished.items() if times.get(unit) != when]
+        if unknown:
+            unchanged, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
+            numbers = _Numbers(*map(np.concatenate, zip(unchanged, new, strict=True))) if len(unchanged.unit) else new
+            self._known = times | {unit: finished[unit] for unit in unknown}, numbers
+        return numbers
+
+
+def _joined(unit: "pd.DataFrame", run: "pd.DataFrame", measure: "pd.DataFrame", numbers: _Numbers) -> "pd.DataFrame":
+    """Join the tables by their ids, which ascend."""
+    import pandas as pd
+
+    units_at, of_unit = _positions(unit.pop("id").to_numpy(), numbers.unit)
+    measures_at, of_measure = _positions(measure.pop("id").to_numpy(), numbers.measure)
+    order: Any = np.flatnonzero(of_unit & of_measure)
+    order = order[np.argsort(units_at[order], kind="stable")]
+    if np.array_equal(order, np.arange(len(numbers.unit))):
+        order = slice(None)  # as a rule; the frame then shares the numbers
+    units_at, measures_at = units_at[order], measures_at[order]
+    runs_at = _positions(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
+    stderrs, few = numbers.stderr[order], measure["n"].astype(np.float64).to_numpy() < FEWEST_ROWS
+    if few.any():
+        stderrs = np.where(few[measures_at], np.nan, stderrs)
+    columns: dict[str, Any] = {"value": numbers.value[order], "stderr": stderrs}
+    for table, positions in ((run, runs_at), (unit, units_at), (measure, measures_at)):
+        columns |= {str(name): table[name].array.take(positions) for name in table}
+    return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)
+
+
+def _positions(ids: NDArray[Any], searched: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the position of each searched id among ascending ids, and whether it is there."""
+    positions = np.searchsorted(ids, searched).astype(np.int32)
+    # An id above all others has the position len(ids), and no id is -1.
+    return positions, np.append(ids, -1)[positions] == searched
+
+
+def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
+    """Read all metrics of these units, of `of` that are listed."""
+    query: Query = select(MetricTable.unit_id, MetricTable.measure_id, MetricTable.value, MetricTable.stderr).order_by(
+        MetricTable.id
+    )
+    if 2 * len(units) > of > _AT_ONCE:  # all of them are read sooner than many by name
+        return _fetched([query], connection).where_unit(units)
+    portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
+    return _fetched([query.where(MetricTable.unit_id.in_(some)) for some in portions], connection)
+
+
+def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
+    pieces = [[np.empty(0, dtype)] for dtype in _NUMBER_DTYPES]
+    for query in queries:
+        assert connection is not None
+        cursor = connection.execute(query).cursor
+        while rows := cursor.fetchmany(_CHUNK):
+            table = np.array(rows, np.float64)  # None becomes NaN
+            for chunks, cells, dtype in zip(pieces, table.T, _NUMBER_DTYPES, strict=True):
+                chunks.append(cells.astype(dtype))
+    return _Numbers(*(np.concatenate(pieces.pop(0)) for _ in _NUMBER_DTYPES))

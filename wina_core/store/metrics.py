@@ -6,88 +6,102 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
 from wina_core.records.intervals import FEWEST_ROWS
-from wina_core.store.among import among
-from wina_core.store.column_types import CellError, kinds_of
-from wina_core.store.metric_rows import MetricRow
-from wina_core.store.rows import MetricFilter
-from wina_core.store.tables import Measure, Metric, Model, Run, Study, StudyRun, Unit
+from wina_core.store.rows import MetricFilter, MetricRow
+from wina_core.store.sql import CellError, in_list, kinds_of
+from wina_core.store.tables import MeasureTable, MetricTable, ModelTable, RunTable, StudyRunTable, StudyTable, UnitTable
 
 Query = Select[*tuple[Any, ...]]
 
+
+def in_study(query: Query, study: str) -> Query:
+    """Restrict a query on runs to those of the study with this hash."""
+    query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+    return query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study)
+
+
 OF_MODEL_AND_RUN = {
-    "run": Run.hash, "model": Model.label, "rotation": func.coalesce(Run.chosen_rotation, Run.rotation_label),
-    "method": Run.method_label, "selection": Run.selection, "plan": Run.plan_provenance,
-    "target_sparsity": Run.target_sparsity, "settings": Run.settings, "status": Run.status, "model_hash": Model.hash,
-    "chosen_on_evaluation": Run.chosen_on_evaluation, "superseded": Run.superseded,
-}  # fmt: skip
+    "run": RunTable.hash,
+    "model": ModelTable.label,
+    "rotation": func.coalesce(RunTable.chosen_rotation, RunTable.rotation_label),
+    "method": RunTable.method_label,
+    "selection": RunTable.selection,
+    "plan": RunTable.plan_provenance,
+    "target_sparsity": RunTable.target_sparsity,
+    "settings": RunTable.settings,
+    "status": RunTable.status,
+    "model_hash": ModelTable.hash,
+    "chosen_on_evaluation": RunTable.chosen_on_evaluation,
+    "superseded": RunTable.superseded,
+}
 OF_UNIT = {
-    "gated_sparsity": Unit.gated_sparsity, "net_sparsity": Unit.net_sparsity, "finished": Unit.finished,
-    "unit": Unit.unit, "seconds": Unit.seconds,
-}  # fmt: skip
-OF_MEASURE = {
-    "task": Measure.task, "metric": Measure.metric, "n": Measure.n, "higher_is_better": Measure.higher_is_better,
-    "version": Measure.version, "num_fewshot": Measure.num_fewshot, "prompt_hash": Measure.prompt_hash,
-    "truncated": Measure.truncated,
-}  # fmt: skip
-_STDERR = type_coerce(case((Measure.n < FEWEST_ROWS, None), else_=Metric.stderr), Metric.stderr.type)
+    "gated_sparsity": UnitTable.gated_sparsity,
+    "net_sparsity": UnitTable.net_sparsity,
+    "finished": UnitTable.finished,
+    "unit": UnitTable.unit,
+    "seconds": UnitTable.seconds,
+}
+_MEASURE_NAMES = "task", "metric", "n", "higher_is_better", "version", "num_fewshot", "prompt_hash", "truncated"
+OF_MEASURE = {name: getattr(MeasureTable, name) for name in _MEASURE_NAMES}
+_STDERR = type_coerce(case((MeasureTable.n < FEWEST_ROWS, None), else_=MetricTable.stderr), MetricTable.stderr.type)
 """Standard errors of fewer values are hidden, not lost."""
-_COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": Metric.value, "stderr": _STDERR}
+_COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": MetricTable.value, "stderr": _STDERR}
 
 
-def metric_rows(wanted: MetricFilter, connection: Connection) -> list[MetricRow]:
+def metric_rows(metric_filter: MetricFilter, connection: Connection) -> list[MetricRow]:
     """Return the wanted metrics in the order in which they arrived: for few rows, without loading pandas."""
     query: Query = (
         select(*(_COLUMNS[name] for name in MetricRow._fields))
-        .select_from(Metric)
-        .join(Measure, Measure.id == Metric.measure_id)
-        .join(Unit, Unit.id == Metric.unit_id)
-        .join(Run, Run.id == Unit.run_id)
-        .join(Model, Model.id == Run.model_id)
-        .order_by(Unit.id, Metric.id)
+        .select_from(MetricTable)
+        .join(MeasureTable, MeasureTable.id == MetricTable.measure_id)
+        .join(UnitTable, UnitTable.id == MetricTable.unit_id)
+        .join(RunTable, RunTable.id == UnitTable.run_id)
+        .join(ModelTable, ModelTable.id == RunTable.model_id)
+        .order_by(UnitTable.id, MetricTable.id)
     )
-    query = _ofruns(query, wanted)
-    query = query.where(Measure.task.in_(wanted.tasks)) if wanted.tasks else query
-    query = query.where(Measure.metric.in_(wanted.metrics)) if wanted.metrics else query
+    query = _filter_runs(query, metric_filter)
+    query = query.where(MeasureTable.task.in_(metric_filter.tasks)) if metric_filter.tasks else query
+    query = query.where(MeasureTable.metric.in_(metric_filter.metrics)) if metric_filter.metrics else query
     return [MetricRow._make(row) for row in connection.execute(query)]
 
 
-def runs_query(wanted: MetricFilter) -> Query:
-    query: Query = select(Run.id, *OF_MODEL_AND_RUN.values()).join(Model, Model.id == Run.model_id)
-    return _ofruns(query, wanted).order_by(Run.id)
+def runs_query(metric_filter: MetricFilter) -> Query:
+    query: Query = select(RunTable.id, *OF_MODEL_AND_RUN.values()).join(ModelTable, ModelTable.id == RunTable.model_id)
+    return _filter_runs(query, metric_filter).order_by(RunTable.id)
 
 
-def units_query(wanted: MetricFilter) -> Query:
-    query: Query = select(Unit.id, Unit.run_id, *OF_UNIT.values()).join(Run, Run.id == Unit.run_id)
-    query = query.join(Model, Model.id == Run.model_id) if wanted.models else query
-    return _ofruns(query, wanted).order_by(Unit.id)
+def units_query(metric_filter: MetricFilter) -> Query:
+    query: Query = select(UnitTable.id, UnitTable.run_id, *OF_UNIT.values()).join(
+        RunTable, RunTable.id == UnitTable.run_id
+    )
+    query = query.join(ModelTable, ModelTable.id == RunTable.model_id) if metric_filter.models else query
+    return _filter_runs(query, metric_filter).order_by(UnitTable.id)
 
 
 def measures_query() -> Query:
-    return select(Measure.id, *OF_MEASURE.values()).order_by(Measure.id)
+    return select(MeasureTable.id, *OF_MEASURE.values()).order_by(MeasureTable.id)
 
 
-def _ofruns(query: Query, wanted: MetricFilter) -> Query:
+def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
     """Leave out deleted runs and those that are not wanted."""
-    query = query.where(Run.deleted.is_(None))
-    if wanted.study:
-        query = query.join(StudyRun, StudyRun.run_id == Run.id).join(Study, Study.id == StudyRun.study_id)
-        query = query.where(Study.hash == wanted.study)
+    query = query.where(RunTable.deleted.is_(None))
+    if metric_filter.study:
+        query = in_study(query, metric_filter.study)
     for column, values in (
-        (Run.hash, wanted.runs),
-        (Model.hash, wanted.models),
-        (Run.rotation_label, wanted.rotations),
-        (Run.method_label, wanted.methods),
-        (Run.selection, wanted.selections),
-        (Run.status, wanted.statuses),
+        (RunTable.hash, metric_filter.runs),
+        (ModelTable.hash, metric_filter.models),
+        (RunTable.rotation_label, metric_filter.rotations),
+        (RunTable.method_label, metric_filter.methods),
+        (RunTable.selection, metric_filter.selections),
+        (RunTable.status, metric_filter.statuses),
     ):
-        query = query.where(among(column, values)) if values else query
+        query = query.where(in_list(column, values)) if values else query
     return query
 
 
 def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
     """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
-    for place, (name, column) in enumerate(reversed(list(columns.items())), start=1):
-        if not {type(row[-place]) for row in rows} <= kinds_of(column):
+    for position, (name, column) in enumerate(reversed(list(columns.items())), start=1):
+        if not {type(row[-position]) for row in rows} <= kinds_of(column):
             raise CellError(name)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 from wina_core.errors import WinaError
-from wina_core.files.addresses import SECRETS
+from wina_core.files.paths import SECRETS
 
 # ---- passwords: from the URL, the environment, a password file or the system's keyring -------------------------------
 
@@ -40,44 +40,44 @@ class PasswordSource:
 
     def __init__(self, url: URL) -> None:
         self._account = account(url)
-        self._asked = False
+        self._uses_keyring = False
 
     def connect(self, connect: Callable[..., Any], parameters: dict[str, Any]) -> Any:
         """Connect; ask the keyring only if the server wants a password and none is given."""
         password = parameters.get("password") or os.environ.get(VARIABLE)
-        password = password or (_from_keyring(self._account) if self._asked else None)
-        known = {"password": password} if password else {}
+        password = password or (_from_keyring(self._account) if self._uses_keyring else None)
+        credentials = {"password": password} if password else {}
         try:
-            return connect(**parameters | known)
+            return connect(**parameters | credentials)
         except Exception as error:
             wants = getattr(getattr(error, "pgconn", None), "needs_password", False)
-            if password or not wants or (found := _from_keyring(self._account)) is None:
+            if password or not wants or (from_keyring := _from_keyring(self._account)) is None:
                 raise
-            self._asked = True
-        return connect(**parameters | {"password": found})
+            self._uses_keyring = True
+        return connect(**parameters | {"password": from_keyring})
 
 
 @cache
 def _from_keyring(name: str) -> str | None:
     """Return a password of the keyring; None without one. It is asked once: it may fail or hang."""
-    found: list[str | None] = []
+    passwords: list[str | None] = []
 
     def ask() -> None:
         try:
             import keyring
 
-            found.append(keyring.get_password(SERVICE, name))
+            passwords.append(keyring.get_password(SERVICE, name))
         except Exception as error:  # each system's keyring has errors of its own
             _log.debug("The keyring gives no password: %s", type(error).__name__)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(_KEYRING_SECONDS)
-    return found[0] if found else None
+    return passwords[0] if passwords else None
 
 
 DRIVER = "postgresql+psycopg"
-WRITERS = 0x77696E61_00000001
+WRITERS = 0x77696E61_00000001  # "wina" in ASCII
 """Advisory lock of each database, of the transaction that writes."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
 WAIT_SECONDS = 30.0
@@ -144,6 +144,7 @@ def open_postgres(url: URL) -> Engine:
         connection.adapters.register_dumper(str, _nul_free_dumper())
         settings = ", ".join(f"set_config('{key}', '{value}', false)" for key, value in _SETTINGS)
         connection.execute(f"SELECT {settings}")
+        # A later rollback would undo the settings.
         connection.commit()
 
     @event.listens_for(engine, "begin")

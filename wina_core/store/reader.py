@@ -31,39 +31,39 @@ from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
 from wina_core.store import cells, completions
 from wina_core.store.cells import report_layers
-from wina_core.store.column_types import CellError
 from wina_core.store.columns import environment_of
 from wina_core.store.imported import points as imported
-from wina_core.store.metric_rows import MetricRow
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import (
     CellStat,
-    LayerMap,
     MetricFilter,
+    MetricRow,
     PlannedRun,
     PlanRow,
     RotationRow,
+    RunLayerMap,
 )
 from wina_core.store.run_reader import RunReader
+from wina_core.store.sql import CellError
 from wina_core.store.tables import (
-    Decoding,
-    Environment,
-    Latency,
-    LayerStat,
-    Model,
-    Plan,
-    Rotation,
-    Run,
-    Sample,
-    Unit,
+    DecodingTable,
+    EnvironmentTable,
+    LatencyTable,
+    LayerStatTable,
+    ModelTable,
+    PlanTable,
+    RotationTable,
+    RunTable,
+    SampleTable,
+    UnitTable,
 )
-from wina_core.store.timings import DecodeRow, LatencyRow, judge
+from wina_core.store.timings import DecodeRow, LatencyRow, compare_timings
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wina_core.store.metrics_cache import MetricsCache
+    from wina_core.store.metric_frames import MetricsCache
 
 EVERYTHING = MetricFilter()
 _MOST_LAYERS = 100_000
@@ -80,19 +80,19 @@ class Reader(RunReader):
 
     # ---- metrics -------------------------------------------------------------------------------------------------
 
-    def metric_rows(self, wanted: MetricFilter = EVERYTHING) -> list[MetricRow]:
+    def metric_rows(self, metric_filter: MetricFilter = EVERYTHING) -> list[MetricRow]:
         """Return one row per wanted metric, in the order in which they arrived: for a study's or a run's, no more."""
         with self._reading() as connection:
-            return metric_rows(wanted, connection)
+            return metric_rows(metric_filter, connection)
 
-    def metrics(self, wanted: MetricFilter = EVERYTHING) -> "pd.DataFrame":
+    def metrics(self, metric_filter: MetricFilter = EVERYTHING) -> "pd.DataFrame":
         """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
         texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
-        from wina_core.store.metrics_cache import MetricsCache  # which loads numpy
+        from wina_core.store.metric_frames import MetricsCache  # which loads numpy
 
         self._metrics = self._metrics or MetricsCache()
         with self._reading() as connection:
-            return self._metrics.list(wanted, connection)
+            return self._metrics.list(metric_filter, connection)
 
     def pending(self, runs: Iterable[RunSpec], samples: bool = False) -> list[PendingRun]:
         """Return the runs that miss units, with these units, for an EvaluateJob.
@@ -102,44 +102,44 @@ class Reader(RunReader):
         with self._reading() as connection:
             missing = missing_of({run.content_hash(): run for run in runs}, connection, samples)
             alike = reusable_units(missing, connection)
-        found: list[PendingRun] = []
+        pending: list[PendingRun] = []
         for name, run in missing.items():
             stored = {unit for unit in run.units if (name, unit) in alike and (alike[name, unit].suits or not samples)}
             if units := tuple(unit for unit in run.units if unit not in stored):
-                found.append(PendingRun(spec=run.spec, units=units))
-        return found
+                pending.append(PendingRun(spec=run.spec, units=units))
+        return pending
 
     def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
         """Return the median seconds of stored units that measured the same as the runs' units, by `measurement_key`, on
         all hardware or the named one; keys without any are left out."""
         runs = tuple(runs)
-        wanted = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
+        keys = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
         models = {run.model.content_hash() for run in runs}
         units = {unit for run in runs for unit in run.evaluation.units}
         query = (
-            select(Run.spec, Unit.unit, Unit.seconds)
-            .join(Unit, Unit.run_id == Run.id)
-            .join(Model, Model.id == Run.model_id)
-            .outerjoin(Environment, Environment.id == Unit.environment_id)
-            .where(Model.hash.in_(models), Unit.unit.in_(units))
+            select(RunTable.spec, UnitTable.unit, UnitTable.seconds)
+            .join(UnitTable, UnitTable.run_id == RunTable.id)
+            .join(ModelTable, ModelTable.id == RunTable.model_id)
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == UnitTable.environment_id)
+            .where(ModelTable.hash.in_(models), UnitTable.unit.in_(units))
         )
         if hardware:
-            query = query.where(Environment.hardware == hardware)
-        found: dict[str, list[float]] = {}
+            query = query.where(EnvironmentTable.hardware == hardware)
+        seconds_by_key: dict[str, list[float]] = {}
         parsed = cache(readable_spec)
         with self._reading() as connection:
             for text, unit, seconds in connection.execute(query):
                 if (spec := parsed(text)) is not None:
-                    found.setdefault(measurement_key(spec, unit), []).append(seconds)
-        return {key: statistics.median(seconds) for key, seconds in found.items() if key in wanted}
+                    seconds_by_key.setdefault(measurement_key(spec, unit), []).append(seconds)
+        return {key: statistics.median(seconds) for key, seconds in seconds_by_key.items() if key in keys}
 
     def samples(self, run: str, unit: str) -> list[SampleRecord]:
         """Return the documents of one unit of the run with this hash, by task and number; none if not stored."""
         query = (
-            select(Sample.task, Sample.doc, Sample.scores, Sample.target, Sample.response)
-            .join(Unit, Unit.id == Sample.unit_id)
-            .join(Run, Run.id == Unit.run_id)
-            .where(Run.hash == run, Unit.unit == unit)
+            select(SampleTable.task, SampleTable.doc, SampleTable.scores, SampleTable.target, SampleTable.response)
+            .join(UnitTable, UnitTable.id == SampleTable.unit_id)
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .where(RunTable.hash == run, UnitTable.unit == unit)
         )
         read = cache(json.loads)  # thousands of documents have few different scores
         with self._reading() as connection:
@@ -151,17 +151,17 @@ class Reader(RunReader):
 
     # ---- layers --------------------------------------------------------------------------------------------------
 
-    def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> LayerMap | None:
+    def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> RunLayerMap | None:
         """Return a metric of a run over layers x projections, as measured during `unit` or else its first unit."""
         query = (
-            select(Unit.unit, LayerStat.layer, LayerStat.projection, LayerStat.value)
-            .join(Unit, Unit.id == LayerStat.unit_id)
-            .join(Run, Run.id == Unit.run_id)
-            .where(Run.hash == run, LayerStat.metric == metric)
-            .order_by(Unit.id, LayerStat.id)
+            select(UnitTable.unit, LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.value)
+            .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .where(RunTable.hash == run, LayerStatTable.metric == metric)
+            .order_by(UnitTable.id, LayerStatTable.id)
         )
         if unit:
-            query = query.where(Unit.unit == unit)
+            query = query.where(UnitTable.unit == unit)
         with self._reading() as connection:
             rows = connection.execute(query).all()
             if not all(0 <= row.layer < _MOST_LAYERS for row in rows):
@@ -173,7 +173,7 @@ class Reader(RunReader):
         projections = tuple(dict.fromkeys(projection for _, projection in cells))
         layers = 1 + max(layer for layer, _ in cells)
         table = tuple(tuple(cells.get((row, column), math.nan) for column in projections) for row in range(layers))
-        return LayerMap(first, projections, table)
+        return RunLayerMap(first, projections, table)
 
     def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
         """Return a value that changes whenever `cell_stats` does, and is read faster."""
@@ -195,14 +195,14 @@ class Reader(RunReader):
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
         """Return timed products in the order of their first measurement: of all environments or the one with this
         key, and of all points or those with these hashes. Records that this version cannot read are left out."""
-        timed = self._timed(select(Latency), Latency, LatencyRecord, environment)
+        timed = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, environment)
         rows = [LatencyRow(record=record, point=row.hash, recorded=row.recorded) for row, record in timed]
-        judged = judge(rows, attrgetter("dense_ms"))
+        judged = compare_timings(rows, attrgetter("dense_ms"))
         return [row for row in judged if points is None or row.point in points]
 
     def decode_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[DecodeRow]:
         """Return timed models, as `latency_rows`."""
-        query = select(Decoding, Model.label).join(Model, Model.id == Decoding.model_id)
+        query = select(DecodingTable, ModelTable.label).join(ModelTable, ModelTable.id == DecodingTable.model_id)
         rows = [
             DecodeRow(
                 record=record,
@@ -212,9 +212,9 @@ class Reader(RunReader):
                 rotation=row.rotation_label,
                 method=row.method_label,
             )
-            for row, record in self._timed(query, Decoding, DecodeRecord, environment)
+            for row, record in self._timed(query, DecodingTable, DecodeRecord, environment)
         ]
-        judged = judge(rows, attrgetter("dense_tokens_per_second"))
+        judged = compare_timings(rows, attrgetter("dense_tokens_per_second"))
         return [row for row in judged if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -222,31 +222,31 @@ class Reader(RunReader):
 
         Decoding that an older version timed without the prompt's part is left out: it is measured again on demand.
         """
-        products = self._timed(select(Latency), Latency, LatencyRecord, points=points)
-        models = self._timed(select(Decoding), Decoding, DecodeRecord, points=points)
-        found = [(record.environment.key, row.hash) for row, record in products]
-        found += [
+        products = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points)
+        models = self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points)
+        timed = [(record.environment.key, row.hash) for row, record in products]
+        timed += [
             (record.environment.key, row.hash) for row, record in models if record.prefill_tokens_per_second is not None
         ]
         measured: dict[str, list[str]] = {}
-        for environment, point in found:
+        for environment, point in timed:
             measured.setdefault(environment, []).append(point)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 
     def _timed(
         self,
         query: Query,
-        table: type[Latency | Decoding],
+        table: type[LatencyTable | DecodingTable],
         kind: type[_Timing],
         environment: str = "",
         points: Collection[str] | None = None,
     ) -> list[tuple[Any, _Timing]]:
         """Return the rows of a query on a table of timings, with their records of this kind; `points` are the hashes of
         those that are wanted, None for all."""
-        query = query.join(Environment, Environment.id == table.environment_id).order_by(table.id)
-        query = query.add_columns(Environment.device, Environment.hardware, Environment.versions)
+        query = query.join(EnvironmentTable, EnvironmentTable.id == table.environment_id).order_by(table.id)
+        query = query.add_columns(EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions)
         if environment:
-            query = query.where(Environment.hash == environment)
+            query = query.where(EnvironmentTable.hash == environment)
         timed: list[tuple[Any, _Timing]] = []
         environments = {}
         with self._reading() as connection:
@@ -286,17 +286,17 @@ class Reader(RunReader):
 
     def model_summary(self, model: ModelSource) -> ModelSummary | None:
         """Return the summary of a model that was loaded before; None for any other."""
-        loaded = Model.hash == model.content_hash(), Model.summary.is_not(None)
-        return self._parsed(select(Model.summary).where(*loaded), ModelSummary)
+        loaded = ModelTable.hash == model.content_hash(), ModelTable.summary.is_not(None)
+        return self._parsed(select(ModelTable.summary).where(*loaded), ModelSummary)
 
     def model_sources(self) -> dict[str, ModelSource]:
         """Return the sources of all models that are stored, by their hashes, without those that are invalid by now."""
-        found = {}
+        sources = {}
         with self._reading() as connection:
-            for row in connection.execute(select(Model.hash, Model.spec)):
+            for row in connection.execute(select(ModelTable.hash, ModelTable.spec)):
                 with suppress(ValidationError):
-                    found[row.hash] = ModelSource.model_validate_json(row.spec)
-        return found
+                    sources[row.hash] = ModelSource.model_validate_json(row.spec)
+        return sources
 
     # ---- what was prepared before --------------------------------------------------------------------------------
 
@@ -304,20 +304,20 @@ class Reader(RunReader):
         """Return the rotations that were computed of a model, the latest first, without superseded ones, which have the
         hash of no spec."""
         query = (
-            select(Rotation)
-            .join(Model, Model.id == Rotation.model_id)
-            .where(Model.hash == model.content_hash())
-            .order_by(desc(Rotation.recorded), desc(Rotation.id))
+            select(RotationTable)
+            .join(ModelTable, ModelTable.id == RotationTable.model_id)
+            .where(ModelTable.hash == model.content_hash())
+            .order_by(desc(RotationTable.recorded), desc(RotationTable.id))
         )
         with self._reading() as connection:
-            found = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
+            rotations = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
             return [
                 RotationRow(
                     spec,
                     RotationReport(
                         rotation=row.hash,
                         logits_deviation=row.logits_deviation,
-                        **report_layers(_layers(connection, LayerStat.rotation_id == row.id), spec.steps),
+                        **report_layers(_layers(connection, LayerStatTable.rotation_id == row.id), spec.steps),
                         shortcut_parameters=row.shortcut_parameters,
                         seconds=row.seconds,
                         exported_to=row.exported_to,
@@ -325,22 +325,24 @@ class Reader(RunReader):
                     ),
                     row.recorded,
                 )
-                for spec, row in found
+                for spec, row in rotations
                 if spec.content_hash() == row.hash
             ]
 
     def list_plans(self) -> list[PlanRow]:
         """Return the named plans, the last saved first."""
-        query = select(Plan.name, Plan.provenance, Plan.budget, Plan.saved).order_by(desc(Plan.saved), desc(Plan.id))
+        query = select(PlanTable.name, PlanTable.provenance, PlanTable.budget, PlanTable.saved).order_by(
+            desc(PlanTable.saved), desc(PlanTable.id)
+        )
         with self._reading() as connection:
             return [PlanRow._make(row) for row in connection.execute(query)]
 
     def load_plan(self, name: str) -> PlanPair:
         """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
-        found = self._scalar(select(Plan.plan).where(Plan.name == name))
-        if found is None:
+        plan = self._scalar(select(PlanTable.plan).where(PlanTable.name == name))
+        if plan is None:
             raise WinaError(unknown_plan(name))
-        return PlanPair.parse(found)
+        return PlanPair.parse(plan)
 
     def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
         """Return a model's latest sparse runs, one for each configuration, plan and budget."""
@@ -366,8 +368,10 @@ def unknown_plan(name: str) -> str:
 
 
 def _layers(connection: Connection, owner: ColumnElement[bool]) -> tuple[LayerRecord, ...]:
-    query = select(LayerStat.layer, LayerStat.projection, LayerStat.metric, LayerStat.value, LayerStat.x)
+    query = select(
+        LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.metric, LayerStatTable.value, LayerStatTable.x
+    )
     return tuple(
         LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=x)
-        for layer, projection, metric, value, x in connection.execute(query.where(owner).order_by(LayerStat.id))
+        for layer, projection, metric, value, x in connection.execute(query.where(owner).order_by(LayerStatTable.id))
     )

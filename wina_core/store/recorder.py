@@ -78,7 +78,7 @@ class Recorder:
                 self._store.record_unit(event.unit)
                 if event.rotation is not None and isinstance(self._job, EvaluateJob):
                     specs = (pending.spec for pending in self._job.runs)
-                    spec = next(each for each in specs if each.content_hash() == event.unit.run)
+                    spec = next(run_spec for run_spec in specs if run_spec.content_hash() == event.unit.run)
                     self._store.record_rotation(spec.model, spec.rotation, event.rotation)
             case Measured(record=LatencyRecord() as record):
                 self._store.record_latency(record)

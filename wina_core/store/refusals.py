@@ -7,44 +7,43 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from sqlalchemy import Column
-from sqlalchemy import Table as SqlTable
+from sqlalchemy import Column, Table
 
 from wina_core.errors import WinaError
-from wina_core.store.column_types import kinds_of
-from wina_core.store.tables import Table
+from wina_core.store.sql import kinds_of
+from wina_core.store.tables import StoreTable
 
-_FULL = "The disk that holds {place} is full or failing; free some space and try again, stored results are safe."
-_NO_VALUE = "The results database {place} cannot hold a value ({reason})."
+_FULL = "The disk that holds {database} is full or failing; free some space and try again, stored results are safe."
+_NO_VALUE = "The results database {database} cannot hold a value ({reason})."
 _UNREACHABLE = (
-    "The results database {place} cannot be reached ({reason}); check its address, its server and WINA_DATABASE."
+    "The results database {database} cannot be reached ({reason}); check its address, its server and WINA_DATABASE."
 )
 _POSTGRES = {
     "08": _UNREACHABLE,
-    "25": "The results database {place} takes no changes now ({reason}); what cannot be stored waits.",
-    "28": "The results database {place} refuses this user or password ({reason}); check the user in the address, "
+    "25": "The results database {database} takes no changes now ({reason}); what cannot be stored waits.",
+    "28": "The results database {database} refuses this user or password ({reason}); check the user in the address, "
     "and the password by WINA_DATABASE_PASSWORD.",
-    "3D": "The server has no such results database {place} ({reason}); have it created, or check the name.",
+    "3D": "The server has no such results database {database} ({reason}); have it created, or check the name.",
     "3F": (
-        "The results database {place} has no schema that this user may use ({reason}); check search_path, or have one "
-        "made with CREATE SCHEMA."
+        "The results database {database} has no schema that this user may use ({reason}); check search_path, or "
+        "have one made with CREATE SCHEMA."
     ),
-    "40": "Another program writes to {place} at the same time; try again.",
+    "40": "Another program writes to {database} at the same time; try again.",
     "42501": (
-        "This user may not do that in the results database {place} ({reason}); its owner can allow it with GRANT, for "
-        "new tables GRANT CREATE ON SCHEMA public."
+        "This user may not do that in the results database {database} ({reason}); its owner can allow it with GRANT, "
+        "for new tables GRANT CREATE ON SCHEMA public."
     ),
-    "53": "The server of {place} has no connection, memory or disk space left ({reason}); try again later.",
-    "55P03": "Another program keeps {place} locked; close it and try again.",
+    "53": "The server of {database} has no connection, memory or disk space left ({reason}); try again later.",
+    "55P03": "Another program keeps {database} locked; close it and try again.",
     "57": _UNREACHABLE,
-    "58": "The server of {place} fails ({reason}); its log says why.",
+    "58": "The server of {database} fails ({reason}); its log says why.",
 }
 """Sentences on refusals that may pass, by the beginning of PostgreSQL's code of the error."""
 _POSTGRES_CONTENT = {
     "22": _NO_VALUE,
     "23502": _NO_VALUE,
-    "42P01": "The results database {place} lacks a table ({reason}); restore it from a backup.",
-    "42703": "The results database {place} lacks a column ({reason}); restore it from a backup.",
+    "42P01": "The results database {database} lacks a table ({reason}); restore it from a backup.",
+    "42703": "The results database {database} lacks a column ({reason}); restore it from a backup.",
 }
 """The same of errors that stay."""
 _SERVER_TEXTS = (
@@ -64,45 +63,45 @@ class UnwritableError(WinaError):
 def unwritable(file: object, error: OSError) -> UnwritableError:
     """Return the error for a database beside which a file cannot be made."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        return UnwritableError(_FULL.format(place=file))
+        return UnwritableError(_FULL.format(database=file))
     return UnwritableError(
         f"The results database {file} cannot be written ({error.strerror}); make its folder writable or set "
         "WINA_DATABASE to a file elsewhere."
     )
 
 
-def damaged(place: object, fault: str = "") -> str:
+def damaged(database: object, fault: str = "") -> str:
     """Return the sentence on a damaged database, with the damage if it is known."""
-    known = f" ({fault})" if fault else ""
-    return f"The results database {place} is damaged{known}; put one of the backups beside it in its place."
+    damage = f" ({fault})" if fault else ""
+    return f"The results database {database} is damaged{damage}; put one of the backups beside it in its place."
 
 
-def explain_sqlite(reason: str, place: object) -> WinaError | None:
+def explain_sqlite(reason: str, database: object) -> WinaError | None:
     """Return the error for a reason that SQLite gives; None for one that is a defect."""
     lower = reason.lower()
     if "not a database" in lower:
-        return WinaError(f"{place} is not a results database; move it away or set WINA_DATABASE to another file.")
+        return WinaError(f"{database} is not a results database; move it away or set WINA_DATABASE to another file.")
     if "could not decode" in lower:
-        return WinaError(damaged(place, "it has text that is not UTF-8"))
+        return WinaError(damaged(database, "it has text that is not UTF-8"))
     if "too big" in lower:
-        return WinaError(damaged(place, "it has a value of more than 64 MiB"))
+        return WinaError(damaged(database, "it has a value of more than 64 MiB"))
     if "malformed" in lower or "no such table" in lower or "no such column" in lower:
-        return WinaError(damaged(place))
+        return WinaError(damaged(database))
     if "unable to open" in lower or "readonly" in lower:
         return UnwritableError(
-            f"The results database {place} cannot be written; make its folder writable or set WINA_DATABASE to a "
+            f"The results database {database} cannot be written; make its folder writable or set WINA_DATABASE to a "
             "file elsewhere."
         )
     if "disk is full" in lower or "disk i/o error" in lower:
-        return UnwritableError(_FULL.format(place=place))
+        return UnwritableError(_FULL.format(database=database))
     if "not null constraint" in lower or "too large to convert" in lower:
-        return WinaError(_NO_VALUE.format(place=place, reason=reason))
+        return WinaError(_NO_VALUE.format(database=database, reason=reason))
     if "locked" in lower:
-        return UnwritableError(f"Another program keeps {place} locked; close it and try again.")
+        return UnwritableError(f"Another program keeps {database} locked; close it and try again.")
     return None
 
 
-def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaError | None:
+def explain_postgres(error: BaseException, database: str, *, broken: bool) -> WinaError | None:
     """Return the error for one of psycopg's; None for a defect. `broken` says whether the connection ended."""
     lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
     reason = lines[0].rpartition("FATAL:")[2].strip()
@@ -112,11 +111,11 @@ def explain_postgres(error: BaseException, place: str, *, broken: bool) -> WinaE
         code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
     if not code and "connection option" in reason:  # one that its address names
         code = "08"
-    for known, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
+    for sentences, kind in ((_POSTGRES, UnwritableError), (_POSTGRES_CONTENT, WinaError)):
         for start in (code, code[:2]):
-            if start and start in known:
-                return kind(known[start].format(place=place, reason=reason))
-    return UnwritableError(_UNREACHABLE.format(place=place, reason=reason)) if broken else None
+            if start and start in sentences:
+                return kind(sentences[start].format(database=database, reason=reason))
+    return UnwritableError(_UNREACHABLE.format(database=database, reason=reason)) if broken else None
 
 
 # ---- search for a damaged value --------------------------------------------------------------------------------------
@@ -136,13 +135,13 @@ def first_fault(file: Path) -> str:
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = bytes
-            found = (fault for table in Table.metadata.sorted_tables for fault in _faults(connection, table))
-            return next(chain(found, _dangling(connection)), "")
+            faults = (fault for table in StoreTable.metadata.sorted_tables for fault in _faults(connection, table))
+            return next(chain(faults, _dangling(connection)), "")
     except sqlite3.Error as error:
         return str(error)
 
 
-def _faults(connection: sqlite3.Connection, table: SqlTable) -> Iterator[str]:
+def _faults(connection: sqlite3.Connection, table: Table) -> Iterator[str]:
     for column in table.columns:
         query = f'SELECT rowid, "{column.name}" FROM "{table.name}" WHERE {_condition(column)} LIMIT 1'
         for row, value in connection.execute(query):
@@ -176,7 +175,7 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _fault(table: SqlTable, column: Column[object], row: int, value: object) -> str:
-    shown = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
-    shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-    return f"row {row} of its table {table.name} has the {column.name} {shown}"
+def _fault(table: Table, column: Column[object], row: int, value: object) -> str:
+    text = repr(value.decode(errors="replace") if isinstance(value, bytes) else value)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"row {row} of its table {table.name} has the {column.name} {text}"

@@ -13,9 +13,8 @@ from sqlalchemy.orm import aliased
 from wina_core.jobs import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.specs.runs import measured_alone
-from wina_core.store.among import among
-from wina_core.store.column_types import Whole
-from wina_core.store.tables import LayerStat, Metric, Model, Run, Sample, Unit
+from wina_core.store.sql import Whole, in_list
+from wina_core.store.tables import LayerStatTable, MetricTable, ModelTable, RunTable, SampleTable, UnitTable
 
 
 class ReusableUnit(NamedTuple):
@@ -34,58 +33,65 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
     """Return stored units of other runs that measured what these runs, by their hashes, miss: by run and unit."""
     specs = [run.spec for run in missing.values()]
     query = (
-        select(Run.hash, Run.spec, Unit.id, Unit.unit, exists().where(Sample.unit_id == Unit.id))
-        .join(Run, Run.id == Unit.run_id)
-        .join(Model, Model.id == Run.model_id)
-        .where(Run.deleted.is_(None), Run.superseded == "")
-        .where(Model.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
-        .where(Unit.unit.in_({unit for run in missing.values() for unit in run.units}))
-        .where(Run.method_label.in_({method.label for method in {spec.method for spec in specs}}))
-        .where(Run.target_sparsity.in_({spec.plan.budget for spec in specs}))
-        .where(Run.rotation_label.in_({rotation.label for rotation in {spec.rotation for spec in specs}}))
-        .order_by(Unit.id)
+        select(
+            RunTable.hash,
+            RunTable.spec,
+            UnitTable.id,
+            UnitTable.unit,
+            exists().where(SampleTable.unit_id == UnitTable.id),
+        )
+        .join(RunTable, RunTable.id == UnitTable.run_id)
+        .join(ModelTable, ModelTable.id == RunTable.model_id)
+        .where(RunTable.deleted.is_(None), RunTable.superseded == "")
+        # What a unit measures also decides these columns, which spare the parsing of most specs.
+        .where(ModelTable.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
+        .where(UnitTable.unit.in_({unit for run in missing.values() for unit in run.units}))
+        .where(RunTable.method_label.in_({method.label for method in {spec.method for spec in specs}}))
+        .where(RunTable.target_sparsity.in_({spec.plan.budget for spec in specs}))
+        .where(RunTable.rotation_label.in_({rotation.label for rotation in {spec.rotation for spec in specs}}))
+        .order_by(UnitTable.id)
     )
     alone = {name: measured_alone(run.spec) for name, run in missing.items()}
-    wanted = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
-    found: dict[tuple[str, str], ReusableUnit] = {}
+    missing_by_key = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
+    reusable: dict[tuple[str, str], ReusableUnit] = {}
     for run, text, stored, unit, has_samples in connection.execute(query):
-        place = wanted.get(_measured(text).get(unit, ("", "")))
-        if place is not None and place[0] != run:
+        target = missing_by_key.get(_measured(text).get(unit, ("", "")))
+        if target is not None and target[0] != run:
             suits = bool(has_samples) or unit in OWN_UNITS
-            best = found.get(place)
+            best = reusable.get(target)
             if best is None or suits >= best.suits:  # the last stored, but rather one with samples
-                found[place] = ReusableUnit(*place, stored, suits)
-    return found
+                reusable[target] = ReusableUnit(*target, stored, suits)
+    return reusable
 
 
-def copy_units(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
-    """Copy stored units to runs, with all that belongs to them; `taken` has pairs of a unit's id and a run's."""
-    pairs = [{"stored": stored, "to": run_id} for stored, run_id in taken]
+def copy_units(connection: Connection, units: Iterable[tuple[int, int]]) -> None:
+    """Copy stored units to runs, with all that belongs to them; `units` has pairs of a unit's id and a run's."""
+    pairs = [{"stored": stored, "to": run_id} for stored, run_id in units]
     if not pairs:
         return
-    original, copy, to = aliased(Unit), aliased(Unit), bindparam("to", type_=Whole)
-    own = [column for column in Unit.__table__.columns if column.name not in ("id", "run_id")]
-    rows = select(to, *own).where(Unit.id == bindparam("stored"))
-    connection.execute(insert(Unit).from_select(["run_id", *(column.name for column in own)], rows), pairs)
-    for table in (Metric, Sample, LayerStat):
-        own = [column for column in table.__table__.columns if column.name not in ("id", "unit_id")]
+    original, copy, to = aliased(UnitTable), aliased(UnitTable), bindparam("to", type_=Whole)
+    columns = [column for column in UnitTable.__table__.columns if column.name not in ("id", "run_id")]
+    rows = select(to, *columns).where(UnitTable.id == bindparam("stored"))
+    connection.execute(insert(UnitTable).from_select(["run_id", *(column.name for column in columns)], rows), pairs)
+    for table in (MetricTable, SampleTable, LayerStatTable):
+        columns = [column for column in table.__table__.columns if column.name not in ("id", "unit_id")]
         rows = (
-            select(copy.id, *own)
+            select(copy.id, *columns)
             .join(original, original.id == table.unit_id)
             .join(copy, copy.unit == original.unit)
             .where(original.id == bindparam("stored"), copy.run_id == to)
         )
-        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in own)], rows), pairs)
+        connection.execute(insert(table).from_select(["unit_id", *(column.name for column in columns)], rows), pairs)
 
 
 def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: bool = False) -> dict[str, PendingRun]:
     """Return the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
     without samples."""
     stored: dict[str, set[str]] = {}
-    query = select(Run.hash, Unit.unit).join(Unit, Unit.run_id == Run.id)
-    query = query.where(among(Run.hash, runs), Run.deleted.is_(None), Run.superseded == "")
+    query = select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id)
+    query = query.where(in_list(RunTable.hash, runs), RunTable.deleted.is_(None), RunTable.superseded == "")
     if samples:
-        query = query.where(Unit.unit.in_(OWN_UNITS) | exists().where(Sample.unit_id == Unit.id))
+        query = query.where(UnitTable.unit.in_(OWN_UNITS) | exists().where(SampleTable.unit_id == UnitTable.id))
     for name, unit in connection.execute(query):
         stored.setdefault(name, set()).add(unit)
     missing = (

@@ -17,7 +17,7 @@ from wina_core.files.user_file import check_file
 from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
 from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import UnwritableError, damaged, explain_sqlite
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 OLDEST = "0017"
 """The schema of version 0.2.0, the first whose databases are upgraded."""
@@ -45,23 +45,24 @@ def check(url: URL) -> None:
     if file is None:
         return
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:  # the first write reports it
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise WinaError(f"{file} is a folder, but results are kept in a file; name a file in it.")
     check_file(file, "results database")
-    if found.st_size == 0:
+    if status.st_size == 0:
         return
     with explained(url):
         connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
         try:
-            kinds = dict(connection.execute("SELECT name, type FROM sqlite_master ORDER BY type = 'table'").fetchall())
-            if kinds and kinds.get(VERSION_TABLE) != "table":
+            # A list: a trigger may have the name of a table.
+            objects = connection.execute("SELECT name, type FROM sqlite_master").fetchall()
+            if objects and (VERSION_TABLE, "table") not in objects:
                 raise WinaError(
                     f"{file} belongs to another program; set WINA_DATABASE to another file, nothing in it was changed."
                 )
-            foreign = [name for name, kind in kinds.items() if kind in ("view", "trigger")]
+            foreign = [name for name, kind in objects if kind in ("view", "trigger")]
             if foreign:  # they compute whatever their author wrote
                 raise WinaError(
                     f"{file} holds the view or trigger {foreign[0]!r}, which no version of the workbench makes; set "
@@ -76,19 +77,19 @@ def check_server(engine: Engine) -> None:
     """Raise WinaError for a PostgreSQL database of another program, or one that computes what its author wrote."""
     if not is_postgres(engine.url):
         return
-    place = place_of(engine.url)
+    address = place_of(engine.url)
     with engine.connect() as connection:
         if (encoding := connection.exec_driver_sql("SHOW server_encoding").scalar_one()) != "UTF8":
-            raise WinaError(f"The database {place} has the encoding {encoding}; create it with ENCODING 'UTF8'.")
+            raise WinaError(f"The database {address} has the encoding {encoding}; create it with ENCODING 'UTF8'.")
         kinds = {row.relname: row.relkind for row in connection.exec_driver_sql(_RELATIONS)}
         if kinds and kinds.get(VERSION_TABLE) != "r":
-            raise WinaError(f"{place} belongs to another program; name another database, nothing in it was changed.")
-        ours = {VERSION_TABLE, *Table.metadata.tables}
+            raise WinaError(f"{address} belongs to another program; name another database, nothing in it was changed.")
+        ours = {VERSION_TABLE, *StoreTable.metadata.tables}
         foreign = [name for name, kind in kinds.items() if name in ours and kind != "r"]
         foreign += connection.exec_driver_sql(_TRIGGERS).scalars().all()
     if foreign:
         raise WinaError(
-            f"{place} holds the view, rule or trigger {foreign[0]!r}, which no version of the workbench makes; name "
+            f"{address} holds the view, rule or trigger {foreign[0]!r}, which no version of the workbench makes; name "
             "another database, nothing in it was changed."
         )
 
@@ -97,8 +98,9 @@ def prepare(engine: Engine) -> None:
     """Make or upgrade the tables. The caller makes sure that one process does this at a time."""
     version = stored_version(engine)
     if version == HEAD:
-        if not set(Table.metadata.tables) <= set(inspect(engine).get_table_names()):
-            raise WinaError(damaged(_place(engine)))
+        # A damaged database may lack tables in spite of its version.
+        if not set(StoreTable.metadata.tables) <= set(inspect(engine).get_table_names()):
+            raise WinaError(damaged(_address(engine)))
         return
     if version is None:
         _create(engine)
@@ -130,7 +132,7 @@ def stored_version(engine: Engine) -> str | None:
             return None
         versions = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
     if len(versions) != 1 or not re.fullmatch(r"\d{4}", str(versions[0])):
-        raise WinaError(damaged(_place(engine)))
+        raise WinaError(damaged(_address(engine)))
     return str(versions[0])
 
 
@@ -142,7 +144,7 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
     _check_known(engine, version)
     if version != HEAD:
         raise WinaError(
-            f"The results database {_place(engine)} has schema {version} and can be read only after an upgrade to "
+            f"The results database {_address(engine)} has schema {version} and can be read only after an upgrade to "
             f"{HEAD}. {refusal}"
         )
 
@@ -151,27 +153,27 @@ def check_source(engine: Engine) -> None:
     """Raise WinaError for a database that cannot be merged as it is: without results, or of another schema."""
     version = stored_version(engine)
     if version is None:
-        raise WinaError(f"{_place(engine)} holds no results yet; check the path.")
+        raise WinaError(f"{_address(engine)} holds no results yet; check the path.")
     _check_known(engine, version)
     if version != HEAD:
         raise WinaError(
-            f"{_place(engine)} has the older schema {version}; open it once with this version of the program, which "
+            f"{_address(engine)} has the older schema {version}; open it once with this version of the program, which "
             "upgrades it."
         )
 
 
 def _check_known(engine: Engine, version: str) -> None:
     """Raise WinaError for a schema that this program neither reads nor upgrades."""
-    place = _place(engine)
+    address = _address(engine)
     if version < OLDEST:
         raise WinaError(
-            f"The results database {place} was written before version 0.2.0 of WINA Workbench (schema {version}) and "
+            f"The results database {address} was written before version 0.2.0 of WINA Workbench (schema {version}) and "
             "is not read any more. Export its results with the version that wrote it: wina export results.csv --long "
-            f"--database {place}. Then set WINA_DATABASE to another file; nothing in this one was changed."
+            f"--database {address}. Then set WINA_DATABASE to another file; nothing in this one was changed."
         )
     if version > HEAD:
         raise WinaError(
-            f"The results database {place} was written by a newer version of WINA Workbench (schema {version}, this "
+            f"The results database {address} was written by a newer version of WINA Workbench (schema {version}, this "
             f"one knows {HEAD}); update the program or set WINA_DATABASE to another file."
         )
 
@@ -180,7 +182,7 @@ def _create(engine: Engine) -> None:
     with for_writing(engine).begin() as connection:
         if inspect(connection).has_table(VERSION_TABLE):  # made by a program on another computer meanwhile
             return
-        Table.metadata.create_all(connection)
+        StoreTable.metadata.create_all(connection)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')"))
 
@@ -200,14 +202,14 @@ def _upgrade(engine: Engine, version: str) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, HEAD)
     except Exception as error:
-        kept = f" and a copy is in {saved}" if saved else ""
+        copy_note = f" and a copy is in {saved}" if saved else ""
         cause = str(getattr(error, "orig", None) or error)
-        if isinstance(explain_sqlite(cause, _place(engine)), UnwritableError):  # for now, such as on a full disk
+        if isinstance(explain_sqlite(cause, _address(engine)), UnwritableError):  # for now, such as on a full disk
             raise
         reason = (cause.splitlines() or [type(error).__name__])[0][:_LONGEST_REASON]
         raise WinaError(
-            f"The results database {_place(engine)} could not be upgraded from schema {version} to {HEAD} ({reason}); "
-            f"it is as it was{kept}."
+            f"The results database {_address(engine)} could not be upgraded from schema {version} to {HEAD} "
+            f"({reason}); it is as it was{copy_note}."
         ) from error
     finally:
         plain.dispose()
@@ -227,9 +229,10 @@ def back_up(file: Path, version: str) -> Path:
     finally:
         copy.close()
         source.close()
+    # A copy that was cut short must not pass for a backup.
     partial.replace(target)
-    others = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
-    for old in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
+    older = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
+    for old in sorted(older, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
         old.unlink()
     return target
 
@@ -238,5 +241,5 @@ def _escaped(name: str) -> str:
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)
 
 
-def _place(engine: Engine) -> str:
+def _address(engine: Engine) -> str:
     return place_of(engine.url)

@@ -4,9 +4,11 @@ Each open store holds a lock on a file of its own, beside the database, or in th
 session whose file is unlocked is dead: no process numbers, which are reused, and no clocks.
 """
 
+import getpass
 import socket
 import uuid
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from sqlalchemy import URL
@@ -36,6 +38,7 @@ class Sessions:
         """Return the names of the open sessions, and remove the files of dead ones."""
         names = []
         for file in sorted(self.folder.glob("*.session")):
+            # A lock that is free belongs to no process: its program died without deleting the file.
             lock = FileLock(file)
             if lock.acquire():
                 lock.release()
@@ -80,3 +83,13 @@ def session_folder(url: URL) -> Path:
     """Return the folder of what programs on this machine agree on by files: beside the database if it is a file."""
     file = sqlite_file(url)
     return paths.data_folder() / "sessions" if file is None else file.with_name(f"{file.name}.sessions")
+
+
+@cache
+def program_identity() -> dict[str, str]:
+    """Return the columns of `tables.RunTable` on who computes, and on which computer."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name, as in some containers
+        user = ""
+    return {"user": user, "host": socket.gethostname()}

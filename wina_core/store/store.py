@@ -16,7 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
-from wina_core.store import schema, tables
+from wina_core.store import schema
 from wina_core.store.connection import (
     connect_to_read,
     explained,
@@ -30,8 +30,10 @@ from wina_core.store.connection import (
 from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.refusals import UnwritableError, unwritable
+from wina_core.store.run_states import update_stopped_runs
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
-from wina_core.store.writer import Writer, leave
+from wina_core.store.tables import RunTable
+from wina_core.store.writer import Writer
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."
 
@@ -44,21 +46,21 @@ class Store(Writer):
     database that is another program's, newer, damaged, locked or unreadable.
     """
 
-    def __init__(self, place: str | Path | None = None, *, shared: bool = False) -> None:
-        """`place` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
+    def __init__(self, address: str | Path | None = None, *, shared: bool = False) -> None:
+        """`address` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
 
         A `shared` file is read by other machines while this one writes: it gets no write-ahead log, whose index lies in
         the memory of one machine.
         """
-        url = parse_url(paths.database() if place is None else place)
+        url = parse_url(paths.database() if address is None else address)
         super().__init__(url, open_engine(url))
         self._shared = shared
         self._sessions: Sessions | None = None
         self._watch: sqlite3.Connection | None = None
-        """Connection that is asked for news alone: SQLite counts what all others commit for each connection."""
+        """Connection for `has_news` alone: SQLite counts for each connection what all others commit."""
         self._version = 0
-        """The number of changes at the last call of `has_news`."""
-        self._asked = 0.0
+        """Number of changes at the last call of `has_news`."""
+        self._last_query = 0.0
         self.problem = ""
         """Sentence on why nothing can be stored; empty while the database can be written."""
         try:
@@ -167,9 +169,9 @@ class Store(Writer):
         """
         try:
             if is_postgres(self.url):
-                if time.monotonic() - self._asked < 1.0:  # each question is a query
+                if time.monotonic() - self._last_query < 1.0:  # each question is a query
                     return False
-                self._asked = time.monotonic()
+                self._last_query = time.monotonic()
                 version = changes(self._engine)
             elif self._watch is not None:
                 (version,) = self._watch.execute("PRAGMA data_version").fetchone()
@@ -199,13 +201,14 @@ class Store(Writer):
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     living = sessions.living()
     left = (
-        tables.Run.status.in_(ACTIVE)
-        & tables.Run.owner.startswith(sessions.scope)
-        & tables.Run.owner.not_in(living)
-        & ~tables.Run.owner.startswith(QUEUED_ELSEWHERE)
+        RunTable.status.in_(ACTIVE)
+        & RunTable.owner.startswith(sessions.scope)
+        & RunTable.owner.not_in(living)
+        & ~RunTable.owner.startswith(QUEUED_ELSEWHERE)
     )
+    # Read first: most starts find none, and need not wait until others have written.
     with engine.connect() as connection:
-        if connection.execute(select(tables.Run.id).where(left).limit(1)).first() is None:
+        if connection.execute(select(RunTable.id).where(left).limit(1)).first() is None:
             return
     with for_writing(engine).begin() as connection:
-        leave(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
+        update_stopped_runs(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})

@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from wina_core.store.column_types import Number, Real, Whole
+from wina_core.store.sql import Number, Real, Whole
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -29,14 +29,14 @@ OWNERS = ("unit_id", "calibration_id", "rotation_id")
 """Columns of layer_stats, exactly one of which is set."""
 
 
-class Table(DeclarativeBase):
+class StoreTable(DeclarativeBase):
     """Base of all tables."""
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map = {str: Text, float: Real, int: Whole}  # noqa: RUF012 - SQLAlchemy's own declaration
 
 
-class Model(Table):
+class ModelTable(StoreTable):
     """A resolved ModelSource and, once it has been loaded, its summary."""
 
     __tablename__ = "models"
@@ -50,7 +50,7 @@ class Model(Table):
     """Time of the last loading, for its summary."""
 
 
-class Rotation(Table):
+class RotationTable(StoreTable):
     """A rotation of a model with its report; its off-diagonal energies are in layer_stats."""
 
     __tablename__ = "rotations"
@@ -69,7 +69,7 @@ class Rotation(Table):
     """RotationChoice; null in databases of older versions."""
 
 
-class Calibration(Table):
+class CalibrationTable(StoreTable):
     """Thresholds and error curves, in layer_stats, of one model, rotation, method and calibration text."""
 
     __tablename__ = "calibrations"
@@ -88,7 +88,7 @@ class Calibration(Table):
     recorded: Mapped[float]
 
 
-class Plan(Table):
+class PlanTable(StoreTable):
     """A sparsity plan that was given a name."""
 
     __tablename__ = "plans"
@@ -100,7 +100,7 @@ class Plan(Table):
     saved: Mapped[float]
 
 
-class Study(Table):
+class StudyTable(StoreTable):
     """A study as it was launched."""
 
     __tablename__ = "studies"
@@ -111,7 +111,7 @@ class Study(Table):
     saved: Mapped[float]
 
 
-class Environment(Table):
+class EnvironmentTable(StoreTable):
     """A device, its hardware and the versions of the libraries numbers were computed with."""
 
     __tablename__ = "environments"
@@ -123,7 +123,7 @@ class Environment(Table):
     """JSON object of library: version."""
 
 
-class Run(Table):
+class RunTable(StoreTable):
     """One point of a study, shared by all studies that contain it."""
 
     __tablename__ = "runs"
@@ -169,7 +169,7 @@ class Run(Table):
     is reused. Empty for all others."""
 
 
-class StudyRun(Table):
+class StudyRunTable(StoreTable):
     """A run of a study, at its position."""
 
     __tablename__ = "study_runs"
@@ -178,7 +178,7 @@ class StudyRun(Table):
     position: Mapped[int]
 
 
-class StudyLabel(Table):
+class StudyLabelTable(StoreTable):
     """A study's label of a run: model, configuration and allocation as in RunLabel, once for each role that the run
     has."""
 
@@ -191,7 +191,7 @@ class StudyLabel(Table):
     allocation: Mapped[str]
 
 
-class Unit(Table):
+class UnitTable(StoreTable):
     """One finished unit of a run: an lm-eval task, or the fidelity to dense."""
 
     __tablename__ = "units"
@@ -207,7 +207,7 @@ class Unit(Table):
     finished: Mapped[float]
 
 
-class Measure(Table):
+class MeasureTable(StoreTable):
     """A task's metric with its number of documents and its prompts. Thousands of runs share it, so that lists read its
     texts once."""
 
@@ -225,7 +225,7 @@ class Measure(Table):
     truncated: Mapped[int | None]
 
 
-class Metric(Table):
+class MetricTable(StoreTable):
     """One number that a unit reported. A standard error that is NaN is stored as unknown."""
 
     __tablename__ = "metrics"
@@ -237,7 +237,7 @@ class Metric(Table):
     stderr: Mapped[float | None]
 
 
-class Sample(Table):
+class SampleTable(StoreTable):
     """One document of one task; columns as SampleRecord says, `scores` and `response` as JSON."""
 
     __tablename__ = "samples"
@@ -251,7 +251,7 @@ class Sample(Table):
     response: Mapped[str]
 
 
-class LayerStat(Table):
+class LayerStatTable(StoreTable):
     """One number about one projection of one decoder layer, owned by a unit, a calibration or a rotation."""
 
     __tablename__ = "layer_stats"
@@ -272,7 +272,7 @@ class LayerStat(Table):
     value: Mapped[float] = mapped_column(Number, nullable=True)
 
 
-class Latency(Table):
+class LatencyTable(StoreTable):
     """One timed product on one environment."""
 
     __tablename__ = "latency"
@@ -286,7 +286,7 @@ class Latency(Table):
     recorded: Mapped[float]
 
 
-class Decoding(Table):
+class DecodingTable(StoreTable):
     """A timed model, gated and dense, on one environment."""
 
     __tablename__ = "decoding"
@@ -303,7 +303,7 @@ class Decoding(Table):
     recorded: Mapped[float]
 
 
-class Completion(Table):
+class CompletionTable(StoreTable):
     """A completion of a prompt on one environment; columns as CompletionRecord says."""
 
     __tablename__ = "completions"
@@ -338,7 +338,7 @@ class Completion(Table):
     recorded: Mapped[float] = mapped_column(index=True)
 
 
-class UnfinishedJob(Table):
+class UnfinishedJobTable(StoreTable):
     """A job that has not ended, by which it is resumed if its program dies."""
 
     __tablename__ = "jobs"
@@ -355,7 +355,7 @@ class UnfinishedJob(Table):
 # ---- imported files and their points ---------------------------------------------------------------------------------
 
 
-class ImportedFile(Table):
+class ImportedFileTable(StoreTable):
     """A file of another tool; columns as `records.imports.ImportedFile` says."""
 
     __tablename__ = "imported_files"
@@ -370,7 +370,7 @@ class ImportedFile(Table):
     imported: Mapped[float]
 
 
-class ImportedPoint(Table):
+class ImportedPointTable(StoreTable):
     """A configuration in an imported file."""
 
     __tablename__ = "imported_points"

@@ -134,6 +134,7 @@ class DecodeRow(TimedRow[DecodeRecord]):
     @property
     def best_speedup(self) -> float | None:
         """Return the speed-up over the fastest dense decoding; None where our kernels were not timed at 0 %."""
+        # Speed-ups are over PyTorch's dense decoding, which may itself be the fastest one.
         return None if self.best is None else self.record.speedup / max(1.0, self.best.speedup)
 
     @staticmethod
@@ -146,7 +147,7 @@ class DecodeRow(TimedRow[DecodeRecord]):
 _Row = TypeVar("_Row", LatencyRow, DecodeRow)
 
 
-def judge(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
+def compare_timings(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
     """Return the rows with the best dense one of the same work, and the drift of `dense`, a record's dense median."""
     groups: dict[Hashable, list[Any]] = {}
     for row in rows:

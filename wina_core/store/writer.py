@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, and_, delete, func, insert, select, update
+from sqlalchemy import URL, Connection, Engine, and_, delete, func, insert, select, update
 from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.errors import WinaError
@@ -17,9 +17,7 @@ from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
     Environment,
-    ExpertRecord,
     LatencyRecord,
-    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -41,28 +39,38 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 from wina_core.store import annotations as run_annotations
-from wina_core.store import columns, completions, tables
+from wina_core.store import columns, completions
 from wina_core.store import jobs as unfinished_jobs
-from wina_core.store.among import active, among, whoami
-from wina_core.store.annotation_texts import Annotations, RunAnnotations
-from wina_core.store.cells import rotation_layers
+from wina_core.store.annotations import Annotations, RunAnnotations
+from wina_core.store.cells import insert_layers, layer_rows, rotation_layers
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
+from wina_core.store.run_states import is_active, update_stopped_runs
+from wina_core.store.sessions import program_identity
+from wina_core.store.sql import in_list
+from wina_core.store.tables import (
+    CalibrationTable,
+    CompletionTable,
+    DecodingTable,
+    EnvironmentTable,
+    LatencyTable,
+    LayerStatTable,
+    MeasureTable,
+    MetricTable,
+    ModelTable,
+    PlanTable,
+    RotationTable,
+    RunTable,
+    SampleTable,
+    StoreTable,
+    StudyLabelTable,
+    StudyRunTable,
+    StudyTable,
+    UnitTable,
+)
 from wina_core.studies.run_labels import LabelledRun, RunLabel
-
-# ---- rows of layer_stats ---------------------------------------------------------------------------------------------
-
-
-def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
-    """Return a row for each record, and one for each expert of which something is known, x being its number."""
-    return [record.model_dump() for record in layers] + [
-        {"layer": each.layer, "projection": each.projection, "metric": each.metric, "value": value, "x": float(number)}
-        for each in experts
-        for number, value in enumerate(each.values)
-        if value is not None
-    ]
 
 
 class Writer(Reader):
@@ -102,20 +110,20 @@ class Writer(Reader):
         labels = [run.label for run in runs if isinstance(run, LabelledRun)]
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
         row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
-        row["saved"] = self._latest(connection, tables.Study.saved)
-        study_id = _upsert(connection, tables.Study, ("hash",), row)
-        connection.execute(delete(tables.StudyRun).where(tables.StudyRun.study_id == study_id))
-        connection.execute(delete(tables.StudyLabel).where(tables.StudyLabel.study_id == study_id))
+        row["saved"] = self._latest(connection, StudyTable.saved)
+        study_id = _upsert(connection, StudyTable, ("hash",), row)
+        connection.execute(delete(StudyRunTable).where(StudyRunTable.study_id == study_id))
+        connection.execute(delete(StudyLabelTable).where(StudyLabelTable.study_id == study_id))
         ids = self._queue(connection, specs, self._now())
-        places = [
+        positions = [
             {"study_id": study_id, "run_id": run_id, "position": position}
             for position, run_id in enumerate(ids.values())
         ]
-        if places:
-            connection.execute(insert(tables.StudyRun), places)
+        if positions:
+            connection.execute(insert(StudyRunTable), positions)
         if labels:
             named = [{"study_id": study_id, "run_id": ids[run], **names} for run, names in map(_names, labels)]
-            connection.execute(insert(tables.StudyLabel), named)
+            connection.execute(insert(StudyLabelTable), named)
         return study.content_hash()
 
     def launch(self, study: StudySpec, runs: Sequence[RunSpec | LabelledRun], pending: Sequence[PendingRun]) -> str:
@@ -138,11 +146,11 @@ class Writer(Reader):
 
     def _queue_pending(self, connection: Connection, pending: Sequence[PendingRun]) -> None:
         names = {run.spec.content_hash() for run in pending}
-        idle = among(tables.Run.hash, names) & tables.Run.status.not_in(ACTIVE)
-        connection.execute(update(tables.Run).where(idle).values(self._queued()))
+        idle = in_list(RunTable.hash, names) & RunTable.status.not_in(ACTIVE)
+        connection.execute(update(RunTable).where(idle).values(self._queued()))
 
     def _queued(self) -> dict[str, Any]:
-        return {"status": "queued", "owner": self._session, **whoami(), "error": "", "finished": None}
+        return {"status": "queued", "owner": self._session, **program_identity(), "error": "", "finished": None}
 
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """Record that the run with this hash is being computed on `environment`."""
@@ -150,21 +158,20 @@ class Writer(Reader):
             values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
-            self._update_run(connection, run, values | {"owner": self._session, **whoami()})
+            self._update_run(connection, run, values | {"owner": self._session, **program_identity()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
         now = self._now()
         with self._writing() as connection:
             run = connection.execute(
-                select(tables.Run.id, tables.Run.unit_count, tables.Run.environment_id).where(
-                    tables.Run.hash == record.run
-                )
+                select(RunTable.id, RunTable.unit_count, RunTable.environment_id).where(RunTable.hash == record.run)
             ).first()
             if run is None:
                 raise WinaError(_unknown_run(record.run))
-            same = (tables.Unit.run_id == run.id) & (tables.Unit.unit == record.unit)
-            connection.execute(delete(tables.Unit).where(same))
+            same = (UnitTable.run_id == run.id) & (UnitTable.unit == record.unit)
+            # Its metrics, samples and layers go with it, by their foreign keys.
+            connection.execute(delete(UnitTable).where(same))
             unit = {
                 "run_id": run.id,
                 "unit": record.unit,
@@ -174,22 +181,22 @@ class Writer(Reader):
                 "environment_id": run.environment_id,
                 "finished": now,
             }
-            unit_id = _insert(connection, tables.Unit, unit)
+            unit_id = _insert(connection, UnitTable, unit)
             if record.metrics:
                 measures = _measures(connection, record.metrics)
                 metrics = [
                     {"unit_id": unit_id, "measure_id": measure, "value": metric.value, "stderr": metric.stderr}
                     for metric, measure in zip(record.metrics, measures, strict=True)
                 ]
-                connection.execute(insert(tables.Metric), metrics)
-            _insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
+                connection.execute(insert(MetricTable), metrics)
+            insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
             if record.samples:
                 samples = [
                     sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
                     for sample in record.samples
                 ]
-                connection.execute(insert(tables.Sample), samples)
-            stored = connection.scalar(select(func.count(tables.Unit.id)).where(tables.Unit.run_id == run.id))
+                connection.execute(insert(SampleTable), samples)
+            stored = connection.scalar(select(func.count(UnitTable.id)).where(UnitTable.run_id == run.id))
             if stored == run.unit_count:
                 self._update_run(connection, record.run, {"status": "done", "finished": now, "error": ""})
 
@@ -197,20 +204,20 @@ class Writer(Reader):
         """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
         values = {"status": status, "finished": self._now(), "error": error}
         with self._writing() as connection:
-            if not leave(connection, tables.Run.hash == run, values):
+            if not update_stopped_runs(connection, RunTable.hash == run, values):
                 raise WinaError(_unknown_run(run))
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "", owner: str | None = None) -> None:
         """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`; with an
         `owner`, of its own alone."""
-        which = active(runs) if owner is None else active(runs) & (tables.Run.owner == owner)
+        runs_to_end = is_active(runs) if owner is None else is_active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
-            leave(connection, which, {"status": status, "finished": self._now(), "error": error})
+            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         """Give the queued and running ones of the runs with these hashes to another owner."""
         with self._writing() as connection:
-            connection.execute(update(tables.Run).where(active(runs)).values(owner=owner))
+            connection.execute(update(RunTable).where(is_active(runs)).values(owner=owner))
 
     # ---- jobs that have not ended --------------------------------------------------------------------------------
 
@@ -258,9 +265,9 @@ class Writer(Reader):
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Record the summary of a model that was opened, and the time."""
         with self._writing() as connection:
-            opened = self._latest(connection, tables.Model.opened)
+            opened = self._latest(connection, ModelTable.opened)
             row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": opened}
-            _upsert(connection, tables.Model, ("hash",), row)
+            _upsert(connection, ModelTable, ("hash",), row)
 
     def record_rotation(self, model: ModelSource, spec: RotationSpec, report: RotationReport) -> None:
         """Record a rotation that was computed, in place of an earlier report on it."""
@@ -275,15 +282,15 @@ class Writer(Reader):
                 "seconds": report.seconds,
                 "exported_to": report.exported_to,
                 "choice": None if report.choice is None else report.choice.model_dump_json(),
-                "recorded": self._latest(connection, tables.Rotation.recorded),
+                "recorded": self._latest(connection, RotationTable.recorded),
             }
-            rotation_id = _upsert(connection, tables.Rotation, ("model_id", "hash"), row)
-            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.rotation_id == rotation_id))
-            _insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
+            rotation_id = _upsert(connection, RotationTable, ("model_id", "hash"), row)
+            connection.execute(delete(LayerStatTable).where(LayerStatTable.rotation_id == rotation_id))
+            insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
             if spec.is_auto and report.choice is not None:
                 name = report.choice.candidates[report.choice.chosen].name
-                runs = (tables.Run.model_id == row["model_id"]) & (tables.Run.rotation_label == spec.label)
-                connection.execute(update(tables.Run).where(runs).values(chosen_rotation=f"{spec.label}: {name}"))
+                runs = (RunTable.model_id == row["model_id"]) & (RunTable.rotation_label == spec.label)
+                connection.execute(update(RunTable).where(runs).values(chosen_rotation=f"{spec.label}: {name}"))
 
     def record_calibration(
         self,
@@ -304,24 +311,24 @@ class Writer(Reader):
                 "key": record.key,
                 "tokens": record.tokens,
                 "seconds": record.seconds,
-                "recorded": self._latest(connection, tables.Calibration.recorded),
+                "recorded": self._latest(connection, CalibrationTable.recorded),
             }
             same = ("model_id", "rotation_hash", "method_label", "hash")
-            calibration_id = _upsert(connection, tables.Calibration, same, row)
-            connection.execute(delete(tables.LayerStat).where(tables.LayerStat.calibration_id == calibration_id))
-            _insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
+            calibration_id = _upsert(connection, CalibrationTable, same, row)
+            connection.execute(delete(LayerStatTable).where(LayerStatTable.calibration_id == calibration_id))
+            insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
         """Keep a plan, and bits that belong to it, under a name, in place of an earlier one of that name."""
         text = PlanPair(plan=plan, quantization=quantization).text(indent=None)
         with self._writing() as connection:
             row = {"name": name, "plan": text, "provenance": plan.provenance, "budget": plan.budget}
-            _upsert(connection, tables.Plan, ("name",), row | {"saved": self._latest(connection, tables.Plan.saved)})
+            _upsert(connection, PlanTable, ("name",), row | {"saved": self._latest(connection, PlanTable.saved)})
 
     def delete_plan(self, name: str) -> None:
         """Delete the plan of this name. Raises WinaError when there is none."""
         with self._writing() as connection:
-            if connection.execute(delete(tables.Plan).where(tables.Plan.name == name)).rowcount == 0:
+            if connection.execute(delete(PlanTable).where(PlanTable.name == name)).rowcount == 0:
                 raise WinaError(unknown_plan(name))
 
     # ---- latency -------------------------------------------------------------------------------------------------
@@ -329,7 +336,7 @@ class Writer(Reader):
     def record_latency(self, record: LatencyRecord) -> None:
         """Record a timed product, in place of an earlier timing on the same environment."""
         with self._writing() as connection:
-            _upsert(connection, tables.Latency, ("hash", "environment_id"), self._timing(connection, record))
+            _upsert(connection, LatencyTable, ("hash", "environment_id"), self._timing(connection, record))
 
     def record_decoding(self, record: DecodeRecord) -> None:
         """Record a model's timed decoding, in place of an earlier timing on the same environment."""
@@ -339,7 +346,7 @@ class Writer(Reader):
                 "rotation_label": record.point.rotation.label,
                 "method_label": record.point.method.label,
             }
-            _upsert(connection, tables.Decoding, ("hash", "environment_id"), row)
+            _upsert(connection, DecodingTable, ("hash", "environment_id"), row)
 
     def _timing(self, connection: Connection, record: LatencyRecord | DecodeRecord) -> dict[str, Any]:
         return {
@@ -358,8 +365,8 @@ class Writer(Reader):
             row = completions.columns_of(record) | {"environment_id": environment}
             if not completions.is_superseded(connection, row):
                 row["model_id"] = _model_id(connection, record.point.model)
-                row["recorded"] = self._latest(connection, tables.Completion.recorded)
-                _upsert(connection, tables.Completion, ("hash", "environment_id"), row)
+                row["recorded"] = self._latest(connection, CompletionTable.recorded)
+                _upsert(connection, CompletionTable, ("hash", "environment_id"), row)
 
     def delete_completions(self, ids: Collection[int]) -> None:
         """Delete completions, as `completions.erase_completions`."""
@@ -393,48 +400,41 @@ class Writer(Reader):
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""
-        wanted: dict[str, RunSpec] = {}
+        runs_by_hash: dict[str, RunSpec] = {}
         for run in runs:
-            wanted.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
-        ours = among(tables.Run.hash, wanted)
-        run_annotations.begin_anew(connection, wanted)
-        known = set(connection.scalars(select(tables.Run.hash).where(ours)))
-        models = {model: _model_id(connection, model) for model in {run.model for run in wanted.values()}}
+            runs_by_hash.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
+        ours = in_list(RunTable.hash, runs_by_hash)
+        # Before the stored runs are read: deleted ones begin anew, without their numbers.
+        run_annotations.begin_anew(connection, runs_by_hash)
+        stored = set(connection.scalars(select(RunTable.hash).where(ours)))
+        models = {model: _model_id(connection, model) for model in {run.model for run in runs_by_hash.values()}}
         new = [
             columns.run_columns(run)
             | {"model_id": models[run.model], **self._queued(), "created": now}
             | {"status": "queued" if run.evaluation.units else "done"}
-            for name, run in wanted.items()
-            if name not in known
+            for name, run in runs_by_hash.items()
+            if name not in stored
         ]
         if new:
-            connection.execute(insert(tables.Run), new)
-        again = ours & tables.Run.status.in_(("failed", "cancelled", "interrupted"))
-        leave(connection, again, self._queued())
-        ids = {row.hash: row.id for row in connection.execute(select(tables.Run.hash, tables.Run.id).where(ours))}
-        self._copy_units(connection, wanted, ids)
-        return {name: ids[name] for name in wanted}
+            connection.execute(insert(RunTable), new)
+        again = ours & RunTable.status.in_(("failed", "cancelled", "interrupted"))
+        update_stopped_runs(connection, again, self._queued())
+        ids = {row.hash: row.id for row in connection.execute(select(RunTable.hash, RunTable.id).where(ours))}
+        self._copy_units(connection, runs_by_hash, ids)
+        return {name: ids[name] for name in runs_by_hash}
 
     def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
         """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
-        taken = reusable_units(missing_of(runs, connection), connection).values()
-        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in taken))
-        leave(connection, among(tables.Run.hash, {unit.run for unit in taken}), {"status": tables.Run.status})
+        reusable = reusable_units(missing_of(runs, connection), connection).values()
+        copy_units(connection, ((unit.stored, ids[unit.run]) for unit in reusable))
+        update_stopped_runs(
+            connection, in_list(RunTable.hash, {unit.run for unit in reusable}), {"status": RunTable.status}
+        )
 
     def _update_run(self, connection: Connection, run: str, values: dict[str, Any]) -> None:
-        done = connection.execute(update(tables.Run).where(tables.Run.hash == run).values(values))
+        done = connection.execute(update(RunTable).where(RunTable.hash == run).values(values))
         if done.rowcount == 0:
             raise WinaError(_unknown_run(run))
-
-
-def leave(connection: Connection, which: ColumnElement[bool], values: dict[str, Any]) -> int:
-    """Update runs that are not being computed and return how many; one with all its units is done nevertheless."""
-    stored = select(func.count(tables.Unit.id)).where(tables.Unit.run_id == tables.Run.id).correlate(tables.Run)
-    complete = stored.scalar_subquery() == tables.Run.unit_count
-    now = values.get("finished") or time.time()
-    done = {"status": "done", "finished": func.coalesce(tables.Run.finished, now), "error": ""}
-    changes = (which & ~complete, values), (which & complete, done)
-    return sum(connection.execute(update(tables.Run).where(runs).values(new)).rowcount for runs, new in changes)
 
 
 def _names(label: RunLabel) -> tuple[str, dict[str, str]]:
@@ -445,24 +445,25 @@ def _unknown_run(run: str) -> str:
     return f"The results database has no run {run}; save its study before computing it."
 
 
-def _insert(connection: Connection, table: type[tables.Table], row: dict[str, Any]) -> int:
+def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]) -> int:
     key = connection.execute(insert(table).values(row)).inserted_primary_key
     assert key is not None
     return int(key[0])
 
 
-def _upsert(connection: Connection, table: type[tables.Table], same: tuple[str, ...], row: dict[str, Any]) -> int:
+def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:
     """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
     where = and_(*(getattr(table, name) == row[name] for name in same))
-    found = connection.execute(select(table.__table__.c.id).where(where)).scalar()
-    if found is None:
+    # One transaction writes at a time, so that no other one inserts between these two statements.
+    row_id = connection.execute(select(table.__table__.c.id).where(where)).scalar()
+    if row_id is None:
         return _insert(connection, table, row)
     connection.execute(update(table).where(where).values(row))
-    return int(found)
+    return int(row_id)
 
 
 def _model_id(connection: Connection, source: ModelSource) -> int:
-    return _upsert(connection, tables.Model, ("hash",), columns.model_columns(source))
+    return _upsert(connection, ModelTable, ("hash",), columns.model_columns(source))
 
 
 def _environment(connection: Connection, environment: Environment) -> int:
@@ -472,21 +473,16 @@ def _environment(connection: Connection, environment: Environment) -> int:
         "hardware": environment.hardware,
         "versions": json.dumps(environment.versions, sort_keys=True),
     }
-    return _upsert(connection, tables.Environment, ("hash",), row)
+    return _upsert(connection, EnvironmentTable, ("hash",), row)
 
 
 def _measures(connection: Connection, metrics: Sequence[MetricRecord]) -> list[int]:
     """Store new measures and return the id of each metric's."""
     rows = [columns.measure_columns(metric) for metric in metrics]
-    wanted = {row["hash"]: row for row in rows}
-    query = select(tables.Measure.hash, tables.Measure.id).where(tables.Measure.hash.in_(wanted))
-    known = {row.hash for row in connection.execute(query)}
-    if new := [row for name, row in wanted.items() if name not in known]:
-        connection.execute(insert(tables.Measure), new)
+    rows_by_hash = {row["hash"]: row for row in rows}
+    query = select(MeasureTable.hash, MeasureTable.id).where(MeasureTable.hash.in_(rows_by_hash))
+    stored = {row.hash for row in connection.execute(query)}
+    if new := [row for name, row in rows_by_hash.items() if name not in stored]:
+        connection.execute(insert(MeasureTable), new)
     ids = {row.hash: row.id for row in connection.execute(query)}
     return [ids[row["hash"]] for row in rows]
-
-
-def _insert_layers(connection: Connection, rows: Sequence[dict[str, Any]], **owner: int) -> None:
-    if rows:
-        connection.execute(insert(tables.LayerStat), [row | owner for row in rows])

@@ -8,8 +8,8 @@ from wina_app.style.theme import Mode
 from wina_app.style.translation import tr
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.errors import WinaError
-from wina_core.files.addresses import has_password
 from wina_core.files.hardware import parse_bytes
+from wina_core.files.paths import has_password
 
 
 class Preferences(BaseModel):

@@ -25,7 +25,7 @@ from wina_core.specs import (
 from wina_core.specs.evaluations import Scored
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
-from wina_core.specs.presets import reading
+from wina_core.specs.presets import with_text_source
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.launch import StudyOptions, study_of
 
@@ -98,7 +98,7 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
     dense = [Configuration()] if len(sparse) < len(choice.methods) else []
     configurations = [
         *(Configuration(rotation=rotation, method=method) for method in sparse for rotation in choice.rotations),
-        *(reading(each, choice.calibration) for each in choice.configurations),
+        *(with_text_source(each, choice.calibration) for each in choice.configurations),
     ]
     sparsities = parse_sparsities(choice.sparsities)
     plans = (plan,) if choice.with_plan and plan is not None else ()

@@ -10,7 +10,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_app.window.file_kinds import Kind, kind_of
 from wina_core.errors import WinaError
-from wina_core.files.addresses import has_password
+from wina_core.files.paths import has_password
 
 _PAGES: dict[Kind, str] = {"model": "model", "study": "studies", "plan": "sparsity"}
 

@@ -47,14 +47,16 @@ def text(tmp_path: Path) -> TextSpec:
 
 
 def digest(*tensors: Tensor) -> float:
-    """One number that moves with every entry, and by rounding errors no more than they do."""
+    """Return a number that moves with every entry, and by rounding errors no more than they do."""
     flat = torch.cat([tensor.double().flatten() for tensor in tensors])
     return float(flat @ torch.arange(len(flat), dtype=torch.float64).cos())
 
 
-def check(version: str, pinned: str, found: float, expected: float) -> None:
+def check(version: str, pinned: str, measured: float, expected: float) -> None:
     assert version == pinned
-    assert found == pytest.approx(expected, abs=1e-5), f"other numbers than version {pinned} found: raise the version"
+    assert measured == pytest.approx(expected, abs=1e-5), (
+        f"other numbers than version {pinned} found: raise the version"
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def _bases(family: str, rotation: RotationSpec, text: TextSpec) -> float:
 def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     record = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()).record("", 0.0)
-    found = digest(torch.tensor([layer.value for layer in record.layers]))
-    check(CALIBRATION_VERSION, "3", found, expected)
+    measured = digest(torch.tensor([layer.value for layer in record.layers]))
+    check(CALIBRATION_VERSION, "3", measured, expected)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("wina", 0.814201), ("rsparse", 0.768656)])
@@ -109,16 +111,18 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     method = MethodSpec(name=name, selection="threshold")
     plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
-    found = correct_fractions(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
-    check(CORRECTION_VERSION, "2", digest(torch.tensor(found.fractions)), expected)
+    corrected = correct_fractions(
+        loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter()
+    )
+    check(CORRECTION_VERSION, "2", digest(torch.tensor(corrected.fractions)), expected)
 
 
 def test_other_tuned_biases_need_another_version(text):
     loaded, method = tiny_loaded(dtype=torch.float64), MethodSpec(name="wina", masks="shared", correction="tuned")
     tokens = read_tokens(text, loaded.tokenizer)[:1].repeat(2, 1)
     plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
-    found = tuned_calibration(loaded, method, plan, None, tokens, NullReporter())
-    check(TUNING_VERSION, "2", digest(*found.tuned.values()), 1.330647)
+    tuned = tuned_calibration(loaded, method, plan, None, tokens, NullReporter())
+    check(TUNING_VERSION, "2", digest(*tuned.tuned.values()), 1.330647)
 
 
 @pytest.mark.parametrize(
@@ -142,5 +146,5 @@ def test_other_plans_need_another_version(name, method, expected, text):
     if allocator.is_released:
         calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
     record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
-    found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    check(ALLOCATION_VERSION.split(",")[0], "3", found, expected)
+    measured = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
+    check(ALLOCATION_VERSION.split(",")[0], "3", measured, expected)

@@ -53,4 +53,4 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_computed(nam
     with pytest.raises(WinaError, match=r"new cannot be made \(.*\); choose a folder that you may write to"):
         paths.check_new_folder(tmp_path / name)
     paths.check_new_folder(tmp_path / "deep" / "new")
-    assert [each.name for each in tmp_path.iterdir()] == ["file"], "nothing is left behind"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"], "nothing is left behind"

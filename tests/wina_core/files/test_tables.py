@@ -196,8 +196,8 @@ def test_any_text_is_read_back_from_csv(suffix: str, separator: str, names: list
     cells = st.text() | st.text("=+-@\t\r\n\"', a1", max_size=6)
     rows = texts.draw(st.lists(st.lists(cells, min_size=len(names), max_size=len(names)), max_size=3))
     written = io.StringIO(table_text(names, rows, suffix), newline="")
-    found = list(csv.reader(written, delimiter=separator))
-    assert found == [list(map(neutralized, row)) for row in (names, *rows)]
+    read = list(csv.reader(written, delimiter=separator))
+    assert read == [list(map(neutralized, row)) for row in (names, *rows)]
 
 
 @given(names=st.lists(st.text(), min_size=1, max_size=3), text=st.text() | st.text("\\\\|`\r\n[]<>", max_size=8))

@@ -12,9 +12,9 @@ SECONDS = st.floats(1e-5, 1e3)
 def tokens(passes: list[tuple[float, float | None]], read: int = 7) -> list[CompletionToken]:
     return [
         CompletionToken(
-            id=0, text="", log_probability=-1.0, read=1 if number else read, seconds=own, dense_seconds=dense
+            id=0, text="", log_probability=-1.0, read=1 if number else read, seconds=seconds, dense_seconds=dense
         )
-        for number, (own, dense) in enumerate(passes)
+        for number, (seconds, dense) in enumerate(passes)
     ]
 
 
@@ -24,8 +24,8 @@ def test_the_speed_up_is_what_a_reader_gets_by_dividing_the_shown_rates(passes: 
     assert speed.rate
     assert speed.dense_rate
     assert speed.speedup
-    shown, dense = (float(rate_text(rate).replace(",", "")) for rate in (speed.rate, speed.dense_rate))
-    assert f"{speed.speedup:.2f}" == f"{shown / dense:.2f}"
+    gated, dense = (float(rate_text(rate).replace(",", "")) for rate in (speed.rate, speed.dense_rate))
+    assert f"{speed.speedup:.2f}" == f"{gated / dense:.2f}"
 
 
 def test_no_speed_up_is_stated_from_few_tokens_and_none_of_the_dense_completion() -> None:
@@ -46,7 +46,7 @@ def test_the_prompt_counts_for_the_first_token_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "shown"), [(0.01234, "0.01234"), (9.5, "9.500"), (99.96, "99.96"), (1234.0, "1,234"), (56780.0, "56,780")]
+    ("rate", "text"), [(0.01234, "0.01234"), (9.5, "9.500"), (99.96, "99.96"), (1234.0, "1,234"), (56780.0, "56,780")]
 )
-def test_a_rate_is_shown_with_all_of_its_digits(rate: float, shown: str) -> None:
-    assert rate_text(rate) == shown
+def test_a_rate_is_shown_with_all_of_its_digits(rate: float, text: str) -> None:
+    assert rate_text(rate) == text

@@ -61,7 +61,7 @@ def test_a_grid_expands_into_distinct_points_those_on_the_same_weights_together(
     points = spec.points()
     assert len(points) == len({point.content_hash() for point in points}) == 2 * 2 * 2 * (1 + 2 * 2 * 2)
     weights = [(point.shape, point.dtype) for point in points]
-    assert [each for index, each in enumerate(weights) if index == 0 or weights[index - 1] != each] == list(
+    assert [weight for index, weight in enumerate(weights) if index == 0 or weights[index - 1] != weight] == list(
         dict.fromkeys(weights)
     )
     dense = [point for point in points if point.method == "dense"]

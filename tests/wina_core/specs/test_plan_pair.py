@@ -40,7 +40,7 @@ def changed(**changes: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "is not a sparsity plan"),
         ("[" * 100_000, "is not a sparsity plan"),
@@ -60,12 +60,12 @@ def changed(**changes: object) -> str:
     ],
     ids=["no JSON", "nested", "newer", "no plan", "other bits", "more", "no pair", "another layout"],
 )  # fmt: skip
-def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, said):
+def test_a_bad_file_is_refused_in_one_sentence(tmp_path, text, message):
     path = tmp_path / "plan.json"
     path.write_text(text)
     with pytest.raises(WinaError) as refused:
         load_pair(path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -84,14 +84,14 @@ def test_the_command_line_quantizes_as_the_plans_files_say(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "flag", "said"),
+    ("pairs", "flag", "message"),
     [
         ({"a": BITS}, "int8", "a.json has bits of its own; leave out --quantization and --bits."),
         ({"a": BITS, "b": "int8"}, "none", "b.json have different bits; run them one at a time."),
         ({"a": None, "b": BITS}, "none", "a.json have different bits; run them one at a time."),
     ],
 )
-def test_bits_that_contradict_each_other_are_refused(tmp_path, pairs, flag, said):
+def test_bits_that_contradict_each_other_are_refused(tmp_path, pairs, flag, message):
     with pytest.raises(WinaError) as refused:
         plans_of(written(tmp_path, **pairs), flag)
-    assert str(refused.value).endswith(said)
+    assert str(refused.value).endswith(message)

@@ -179,9 +179,9 @@ def test_a_methods_own_column_weights_are_its_scores_with_norms_folded_or_not(mo
 def test_a_packages_quantizer_gives_codes_of_any_bits(bits, monkeypatch):
     offer(monkeypatch, QUANTIZER_PLUGINS, extremes="wina_example.quantizer:quantize")
     weight_t = torch.randn(70, 6, generator=torch.Generator().manual_seed(0))
-    found = by_package("extremes", weight_t, bits, 32)
-    assert isinstance(found, Codes)
-    assert (found.dequantize() - weight_t).abs().max() <= 1.1 * found.scale.float().max()
+    codes = by_package("extremes", weight_t, bits, 32)
+    assert isinstance(codes, Codes)
+    assert (codes.dequantize() - weight_t).abs().max() <= 1.1 * codes.scale.float().max()
 
 
 def test_what_a_package_returns_is_checked(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Specs of quantization and plans of bits: validation, labels, hashes and files."""
+"""Specs of quantization, plans of bits and joint allocations: validation, labels, hashes and files."""
 
 import json
 from itertools import product
@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from wina_core.errors import WinaError, explain
-from wina_core.specs import BitsPlan, ModelSource, Quantization, QuantizationSpec, TextSpec, load_bits_plan
+from wina_core.specs import BitsPlan, JointSpec, ModelSource, Quantization, QuantizationSpec, TextSpec, load_bits_plan
 from wina_core.specs.plans import PlanLayout
 from wina_core.specs.quantization import printed_quantization, quantization_label
 
@@ -34,12 +34,12 @@ def test_every_field_of_a_quantization_changes_the_source_but_its_plans_provenan
         {"bits": PLAN},
     ]
     changes.append({"text": TextSpec(tokens=1024)})
-    hashes = [ModelSource(location="demo", quantization=QuantizationSpec(**{**base, **each})) for each in changes]
+    hashes = [ModelSource(location="demo", quantization=QuantizationSpec(**{**base, **change})) for change in changes]
     assert len({source.content_hash() for source in hashes}) == len(changes)
     edited = PLAN.model_copy(update={"provenance": "edited"})
     one, other = (
-        ModelSource(location="demo", quantization=QuantizationSpec(quantizer="rtn", bits=each))
-        for each in (PLAN, edited)
+        ModelSource(location="demo", quantization=QuantizationSpec(quantizer="rtn", bits=plan))
+        for plan in (PLAN, edited)
     )
     assert one.content_hash() == other.content_hash()
     assert ModelSource.model_validate_json(one.model_dump_json()) == one
@@ -74,7 +74,9 @@ def test_labels_of_two_plans_with_one_mean_differ():
 
 def test_named_quantizations_are_printed_in_capitals_and_specs_by_their_label():
     spec = QuantizationSpec(quantizer="rtn")
-    printed = [printed_quantization(quantization_label(each)) for each in ("none", "int8", "int4", spec)]
+    printed = [
+        printed_quantization(quantization_label(quantization)) for quantization in ("none", "int8", "int4", spec)
+    ]
     assert printed == ["", "INT8", "INT4", "4 bits rtn"]
 
 
@@ -143,3 +145,53 @@ def test_planes_have_even_bits_and_by_energy_any_mean_up_to_twelve(by_energy):
 def test_a_spec_of_old_databases_is_still_read():
     spec = QuantizationSpec.model_validate_json('{"quantizer": "nested", "bits": 8}')
     assert spec.label == "8 bits nested"
+
+
+# ---- joint allocations -----------------------------------------------------------------------------------------------
+
+
+RTN = QuantizationSpec(quantizer="rtn", bits=4)
+PLANES = QuantizationSpec(quantizer="planes", bits=6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "A joint allocation needs a budget: give bits_read, bits_held or both."),
+        ({"bits_held": 6}, "Weights in planes need a budget of bits read; give bits_read."),
+        ({"bits_held": 6, "quantization": PLANES}, "Weights in planes need a budget of bits read; give bits_read."),
+        ({"bits_read": 0}, "bits_read: it should be greater than 0, not 0."),
+        ({"bits_read": 4, "quantization": RTN, "widths": (4, 5)}, "2, 3, 4, 6, 8 or 16 bits, not 5"),
+    ],
+)
+def test_an_impossible_allocation_is_refused_in_one_sentence(fields, reason):
+    with pytest.raises(ValidationError) as caught:
+        JointSpec(**fields)
+    assert reason in explain(caught.value)
+
+
+def test_planes_by_energy_are_the_default_and_hold_eight_bits_without_a_budget():
+    spec = JointSpec(bits_read=4.5)
+    assert spec.in_planes
+    assert spec.in_planes_held == QuantizationSpec(quantizer="planes", bits=8, by_energy=True)
+    assert spec.label == "joint, 4.5 bits read"
+    assert JointSpec(bits_read=4.5, bits_held=6).in_planes_held.bits == 6
+    assert JointSpec(bits_read=4.5, bits_held=20).in_planes_held.bits == 12, "the most that planes have"
+    assert JointSpec(bits_read=4.5, quantization=PLANES).in_planes_held == PLANES
+
+
+def test_whole_matrices_of_planes_hold_even_bits():
+    with pytest.raises(ValidationError, match="in planes, not 5"):
+        JointSpec(bits_read=4.5, bits_held=5, quantization=PLANES)
+
+
+def test_other_quantizers_need_one_of_both_budgets():
+    for budget in ({"bits_read": 4}, {"bits_held": 4}):
+        spec = JointSpec(quantization=RTN, **budget)
+        assert not spec.in_planes
+        assert spec.choices == (2, 3, 4, 6, 8)
+
+
+def test_budgets_change_no_measurement():
+    one, other = (JointSpec(bits_read=read, quantization=RTN) for read in (3, 5))
+    assert one.measured == other.measured

@@ -34,7 +34,7 @@ from wina_core.specs.latency import DecodeSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import check_made
 
-SAID = "Weights of the quantizer nested are no longer made; choose planes."
+REFUSAL = "Weights of the quantizer nested are no longer made; choose planes."
 NESTED = QuantizationSpec(quantizer="nested", bits=8)
 OLD = ModelSource(location="demo", quantization=NESTED)
 WINA, HALF = MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)
@@ -63,7 +63,7 @@ class Unused:
 def refused(doing):
     with pytest.raises(WinaError) as caught:
         doing()
-    assert str(caught.value) == SAID
+    assert str(caught.value) == REFUSAL
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -75,7 +75,7 @@ def test_only_the_run_fails_that_has_such_weights():
     events = []
     run_job(EvaluateJob(runs=(PENDING,)), Unused(), events.append, NullReporter())
     (failed,) = [event for event in events if isinstance(event, RunFailed)]
-    assert failed.error == SAID
+    assert failed.error == REFUSAL
 
 
 def test_neither_weights_nor_costs_are_made():

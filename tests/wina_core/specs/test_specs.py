@@ -268,15 +268,15 @@ def test_only_the_error_of_gating_counts_rounding_noise() -> None:
 
 
 def test_rotations_of_before_auto_keep_their_hashes() -> None:
-    known = {
+    hashes = {
         NO_ROTATION: "e7ec68dd6d31b891",
         RotationSpec(): "a9d5f6d002d956b8",
         FREE_ROTATION: "61cd665f64b62b41",
         FREE_KL_ROTATION: "3075e2e72af6681b",
         AS_RELEASED_ROTATION: "e4209ab46042ce8d",
     }
-    assert {rotation.content_hash() for rotation in known} == set(known.values())
-    assert all(rotation.content_hash() == digest for rotation, digest in known.items())
+    assert {rotation.content_hash() for rotation in hashes} == set(hashes.values())
+    assert all(rotation.content_hash() == digest for rotation, digest in hashes.items())
     assert RunSpec(model=DEMO).rotation == Configuration().rotation == NO_ROTATION
 
 
@@ -284,12 +284,12 @@ def test_candidates_of_auto_are_rotations_that_can_be_asked_for_and_begin_with_n
     candidates = auto_candidates(AUTO_ROTATION)
     assert candidates[0] == NO_ROTATION
     assert len(set(candidates)) == len(candidates) > 2
-    for each in candidates:
-        assert not each.is_auto
-        assert not each.needs_shortcuts
-        assert RotationSpec.model_validate(each.model_dump()) == each
+    for candidate in candidates:
+        assert not candidate.is_auto
+        assert not candidate.needs_shortcuts
+        assert RotationSpec.model_validate(candidate.model_dump()) == candidate
     without = auto_candidates(AUTO_ROTATION.model_copy(update={"per_head": False}))
-    assert not any(each.per_head for each in without)
+    assert not any(candidate.per_head for candidate in without)
     best = candidates[2]
     assert refined_candidate(AUTO_ROTATION, best) is None
     refining = AUTO_ROTATION.model_copy(update={"objective": "error", "steps": 7})

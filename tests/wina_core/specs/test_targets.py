@@ -8,7 +8,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
-from wina_core.specs.presets import PRESETS, check_uniform, preset, reading
+from wina_core.specs.presets import PRESETS, check_uniform, preset, with_text_source
 
 
 def targets_of(plan, layout, method):
@@ -130,11 +130,11 @@ def test_shared_masks_of_a_model_without_gate():
 
 
 def test_a_preset_may_read_another_text():
-    other = reading(PRESETS["wina-auto"], "prose.txt")
+    other = with_text_source(PRESETS["wina-auto"], "prose.txt")
     assert other.rotation.text.source == "prose.txt"
-    assert [each.text.source for each in other.allocators] == ["prose.txt"]
+    assert [allocator.text.source for allocator in other.allocators] == ["prose.txt"]
     assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
-    assert reading(PRESETS["teal"], "prose.txt") == PRESETS["teal"]
+    assert with_text_source(PRESETS["teal"], "prose.txt") == PRESETS["teal"]
 
 
 def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_plan_is_given():
@@ -146,6 +146,6 @@ def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_pl
 
 def test_presets_name_methods_with_their_rotations():
     assert preset("larosa").method == LAROSA
-    assert len({each.content_hash() for each in PRESETS.values()}) == len(PRESETS)
+    assert len({configuration.content_hash() for configuration in PRESETS.values()}) == len(PRESETS)
     for configuration in PRESETS.values():
         get_method(configuration.method)

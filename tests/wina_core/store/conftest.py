@@ -11,7 +11,7 @@ from wina_core.store import Store
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
-    """A PostgreSQL server of this test process."""
+    """Yield a PostgreSQL server of this test process."""
     if reason := postgres.missing():
         pytest.skip(reason)
     with postgres.running() as server:
@@ -20,7 +20,7 @@ def server() -> Iterator[postgres.Server]:
 
 @pytest.fixture(scope="session")
 def shared(server: postgres.Server) -> str:
-    """The address of a database that test after test empties: making one takes longer than a test."""
+    """Yield the address of a database that test after test empties: making one takes longer than a test."""
     url = server.create()
     Store(url).close()
     return url
@@ -28,7 +28,7 @@ def shared(server: postgres.Server) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty results database: a file that is not made yet, or one on a server."""
+    """Return the address of an empty results database: a file that is not made yet, or one on a server."""
     if request.param == "sqlite":
         yield str(tmp_path / "results.sqlite")
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 USER = "wina"
 _SETTINGS = {
@@ -28,11 +28,11 @@ _SETTINGS = {
 
 
 def programs() -> Path | None:
-    """The folder of PostgreSQL's server programs; None where they are not installed."""
-    found = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
+    """Return the folder of PostgreSQL's server programs; None where they are not installed."""
+    on_path = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
     return next(
-        (path for path in (*found, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
+        (path for path in (*on_path, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
     )
 
 
@@ -124,7 +124,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def url(self, database: str, user: str = USER) -> str:
-        """The URL of a database."""
+        """Return the URL of a database."""
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
     def execute(self, statement: str, url: str = "") -> list[Any]:
@@ -141,7 +141,7 @@ class Server:
 
     def empty(self, url: str) -> None:
         """Remove all rows of a results database."""
-        self.execute(f"TRUNCATE {', '.join(Table.metadata.tables)} RESTART IDENTITY", url)
+        self.execute(f"TRUNCATE {', '.join(StoreTable.metadata.tables)} RESTART IDENTITY", url)
 
 
 @contextmanager

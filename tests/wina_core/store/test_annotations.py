@@ -6,7 +6,7 @@ from tests.wina_core.samples import ENVIRONMENT, EVALUATION, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs import FIDELITY, FREE_ROTATION, NO_ROTATION, RotationSpec
 from wina_core.store import Store
-from wina_core.store.annotation_texts import RunAnnotations
+from wina_core.store.annotations import RunAnnotations
 from wina_core.store.run_reader import rotation_details
 
 DONE, OTHER = run(0.5), run(0.25)
@@ -17,9 +17,9 @@ HASH = DONE.content_hash()
 def store(store: Store) -> Store:
     store.save_study(study(), (DONE, OTHER))
     store.begin_run(HASH, ENVIRONMENT)
-    for each in (DONE, OTHER):
+    for spec in (DONE, OTHER):
         for name in EVALUATION.units:
-            store.record_unit(unit(each, name))
+            store.record_unit(unit(spec, name))
     return store
 
 

@@ -29,7 +29,7 @@ DONE = Done(job_id="local")
 
 @pytest.fixture(autouse=True)
 def temporary(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own temporary folder, and a retry with every event."""
+    """Use a temporary folder of the test's own, and retry with every event."""
     monkeypatch.setattr(backlog, "RETRY_SECONDS", 0.0)
     monkeypatch.setenv("TMPDIR", str(home.parent / "temporary"))
     (tmp_path / "temporary").mkdir()
@@ -45,11 +45,11 @@ def full(file_store: Store) -> Store:
 
 
 def fed(store: Store) -> Backlog:
-    """The backlog after all messages but the end of the job."""
-    found = Backlog(store)
+    """Return the backlog after all messages but the end of the job."""
+    backlog = Backlog(store)
     for message in MESSAGES:
-        found.record(message)
-    return found
+        backlog.record(message)
+    return backlog
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -94,10 +94,10 @@ def test_what_still_waits_at_the_end_is_stored_by_the_next_start_once(full: Stor
 
 
 def test_a_process_that_died_before_the_end_of_its_job_leaves_an_interrupted_run(full: Store) -> None:
-    found = Backlog(full)
+    backlog = Backlog(full)
     for message in MESSAGES[:4]:
-        found.record(message)
-    found.close()
+        backlog.record(message)
+    backlog.close()
     full.close()
     with Store(full.url.database) as again:
         Backlog(again)
@@ -180,10 +180,10 @@ def full_folders(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folders = [tmp_path, home / "data"]
 
     class Refusing(Store):
-        def __init__(self, place: Path, *, shared: bool) -> None:
-            if place.parent in folders:
-                raise UnwritableError(f"The disk is full, so {place} was not written.")
-            super().__init__(place, shared=shared)
+        def __init__(self, address: Path, *, shared: bool) -> None:
+            if address.parent in folders:
+                raise UnwritableError(f"The disk is full, so {address} was not written.")
+            super().__init__(address, shared=shared)
 
     monkeypatch.setattr(backlog, "Store", Refusing)
     return folders

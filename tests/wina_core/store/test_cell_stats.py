@@ -1,4 +1,4 @@
-"""What is known of a model's cells: which measurement of each metric counts, and the divergences an allocator left."""
+"""Stored numbers of a model's cells: which measurement of each metric counts, and the divergences an allocator left."""
 
 import pytest
 
@@ -44,11 +44,11 @@ def allocated(curves: tuple[LayerRecord, ...]) -> AllocationRecord:
     return AllocationRecord(key="a", plan=plan, objective="KL", value=0.1, seconds=1.0, curves=curves)
 
 
-def known(store: Store) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+def values_by_metric(store: Store) -> dict[str, list[float]]:
+    values: dict[str, list[float]] = {}
     for row in store.cell_stats(*ARM):
-        found.setdefault(row.metric, []).append(row.value)
-    return found
+        values.setdefault(row.metric, []).append(row.value)
+    return values
 
 
 def test_a_calibration_serves_every_selection_until_a_newer_one_and_no_other_rotation(store):
@@ -56,8 +56,8 @@ def test_a_calibration_serves_every_selection_until_a_newer_one_and_no_other_rot
     store.record_calibration(*ARM, CalibrationSpec(), calibrated(stat("threshold", 0.4, 0.5)))
     store.record_calibration(*ARM, CalibrationSpec(), calibrated(*layers))
     for method in (WINA, WINA.model_copy(update={"selection": "threshold"})):
-        found = store.cell_stats(MODEL, ROTATION, method)
-        assert found == [("threshold", 0, "q", 0.5, 0.3), ("threshold", 0, "down", 0.25, 0.1)]
+        stats = store.cell_stats(MODEL, ROTATION, method)
+        assert stats == [("threshold", 0, "q", 0.5, 0.3), ("threshold", 0, "down", 0.25, 0.1)]
         assert len(store.cells_stamp(MODEL, ROTATION, method)) == 1
     assert store.cell_stats(MODEL, RotationSpec(mode="none"), WINA) == []
 
@@ -69,7 +69,7 @@ def test_each_metric_is_that_of_the_latest_calibration_that_has_it(store):
     other = CalibrationSpec(text=TextSpec(tokens=128))
     store.record_calibration(*ARM, other, calibrated(stat("relative_error", 0.2, 0.5), stat("norm_spread", 0.3)))
     assert store.cells_stamp(*ARM) != first
-    assert known(store) == {"relative_error": [0.2], "norm_spread": [0.3]}
+    assert values_by_metric(store) == {"relative_error": [0.2], "norm_spread": [0.3]}
 
 
 def test_an_allocators_curves_stand_beside_calibrations_and_take_nothing_away(store):
@@ -78,7 +78,7 @@ def test_an_allocators_curves_stand_beside_calibrations_and_take_nothing_away(st
     job = AllocateJob(model=MODEL, rotation=ROTATION, method=WINA, plan=plan)
     record = allocated((stat("kl", 0.0, 0.0), stat("kl", 0.4, 0.5)))
     Recorder(store, job).record(Result(job_id="j", value=record))
-    assert known(store) == {"kl": [0.0, 0.4], "relative_error": [0.1]}
+    assert values_by_metric(store) == {"kl": [0.0, 0.4], "relative_error": [0.1]}
 
 
 def test_a_rotations_residuals_serve_until_a_calibration_brings_its_own(store):
@@ -87,9 +87,9 @@ def test_a_rotations_residuals_serve_until_a_calibration_brings_its_own(store):
         seconds=1.0,
     )  # fmt: skip
     store.record_rotation(MODEL, ROTATION, report)
-    assert known(store) == {"off_diagonal_energy": [0.7]}
+    assert values_by_metric(store) == {"off_diagonal_energy": [0.7]}
     store.record_calibration(*ARM, CalibrationSpec(), calibrated(stat("off_diagonal_energy", 0.6)))
-    assert known(store) == {"off_diagonal_energy": [0.6]}
+    assert values_by_metric(store) == {"off_diagonal_energy": [0.6]}
 
 
 def test_a_runs_plan_is_its_own_table_or_the_one_that_was_allocated_for_it(store):

@@ -41,8 +41,8 @@ def test_a_finished_completion_is_stored_with_all_that_shows_it_again(store: Sto
     assert (gated.tokens_per_second, gated.dense_tokens_per_second, gated.speedup) == (100.0, 50.0, 2.0)
     assert (gated.first_token_seconds, gated.divergence, gated.sparsity) == (0.01, 0.25, 0.49)
     assert (dense.speedup, dense.divergence, dense.hardware) == (None, None, "a processor")
-    found = store.completion(gated.id)
-    assert (found.record, found.dense) == (GATED, DENSE)
+    stored = store.completion(gated.id)
+    assert (stored.record, stored.dense) == (GATED, DENSE)
     assert store.completion(dense.id).dense is None
 
 

@@ -71,19 +71,19 @@ def test_a_study_stores_what_waited_once_there_is_space(
     study: StudySpec, store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
-    keep = Backlog._keep
-    kept = []
+    enqueue = Backlog._enqueue
+    messages = []
 
     def make_room(backlog: Backlog, message: Recorded) -> None:
-        keep(backlog, message)
-        kept.append(message)
-        if len(kept) == 3:
+        enqueue(backlog, message)
+        messages.append(message)
+        if len(messages) == 3:
             limit(store, None)
 
-    monkeypatch.setattr(Backlog, "_keep", make_room)
+    monkeypatch.setattr(Backlog, "_enqueue", make_room)
     store.save_study(study, expand(study))
     limit(store, SPARE_PAGES)
     assert compute_study(study, LaunchOptions(), store).failures == ()
     assert {row.status for row in store.runs()} == {"done"}
-    said = capsys.readouterr().err
-    assert said.count("Results wait in memory") == said.count("All results that waited are stored now") == 1
+    errors = capsys.readouterr().err
+    assert errors.count("Results wait in memory") == errors.count("All results that waited are stored now") == 1

@@ -31,7 +31,7 @@ def _change(file: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "place"),
+    ("statement", "fault"),
     [
         ("UPDATE metrics SET value = 'high'", "row 1 of its table metrics has the value 'high'"),
         ("UPDATE metrics SET stderr = x'00'", "row 1 of its table metrics has the stderr"),
@@ -44,14 +44,14 @@ def _change(file: Path, statement: str) -> None:
     ],
 )
 @pytest.mark.parametrize("read", [Store.metric_rows, Store.metrics], ids=["command line", "window"])
-def test_a_damaged_cell_is_named(file: Path, statement: str, place: str, read: Callable[[Store], object]) -> None:
+def test_a_damaged_cell_is_named(file: Path, statement: str, fault: str, read: Callable[[Store], object]) -> None:
     _change(file, statement)
     with Store(file) as store:
         if read is Store.metric_rows and ("plan_provenance" in statement or "DELETE" in statement):
             pytest.skip("the command line shows what is there")
         with pytest.raises(WinaError, match="is damaged") as refused:
             read(store)
-        assert place in str(refused.value)
+        assert fault in str(refused.value)
 
 
 def test_a_spec_that_is_none_is_named(file: Path) -> None:

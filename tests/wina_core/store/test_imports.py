@@ -21,7 +21,7 @@ def test_a_file_is_stored_with_its_points_date_and_model_and_removed_with_them(s
     assert (log.model, log.location, log.model_hash) == ("small llama", MODEL.location, MODEL.content_hash())
     assert (bench.date, log.date) == (BENCH.measured, 2e9)  # a log has no date
     store.remove_imports([first])
-    assert [each.content for each in store.imports()] == [LOG]
+    assert [stored.content for stored in store.imports()] == [LOG]
     with pytest.raises(WinaError, match=f"There is no import number {first}; stored ones: {second}"):
         store.remove_imports([second, first])
     assert len(store.imports()) == 1
@@ -32,7 +32,7 @@ def test_the_same_content_is_stored_once_whatever_its_name(store: Store) -> None
     again = BENCH.model_copy(update={"file": "copy.json"})
     with pytest.raises(WinaError, match=r'copy.json was imported already, on .* as number 1 \("bench.json"\)'):
         store.record_import(again, MODEL)
-    assert [each.content for each in store.imports()] == [BENCH]
+    assert [stored.content for stored in store.imports()] == [BENCH]
 
 
 def test_no_measured_result_changes_with_an_import(store: Store) -> None:

@@ -36,11 +36,11 @@ from wina_core.specs import NO_ROTATION, CalibrationSpec, RotationSpec
 from wina_core.specs.latency import LatencyPoint
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
-from wina_core.store.annotation_texts import RunAnnotations
+from wina_core.store.annotations import RunAnnotations
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.merge import merge_database
 from wina_core.store.refusals import first_fault
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 from wina_core.studies.run_labels import LabelledRun, own_label
 
 RUNS = (run(0.5), run(0.25))
@@ -48,7 +48,7 @@ POINT = LatencyPoint(
     outputs=8, inputs=8, batch=1, dtype="float32", method="wina", selection="topk", sparsity=0.5, backend="auto",
     repetitions=3,
 )  # fmt: skip
-HASHES = [each.content_hash() for each in RUNS]
+HASHES = [spec.content_hash() for spec in RUNS]
 
 
 def merge(source: str | Path, target: str | Path) -> dict[str, int]:
@@ -56,22 +56,22 @@ def merge(source: str | Path, target: str | Path) -> dict[str, int]:
         return merge_database(source, store)
 
 
-def counts(place: str | Path) -> dict[str, int]:
-    """The number of rows of each table that has some, without jobs."""
-    engine = open_engine(parse_url(place))
+def counts(address: str | Path) -> dict[str, int]:
+    """Return the number of rows of each table that has some, without jobs."""
+    engine = open_engine(parse_url(address))
     with engine.connect() as connection:
-        found = {
+        row_counts = {
             name: connection.scalar(select(func.count()).select_from(table)) or 0
-            for name, table in Table.metadata.tables.items()
+            for name, table in StoreTable.metadata.tables.items()
             if name != "jobs"
         }
     engine.dispose()
-    return {name: count for name, count in found.items() if count}
+    return {name: count for name, count in row_counts.items() if count}
 
 
-def results(place: str | Path) -> list[tuple[object, ...]]:
-    """What was measured, in an order of its own."""
-    with Store(place) as store:
+def results(address: str | Path) -> list[tuple[object, ...]]:
+    """Return all measurements, in an order that does not depend on the database."""
+    with Store(address) as store:
         return sorted((row.run, row.unit, row.task, row.metric, repr(row.value)) for row in store.metric_rows())
 
 
@@ -89,7 +89,7 @@ def fill(store: Store) -> None:
     calibration = CalibrationRecord(key="cache", tokens=10, seconds=1.0, layers=report.residuals)
     store.record_calibration(MODEL, NO_ROTATION, WINA, CalibrationSpec(), calibration)
     store.save_plan("a plan", SparsityPlan(layout=LAYOUT, sparsity=((0.2, 0.5), (0.3, 0.6))))
-    store.save_study(study(), [LabelledRun(each, own_label(each)) for each in RUNS])
+    store.save_study(study(), [LabelledRun(spec, own_label(spec)) for spec in RUNS])
     store.begin_run(HASHES[0], ENVIRONMENT)
     for name in EVALUATION.units:
         store.record_unit(unit(RUNS[0], name).model_copy(update={"samples": (SAMPLE,)}))
@@ -126,7 +126,7 @@ def test_everything_arrives_and_merging_again_adds_nothing(filled: Path, address
 
 
 def test_every_table_is_merged_but_that_of_jobs(filled: Path) -> None:
-    assert counts(filled).keys() == Table.metadata.tables.keys() - {"jobs", "decoding"}, "decoding is as latency"
+    assert counts(filled).keys() == StoreTable.metadata.tables.keys() - {"jobs", "decoding"}, "decoding is as latency"
 
 
 def test_runs_and_jobs_of_a_living_program_stay_its_own(tmp_path: Path) -> None:
@@ -135,19 +135,19 @@ def test_runs_and_jobs_of_a_living_program_stay_its_own(tmp_path: Path) -> None:
         fill(store)
         store.keep_jobs([Submit(job_id="job", job=RotateJob(model=MODEL, rotation=RotationSpec(mode="global")))])
         merge(tmp_path / "results.sqlite", target)
-        assert [each.status for each in store.runs()] == ["done", "queued"]
+        assert [row.status for row in store.runs()] == ["done", "queued"]
     with Store(target) as merged:
-        assert [each.status for each in merged.runs()] == ["done", "interrupted"]
+        assert [row.status for row in merged.runs()] == ["done", "interrupted"]
         assert merged.unfinished_jobs() == []
         merged.save_study(study(), RUNS)
         merge_database(tmp_path / "results.sqlite", merged)
-        assert [each.status for each in merged.runs()] == ["done", "queued"], "they are computed here now"
+        assert [row.status for row in merged.runs()] == ["done", "queued"], "they are computed here now"
 
 
 def test_the_targets_results_stay_and_a_run_whose_units_come_from_both_is_done(tmp_path: Path) -> None:
     one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
-    for place, value, names in ((one, 1.0, EVALUATION.units[:1]), (other, 2.0, EVALUATION.units)):
-        with Store(place) as store:
+    for file, value, names in ((one, 1.0, EVALUATION.units[:1]), (other, 2.0, EVALUATION.units)):
+        with Store(file) as store:
             store.save_study(study(), RUNS)
             for name in names:
                 store.record_unit(unit(RUNS[0], name, value=value))
@@ -155,15 +155,15 @@ def test_the_targets_results_stay_and_a_run_whose_units_come_from_both_is_done(t
             store.end_runs(HASHES, "cancelled")
     assert merge(one, other)["units"] == 1
     with Store(other) as store:
-        assert [each.status for each in store.runs()] == ["done", "done"]
+        assert [row.status for row in store.runs()] == ["done", "done"]
         assert sorted(row.value for row in store.metric_rows()) == [1.0, 2.0, 2.0, 2.0]
 
 
 def test_annotations_are_united_and_the_targets_note_stays(tmp_path: Path) -> None:
     one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
     marks = {one: RunAnnotations(("a",), "first", True), other: RunAnnotations(("b",), "second")}
-    for place, mark in marks.items():
-        with Store(place) as store:
+    for file, mark in marks.items():
+        with Store(file) as store:
             store.save_study(study(), RUNS)
             store.annotate_runs({HASHES[0]: mark})
     merge(one, other)
@@ -178,17 +178,19 @@ UNITS = st.sets(st.tuples(st.integers(0, 1), st.sampled_from(EVALUATION.units)))
 @given(UNITS, UNITS)
 def test_a_merge_is_the_union_in_either_order(first: set[tuple[int, str]], second: set[tuple[int, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        for place, units in (("a", first), ("b", second)):
-            with Store(here / place) as store:
+        databases = Path(folder)
+        for file, units in (("a", first), ("b", second)):
+            with Store(databases / file) as store:
                 store.save_study(study(), [RUNS[number] for number in sorted({number for number, _ in units})])
                 for number, name in units:
                     store.record_unit(unit(RUNS[number], name))
         for target, sources in (("ab", "ab"), ("ba", "ba")):
             for source in sources:
-                merge(here / source, here / target)
-        assert results(here / "ab") == results(here / "ba")
-        assert {row[:2] for row in results(here / "ab")} == {(HASHES[number], name) for number, name in first | second}
+                merge(databases / source, databases / target)
+        assert results(databases / "ab") == results(databases / "ba")
+        assert {row[:2] for row in results(databases / "ab")} == {
+            (HASHES[number], name) for number, name in first | second
+        }
 
 
 KILLED = """
@@ -209,7 +211,7 @@ def test_a_killed_merge_leaves_a_valid_database_that_merging_again_completes(fil
         command = [sys.executable, "-c", KILLED, str(filled), address, share]
         assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
         with Store(address) as store:
-            assert all(each.status != "done" or each.units_done == each.units_total for each in store.runs())
+            assert all(row.status != "done" or row.units_done == row.units_total for row in store.runs())
     assert counts(address) != counts(filled)
     merge(filled, address)
     assert counts(address) == counts(filled)
@@ -271,39 +273,39 @@ def test_nothing_that_is_here_is_replaced(filled: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_done_there_names_who_computed_it(tmp_path: Path) -> None:
-    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
-    for place in (here, there):
-        with Store(place) as store:
+    local, remote = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    for file in (local, remote):
+        with Store(file) as store:
             store.save_study(study(), RUNS[:1])
-            if place == there:
+            if file == remote:
                 store.begin_run(HASHES[0], ENVIRONMENT)
                 for name in EVALUATION.units:
                     store.record_unit(unit(RUNS[0], name))
-    with closing(sqlite3.connect(there)) as connection, connection:
+    with closing(sqlite3.connect(remote)) as connection, connection:
         connection.execute("UPDATE runs SET user = 'anna', host = 'gpu', chosen_rotation = 'auto: free'")
-    with closing(sqlite3.connect(here)) as connection, connection:
+    with closing(sqlite3.connect(local)) as connection, connection:
         connection.execute("UPDATE runs SET status = 'interrupted', user = 'ben', host = 'laptop'")
-    merge(there, here)
-    with closing(sqlite3.connect(here)) as connection:
+    merge(remote, local)
+    with closing(sqlite3.connect(local)) as connection:
         columns = "status, user, host, chosen_rotation, environment_id IS NOT NULL"
         row = connection.execute(f"SELECT {columns} FROM runs").fetchone()
     assert row == ("done", "anna", "gpu", "auto: free", 1)
 
 
 def test_a_newer_measurement_takes_the_place_of_an_older_one_where_that_is_wanted(tmp_path: Path) -> None:
-    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
-    for place, now in ((here, 2.0), (there, 3.0)):
-        with Store(place) as store, store.dated(now):
+    older, later = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    for file, now in ((older, 2.0), (later, 3.0)):
+        with Store(file) as store, store.dated(now):
             store.save_study(study(), RUNS[:1])
             for name in EVALUATION.units:
                 store.record_unit(unit(RUNS[0], name))
-    with Store(here) as store, closing(sqlite3.connect(here)) as connection:
+    with Store(older) as store, closing(sqlite3.connect(older)) as connection:
         times = [set[float]()] * 3
-        for place, newer in enumerate((False, True, True)):
-            merge_database(there, store, newer=newer)
-            times[place] = {time for (time,) in connection.execute("SELECT finished FROM units")}
+        for index, newer in enumerate((False, True, True)):
+            merge_database(later, store, newer=newer)
+            times[index] = {time for (time,) in connection.execute("SELECT finished FROM units")}
     assert times == [{2.0}, {3.0}, {3.0}]
-    assert counts(here) == counts(there)
+    assert counts(older) == counts(later)
 
 
 def test_a_run_that_was_deleted_here_stays_deleted(filled: Path, tmp_path: Path) -> None:
@@ -312,7 +314,7 @@ def test_a_run_that_was_deleted_here_stays_deleted(filled: Path, tmp_path: Path)
         store.end_runs(HASHES, "cancelled")
         store.delete_runs(HASHES[:1])
         merge_database(filled, store)
-        assert [each.run for each in store.deleted_runs()] == HASHES[:1]
+        assert [row.run for row in store.deleted_runs()] == HASHES[:1]
         assert {row.run for row in store.metric_rows()} == {HASHES[1]}
 
 

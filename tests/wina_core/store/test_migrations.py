@@ -88,8 +88,8 @@ def to_schema_0017(file: Path) -> None:
 
 
 def _insert(connection: Connection, table: str, row: dict[str, object]) -> None:
-    places = ", ".join(f":{name}" for name in row)
-    connection.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"), row)
+    parameters = ", ".join(f":{name}" for name in row)
+    connection.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({parameters})"), row)
 
 
 @pytest.fixture
@@ -147,8 +147,8 @@ def test_timings_of_schema_0017_are_read_with_all_values(with_timings: str) -> N
 @pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_an_upgraded_database_has_the_tables_of_a_fresh_one(with_timings: str, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh.sqlite"
-    for place in (with_timings, fresh):
-        with closing(Store(place)):
+    for address in (with_timings, fresh):
+        with closing(Store(address)):
             pass
     assert table_definitions(Path(with_timings)) == table_definitions(fresh)
 

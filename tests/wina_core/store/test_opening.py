@@ -25,7 +25,7 @@ VERSION = schema.VERSION_TABLE
 
 
 def table_definitions(file: Path) -> dict[str, list[str]]:
-    """The definition of every table and index, without spaces and quotes, its clauses in the order of the alphabet."""
+    """Return the definition of every table and index, without spaces and quotes, its clauses sorted."""
     with closing(sqlite3.connect(file)) as connection:
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     return {
@@ -160,8 +160,8 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
         old.write_bytes(b"")
         os.utime(old, (index, index))
     newest = schema.back_up(file, "0001")
-    kept = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
-    assert kept == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
+    backups = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
+    assert backups == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
 
 def test_a_backup_survives_its_own_making_when_the_clock_was_set_back(tmp_path: Path) -> None:
@@ -335,8 +335,8 @@ def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
         Path(f"{copy}-wal").write_bytes(written)
         Path(f"{copy}-shm").mkdir()
         with closing(open_to_read(parse_url(copy), copy).connect()) as connection:
-            found = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
-            assert found == (1 if written else 0)
+            count = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
+            assert count == (1 if written else 0)
 
 
 def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
@@ -380,19 +380,20 @@ def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "name"),
     [
-        "CREATE VIEW evil AS SELECT 1",
-        "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
+        ("CREATE VIEW evil AS SELECT 1", "evil"),
+        ("CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END", "evil"),
+        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "runs"),
     ],
 )
-def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str) -> None:
+def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str, name: str) -> None:
     file = tmp_path / "results.sqlite"
     Store(file).close()
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(statement)
         connection.commit()
-    with pytest.raises(WinaError, match="view or trigger 'evil'"):
+    with pytest.raises(WinaError, match=f"view or trigger '{name}'"):
         Store(file)
 
 

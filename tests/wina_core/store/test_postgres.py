@@ -89,11 +89,11 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
         server.execute("CREATE ROLE carol LOGIN PASSWORD 'secret word'")
         server.execute("CREATE DATABASE with_password OWNER carol")
     url = f"postgres://carol@/{database}"
-    asked = []
+    requests = []
     postgres._from_keyring.cache_clear()
 
     def from_keyring(service: str, name: str) -> str:
-        asked.append((service, name))
+        requests.append((service, name))
         if source != "keyring":
             raise RuntimeError("no keyring here")
         return "secret word"
@@ -119,7 +119,7 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
     else:
         with Store(url) as store:
             assert store.runs() == []
-    assert asked == ([("wina-workbench", "carol@/with_password")] if source in ("keyring", "none") else [])
+    assert requests == ([("wina-workbench", "carol@/with_password")] if source in ("keyring", "none") else [])
     assert "secret" not in caplog.text
 
 
@@ -131,7 +131,7 @@ def test_texts_with_nul_are_stored_and_more_runs_than_a_statement_takes(url: str
         store.save_study(study(), [run()])
         sample = SampleRecord(task="choice", doc=0, scores={"acc": (1.0, 1.0)}, target="0", response="a\0b")
         store.record_unit(unit(run()).model_copy(update={"samples": (sample,)}))
-        assert [each.response for each in store.samples(run().content_hash(), "choice")] == ["a\ufffdb"]
+        assert [sample.response for sample in store.samples(run().content_hash(), "choice")] == ["a\ufffdb"]
         store.end_runs([f"{number:016x}" for number in range(70_000)], "cancelled")
 
 

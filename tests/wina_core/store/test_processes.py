@@ -24,10 +24,10 @@ store = Store(sys.argv[1])
 """
 
 
-def _start(code: str, place: str | Path, *arguments: str) -> subprocess.Popen[str]:
-    """A Python process with an open store and the given code to run."""
+def _start(code: str, address: str | Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a Python process with an open store and the given code to run."""
     return subprocess.Popen(
-        [sys.executable, "-c", PRELUDE + code, str(place), *arguments],
+        [sys.executable, "-c", PRELUDE + code, str(address), *arguments],
         cwd=HERE,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -76,7 +76,7 @@ store.record_unit(unit(spec, "choice"))
 def hang(*_, **__):
     print("half way", flush=True)
     time.sleep(600)
-module._insert_layers = hang
+module.insert_layers = hang
 store.record_unit(unit(spec, "fidelity"))
 """
 

@@ -1,10 +1,11 @@
 """The queries behind the table, the frontier plot and the heatmap."""
 
 import math
+from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, EVALUATION, LAYOUT, MODEL, WINA, run, study, unit
 from wina_core.analysis.comparison.frontier import FrontierLine, sparsity_lines
 from wina_core.records import EXPERT_SHARE, EXPERT_SPARSITY, ExpertRecord, LayerRecord, UnitRecord
 from wina_core.specs import (
@@ -23,6 +24,7 @@ from wina_core.specs import (
     TextSpec,
 )
 from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.runs import measurement_key
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.store.columns import run_columns
@@ -79,7 +81,7 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "count"),
+    ("metric_filter", "count"),
     [
         (MetricFilter(), 10),
         (MetricFilter(methods=("wina",)), 6),
@@ -94,10 +96,10 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         (MetricFilter(statuses=("failed",)), 0),
     ],
 )
-def test_filters_narrow_the_rows(store: Store, wanted: MetricFilter, count: int) -> None:
-    rows = store.metric_rows(wanted)
+def test_filters_narrow_the_rows(store: Store, metric_filter: MetricFilter, count: int) -> None:
+    rows = store.metric_rows(metric_filter)
     assert len(rows) == count
-    assert metric_rows_of(store.metrics(wanted)) == rows
+    assert metric_rows_of(store.metrics(metric_filter)) == rows
 
 
 def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: str) -> None:
@@ -111,8 +113,8 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: s
     assert repr(metric_rows_of(store.metrics())) == repr(after)
     with Store(address) as another:
         assert repr(metric_rows_of(another.metrics())) == repr(after), "as whoever lists for the first time"
-    kept = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
-    assert [row for row in after if row in before] == kept
+    unchanged = [row for row in before if (row.run, row.unit) != (spec.content_hash(), "choice")]
+    assert [row for row in after if row in before] == unchanged
     changed, added = (row for row in after if row not in before)
     assert (changed.run, changed.target_sparsity, changed.status) == (spec.content_hash(), 0.25, "done")
     assert math.isnan(changed.value)
@@ -121,14 +123,14 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: s
     assert store.metrics(MetricFilter(statuses=("failed",)))["status"].tolist() == ["failed"]
 
 
-def accuracy(store: Store, wanted: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
-    """The frontier lines of the task's accuracy."""
-    return sparsity_lines([row for row in store.metric_rows(wanted) if row.metric == "acc"])
+def accuracy(store: Store, metric_filter: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
+    """Return the frontier lines of the task's accuracy."""
+    return sparsity_lines([row for row in store.metric_rows(metric_filter) if row.metric == "acc"])
 
 
 def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(store: Store) -> None:
-    found = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in accuracy(store)}
-    assert found == {
+    points = {line.label: [(point.target_sparsity, point.value) for point in line.points] for line in accuracy(store)}
+    assert points == {
         "dense": [(0.0, 0.9)],
         "wina": [(0.25, 0.9 - 0.2), (0.5, 0.8)],
         "wina, per_site (k, gate)": [(0.5, 0.9 - 0.3)],
@@ -171,8 +173,8 @@ def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(st
         for sparsity in (0.5, 0.65)
     ]
     save(store, study("allocators"), *variants)
-    found = accuracy(store, MetricFilter(runs=tuple(spec.content_hash() for spec in variants)))
-    assert {line.label: len(line.points) for line in found} == {
+    lines = accuracy(store, MetricFilter(runs=tuple(spec.content_hash() for spec in variants)))
+    assert {line.label: len(line.points) for line in lines} == {
         "wina, refine (1 round)": 2,
         "wina, refine (on 8192 tokens of demo:heldout)": 2,
     }
@@ -265,9 +267,9 @@ def test_numbers_of_experts_are_of_one_unit_and_stay_out_of_the_layers_map(store
         (EXPERT_SHARE, 0, "q", 1.0, 0.0),
         (EXPERT_SPARSITY, 0, "q", 0.0, 0.4),
     ]
-    found = store.layer_map(spec.content_hash())
-    assert found is not None
-    assert found.values == ((0.5,),)
+    layer_map = store.layer_map(spec.content_hash())
+    assert layer_map is not None
+    assert layer_map.values == ((0.5,),)
     assert store.expert_stats(RUNS[1].content_hash()) == []
 
 
@@ -279,9 +281,26 @@ def test_cells_without_a_value_are_nan(store: Store) -> None:
         for layer, name in ((0, "q"), (2, "q"), (2, "down"))
     )
     store.record_unit(unit(spec).model_copy(update={"layers": layers}))
-    found = store.layer_map(spec.content_hash())
-    assert found is not None
-    assert found.values[0][0] == 0.5
-    assert math.isnan(found.values[0][1])
-    assert all(map(math.isnan, found.values[1]))
-    assert found.values[2] == (0.5, 0.5)
+    layer_map = store.layer_map(spec.content_hash())
+    assert layer_map is not None
+    assert layer_map.values[0][0] == 0.5
+    assert math.isnan(layer_map.values[0][1])
+    assert all(map(math.isnan, layer_map.values[1]))
+    assert layer_map.values[2] == (0.5, 0.5)
+
+
+def test_the_median_of_like_units_is_given_and_others_are_left_out(tmp_path: Path) -> None:
+    gated, dense = [run(sparsity) for sparsity in (0.25, 0.5, 0.75)], run(0.0, method=DENSE)
+    other = run(0.5).model_copy(update={"model": MODEL.model_copy(update={"dtype": "bfloat16"})})
+    with Store(tmp_path / "results.sqlite") as store:
+        store.save_study(study(), [*gated, dense, other])
+        for spec, seconds in zip([*gated, dense, other], (1.0, 2.0, 90.0, 0.5, 7.0), strict=True):
+            store.begin_run(spec.content_hash(), ENVIRONMENT)
+            store.record_unit(unit(spec).model_copy(update={"seconds": seconds}))
+        seconds_by_key = store.unit_seconds([run(0.1), dense])
+        assert seconds_by_key == {measurement_key(gated[0], "choice"): 2.0, measurement_key(dense, "choice"): 0.5}
+        assert store.unit_seconds([run(0.1)], ENVIRONMENT.hardware) == {measurement_key(gated[0], "choice"): 2.0}
+        assert store.unit_seconds([run(0.1)], "another machine") == {}
+        fewer = run(0.1).model_copy(update={"evaluation": EvaluationSpec(tasks=("choice",), limit=5)})
+        assert store.unit_seconds([fewer]) == {}
+        assert measurement_key(gated[0], FIDELITY) not in seconds_by_key

@@ -1,4 +1,4 @@
-"""What another run has measured alike is taken over instead of computed again."""
+"""Units that another run has measured alike are copied instead of computed again."""
 
 import sqlite3
 from contextlib import closing

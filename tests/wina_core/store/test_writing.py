@@ -42,17 +42,17 @@ def test_a_study_queues_its_runs_once_and_comes_back(store: Store) -> None:
 
 def test_two_programs_may_compute_the_same_run_which_is_stored_once(address: str) -> None:
     spec = run()
-    with Store(address) as here, Store(address) as there:
-        here.launch(study(), (spec,), here.pending((spec,)))
-        here.begin_run(spec.content_hash(), ENVIRONMENT)
-        there.launch(study(), (spec,), there.pending((spec,)))
-        assert there.run_status(spec.content_hash()) == "running"
-        for store in (there, here):
+    with Store(address) as first, Store(address) as second:
+        first.launch(study(), (spec,), first.pending((spec,)))
+        first.begin_run(spec.content_hash(), ENVIRONMENT)
+        second.launch(study(), (spec,), second.pending((spec,)))
+        assert second.run_status(spec.content_hash()) == "running"
+        for store in (second, first):
             store.begin_run(spec.content_hash(), ENVIRONMENT)
             for name in spec.evaluation.units:
                 store.record_unit(unit(spec, name))
-        assert [(row.status, row.units_done) for row in here.runs()] == [("done", 2)]
-        assert len(here.metric_rows()) == 2
+        assert [(row.status, row.units_done) for row in first.runs()] == [("done", 2)]
+        assert len(first.metric_rows()) == 2
 
 
 def test_a_launch_queues_complete_runs_that_are_computed_anew(store: Store) -> None:
@@ -100,9 +100,9 @@ def test_a_unit_that_arrives_again_replaces_itself_and_every_float_survives(
     layers = (LayerRecord(layer=0, projection="q", metric="sparsity", value=value),)
     store.record_unit(unit(saved, value=value).model_copy(update={"layers": layers}))
     (row,) = store.metric_rows()
-    found = store.layer_map(saved.content_hash())
-    assert found is not None
-    ((cell,),) = found.values
+    layer_map = store.layer_map(saved.content_hash())
+    assert layer_map is not None
+    ((cell,),) = layer_map.values
     assert (row.value, cell) == pytest.approx((value, value), rel=0, abs=0, nan_ok=True)
 
 
@@ -146,8 +146,8 @@ def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Stor
         seconds=2.5,
         exported_to="/a folder",
     )
-    for each in (report.model_copy(update={"logits_deviation": 1e-3}), report):
-        store.record_rotation(MODEL, spec, each)
+    for recorded in (report.model_copy(update={"logits_deviation": 1e-3}), report):
+        store.record_rotation(MODEL, spec, recorded)
     assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
     assert store.rotations(ModelSource(location="org/other")) == []
 
@@ -238,11 +238,11 @@ def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
 
 
 def test_what_another_program_writes_is_news(address: str) -> None:
-    with Store(address) as here, Store(address) as there:
-        assert not here.has_news()
-        there.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
+    with Store(address) as first, Store(address) as second:
+        assert not first.has_news()
+        second.save_plan("theirs", SparsityPlan.uniform(LAYOUT, 0.5))
         until = time.monotonic() + 120
-        while not (news := here.has_news()) and time.monotonic() < until:
+        while not (news := first.has_news()) and time.monotonic() < until:
             time.sleep(0.02)
         assert news
-        assert not here.has_news()
+        assert not first.has_news()

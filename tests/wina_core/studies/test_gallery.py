@@ -11,7 +11,7 @@ from wina_core.api.stored import shown_first
 from wina_core.cli import app
 from wina_core.errors import WinaError
 from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
-from wina_core.store.metric_rows import MetricRow
+from wina_core.store.rows import MetricRow
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import (
     count_measurements,

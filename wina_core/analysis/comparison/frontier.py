@@ -13,7 +13,7 @@ from wina_core.records.imports import StoredImport
 from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
 from wina_core.specs.evaluations import SECOND_HALF
 from wina_core.store.metric_frames import metric_rows_of
-from wina_core.store.metric_rows import MetricRow
+from wina_core.store.rows import MetricRow
 from wina_core.store.timings import DecodeRow
 from wina_core.studies.run_labels import model_label
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 from typing import NamedTuple
 
 from wina_core.records.imports import ImportedPoint, ImportedValue
-from wina_core.store.imported.table_rows import date_text
+from wina_core.store.imported.metrics import date_text
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from wina_core.analysis.results.measured import (
 from wina_core.errors import WinaError
 from wina_core.specs import DENSE, EvaluationSpec, quantization_label
 from wina_core.specs.studies import StudySpec
-from wina_core.store.metric_rows import MetricRow
 from wina_core.store.reader import Reader
-from wina_core.store.rows import MetricFilter, UnitRow
+from wina_core.store.rows import MetricFilter, MetricRow, UnitRow
 from wina_core.studies.run_labels import LabelledRun, distinct, own_label
 
 

@@ -10,7 +10,7 @@ from wina_core.records.imports import StoredImport
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import ModelSource, QuantizationSpec, quantization_label
 from wina_core.specs.latency import DecodePoint, DecodeSpec
-from wina_core.store.imported.peers import Peer, fastest_peer, is_same_machine, nearest_width, without_threads
+from wina_core.store.imported.peers import ImportedPeer, fastest_peer, is_same_machine, nearest_width, without_threads
 from wina_core.store.timings import DecodeRow
 from wina_core.studies.run_labels import model_label
 
@@ -146,7 +146,7 @@ class WorthRow:
     """The fastest dense decoding in the same bits."""
     prefill: Rival | None
     """The dense model's prompt; None where it was not timed."""
-    peer: Peer | None
+    peer: ImportedPeer | None
     """The fastest imported point of the model on this machine, in the same width."""
     peer_gain: Rival | None
     limit: BatchLimit | None
@@ -253,7 +253,7 @@ def _prefill(record: DecodeRecord) -> Rival | None:
     return Rival(_dense_name(record.point.model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
 
 
-def _peer_speed(peer: Peer) -> Speed:
+def _peer_speed(peer: ImportedPeer) -> Speed:
     speed = peer.point.metrics["tokens_per_s"]
     spread = _NORMAL_DECILE * (speed.stderr or 0.0)
     return Speed(speed.value, max(speed.value - spread, speed.value * 1e-3), speed.value + spread)

@@ -58,10 +58,10 @@ def get_method(choice: MethodChoice) -> Method:
     Raises WinaError for an unknown name, and for a variant, a rho or shared masks that the method does not have.
     """
     name = choice.name
-    known = METHODS.get(name)
-    if known is None:
+    method_class = METHODS.get(name)
+    if method_class is None:
         raise METHOD_PLUGINS.unknown(name, method_names())
-    method = known(choice)
+    method = method_class(choice)
     if choice.variant not in method.variants:
         variants = " or ".join(f'"{variant}"' for variant in method.variants)
         raise WinaError(f'The method "{name}" has no variant "{choice.variant}"; choose {variants}.')
@@ -71,12 +71,12 @@ def get_method(choice: MethodChoice) -> Method:
             "separate masks, or another variant."
         )
     if choice.rho is not None and method.default_rho is None:
-        others = " or ".join(other.name for other in METHODS.values() if other.default_rho is not None)
-        raise WinaError(f'The method "{name}" has no low-rank part; leave rho out, or choose {others}.')
+        low_rank = " or ".join(other.name for other in METHODS.values() if other.default_rho is not None)
+        raise WinaError(f'The method "{name}" has no low-rank part; leave rho out, or choose {low_rank}.')
     return method
 
 
 def method_colour(name: str) -> str:
     """Return the colour of a method, as "#56B4E9"; empty for dense, and for a method without one."""
-    own = METHODS.get(name)
-    return METHOD_COLOURS.get(name) or ("" if own is None else own.colour)
+    method = METHODS.get(name)
+    return METHOD_COLOURS.get(name) or ("" if method is None else method.colour)

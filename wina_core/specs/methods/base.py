@@ -131,10 +131,12 @@ class Method:
 
         Projections with equal values here and equal targets use the same mask.
         """
-        own = {name: self.norms_of(name, block, fused=fused) for name in block if self.gates(name)}
+        norms_by_name = {name: self.norms_of(name, block, fused=fused) for name in block if self.gates(name)}
         if self.masks == "separate":
-            return own
-        return dict.fromkeys(own, tuple(dict.fromkeys(norm for norms in own.values() for norm in norms)))
+            return norms_by_name
+        return dict.fromkeys(
+            norms_by_name, tuple(dict.fromkeys(norm for norms in norms_by_name.values() for norm in norms))
+        )
 
     def mask_sparsity(self, sparsity: float, rho: float | None) -> float:
         """Return the fraction of inputs that the mask drops, given the fraction of weights to leave out."""
@@ -160,19 +162,19 @@ def method_of(name: str, point: EntryPoint) -> type[Method]:
 
     Raises WinaError for anything but a fitting class, and whatever its code raises.
     """
-    found = point.load()
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    method_class = point.load()
+    if not (isinstance(method_class, type) and issubclass(method_class, Method)):
         raise WinaError(f"{point.value} is no subclass of wina_core.specs.methods.Method")
-    if getattr(found, "name", None) != name or not getattr(found, "summary", ""):
-        raise WinaError(f'the class {found.__name__} needs name = "{name}" and a summary')
-    if not _COLOUR.fullmatch(found.colour):
-        raise WinaError(f'its colour is "{found.colour}", not of the form "#0072B2"')
-    if not found.variants or not set(found.variants) <= set(get_args(Variant)):
-        raise WinaError(f"its variants are {found.variants}, not some of {get_args(Variant)}")
-    for variant in found.variants:
+    if getattr(method_class, "name", None) != name or not getattr(method_class, "summary", ""):
+        raise WinaError(f'the class {method_class.__name__} needs name = "{name}" and a summary')
+    if not _COLOUR.fullmatch(method_class.colour):
+        raise WinaError(f'its colour is "{method_class.colour}", not of the form "#0072B2"')
+    if not method_class.variants or not set(method_class.variants) <= set(get_args(Variant)):
+        raise WinaError(f"its variants are {method_class.variants}, not some of {get_args(Variant)}")
+    for variant in method_class.variants:
         for masks in get_args(Masks):
-            _call(found(SimpleNamespace(name=name, variant=variant, masks=masks, rho=None)))
-    return found
+            _call(method_class(SimpleNamespace(name=name, variant=variant, masks=masks, rho=None)))
+    return method_class
 
 
 def _call(method: Method) -> None:

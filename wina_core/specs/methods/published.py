@@ -108,7 +108,7 @@ class RSparse(Method):
         return (name,) if self._released and self._share(rho) != 1 else ()
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:
-        """Return K as the base does; as released with the rounding of 1 - (1 - s) rho taken off again."""
+        """Return K as the base does; as released, corrected for the rounding of 1 - (1 - s) rho."""
         return super().kept(inputs, sparsity - _ROUNDING if self._released else sparsity)
 
     def mask_sparsity(self, sparsity: float, rho: float | None) -> float:
@@ -142,7 +142,7 @@ def affordable_rank(shape: tuple[int, int], sparsity: float, rho: float) -> int:
 
 
 def released_rank(name: str, shape: tuple[int, int], sparsity: float, rho: float, *, searched: bool) -> int:
-    """Return the rank that the released code gives W [m, n], with q, k, v, o taken for hidden x hidden.
+    """Return the rank that the released code gives W [m, n], as if q, k, v, o were hidden x hidden.
 
     The budget m n (1 - s) beyond whole kept inputs is divided by m + n. A `searched` share keeps at least one input and
     one rank.

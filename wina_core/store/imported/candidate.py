@@ -18,7 +18,7 @@ from wina_core.model_info.resolve import resolve
 from wina_core.records import ModelSummary
 from wina_core.records.imports import EARLIEST, LATEST, ImportedFile, ImportedPoint, Parsed, StoredImport
 from wina_core.specs import ModelSource
-from wina_core.store.imported import llama_bench, llama_perplexity, lm_eval, named_columns
+from wina_core.store.imported import llama_cpp, lm_eval, named_columns
 from wina_core.store.reader import Reader
 from wina_core.studies.run_labels import model_label
 
@@ -50,7 +50,7 @@ def read_candidates(store: Reader, paths: Sequence[Path], location: str) -> tupl
     """Return files as results on the model at this location; raise WinaError as `read_candidate`, and for a content
     that two of them share."""
     candidates = tuple(read_candidate(store, path, location) for path in paths)
-    digests = [each.file.digest for each in candidates]
+    digests = [candidate.file.digest for candidate in candidates]
     for candidate in candidates:
         if digests.count(candidate.file.digest) > 1:
             raise WinaError(f"{candidate.file.file} is named twice, or two files have the same content; name it once.")
@@ -106,9 +106,11 @@ def check_model(file: ImportedFile, model: str, summary: ModelSummary | None) ->
 def _architecture(point: ImportedPoint, summary: ModelSummary | None) -> str:
     if summary is None or not point.architecture:
         return ""
-    own = _GGUF.get(summary.family, (summary.family,))
+    names = _GGUF.get(summary.family, (summary.family,))
     return (
-        "" if point.architecture in own else f'{point.name} has the architecture "{point.architecture}", not "{own[0]}"'
+        ""
+        if point.architecture in names
+        else f'{point.name} has the architecture "{point.architecture}", not "{names[0]}"'
     )
 
 
@@ -125,15 +127,15 @@ def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
 
 def _name(point: ImportedPoint, model: str) -> str:
     """Return the contradiction of the sizes in both names; empty where one names none."""
-    stated, own = _size(point.model), _size(model)
-    if not stated or not own or stated == own:
+    stated, expected = _size(point.model), _size(model)
+    if not stated or not expected or stated == expected:
         return ""
     return f'its model is called "{point.model}"'
 
 
 def _size(name: str) -> float | None:
-    found = _SIZE.search(name.replace("_", "-"))
-    return float(found[1]) * (1000 if found[2] in "bB" else 1) if found else None
+    match = _SIZE.search(name.replace("_", "-"))
+    return float(match[1]) * (1000 if match[2] in "bB" else 1) if match else None
 
 
 # ---- reading: the kind of a file is recognized by its content --------------------------------------------------------
@@ -196,19 +198,19 @@ def parse(text: str, file: str) -> Parsed:
     start = text.lstrip()
     if not start:
         raise WinaError("it is empty.")
-    if start.startswith("[") and not llama_perplexity.is_log(start):
-        return llama_bench.from_json(text)
+    if start.startswith("[") and not llama_cpp.is_log(start):
+        return llama_cpp.from_json(text)
     if start.startswith("{"):
         lines = start.splitlines()
         is_test = '"avg_ts"' in lines[0]
-        return llama_bench.from_lines(text) if is_test else lm_eval.from_json(text, file)
-    if llama_perplexity.HEADING in text:
-        return llama_perplexity.from_log(text, file)
-    if "Final estimate: PPL" in text or llama_perplexity.is_log(start):
+        return llama_cpp.from_lines(text) if is_test else lm_eval.from_json(text, file)
+    if llama_cpp.LOG_HEADING in text:
+        return llama_cpp.from_log(text, file)
+    if "Final estimate: PPL" in text or llama_cpp.is_log(start):
         raise WinaError("it is a log of llama-perplexity without KL divergences; run it with --kl-divergence.")
     header = next(csv.reader(io.StringIO(start.splitlines()[0])), [])
-    if header and set(header) >= llama_bench.COLUMNS:
-        return llama_bench.from_csv(start)
+    if header and set(header) >= llama_cpp.BENCH_COLUMNS:
+        return llama_cpp.from_csv(start)
     if len(header) > 1:
         return named_columns.from_csv(start)
     raise WinaError(f"its kind is unknown; expected {KINDS}.")

@@ -53,8 +53,8 @@ def _metrics(task: str, numbers: object) -> Iterator[tuple[str, ImportedValue]]:
         if not math.isfinite(value):
             raise WinaError(f"{name} is {value}, which is no number; repeat this task.")
         stderr = numbers.get(f"{metric}_stderr,{filtered}")
-        known = _is_number(stderr) and math.isfinite(stderr)
-        yield name, ImportedValue(value=value, stderr=stderr if known else None)
+        is_known = _is_number(stderr) and math.isfinite(stderr)
+        yield name, ImportedValue(value=value, stderr=stderr if is_known else None)
 
 
 def _model(content: Mapping[str, Any], config: Mapping[str, Any]) -> str:
@@ -62,8 +62,8 @@ def _model(content: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     arguments = config.get("model_args")
     if isinstance(arguments, dict):
         return str(arguments.get("pretrained") or content.get("model_name") or "")
-    found = _PRETRAINED.search(arguments) if isinstance(arguments, str) else None
-    return found[1] if found else str(content.get("model_name") or "")
+    match = _PRETRAINED.search(arguments) if isinstance(arguments, str) else None
+    return match[1] if match else str(content.get("model_name") or "")
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

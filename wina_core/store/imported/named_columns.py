@@ -48,10 +48,10 @@ def _check_header(header: list[str]) -> None:
     if len(set(header)) < len(header):
         double = next(column for column in header if header.count(column) > 1)
         raise WinaError(f'its header has the column "{double}" twice.')
-    known = {*TEXTS, *_BY_COLUMN, *(f"{column}{_ERROR}" for column in _BY_COLUMN)}
+    valid = {*TEXTS, *_BY_COLUMN, *(f"{column}{_ERROR}" for column in _BY_COLUMN)}
     for column in header:
-        if column not in known:
-            hint = near_matches(column, known) or "the guide lists the known ones."
+        if column not in valid:
+            hint = near_matches(column, valid) or "the guide lists the known ones."
             raise WinaError(f'its column "{column}" is unknown; {hint}')
     if "name" not in header:
         raise WinaError('its column "name" is missing; every row needs the label of its configuration.')

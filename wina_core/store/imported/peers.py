@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from wina_core.records.imports import ImportedPoint, StoredImport
 from wina_core.specs import ModelSource
-from wina_core.store.imported.table_rows import date_text
+from wina_core.store.imported.metrics import date_text
 
 WIDTHS = (2, 3, 4, 5, 6, 8, 16, 32)
 """Bits by which configurations are compared; scales and zeros come on top."""
@@ -17,7 +17,7 @@ _NAMED = re.compile(
 _THREADS = re.compile(r", [0-9][0-9 of]* threads$")
 
 
-class Peer(NamedTuple):
+class ImportedPeer(NamedTuple):
     """An imported point with the file that it is from."""
 
     stored: StoredImport
@@ -33,15 +33,15 @@ class Peer(NamedTuple):
         """Return the point's name with the tool, file and date that it is from."""
         content = self.stored.content
         tool = self.point.settings.get("tool", "") if content.tool == "table" else content.tool
-        parts = filter(None, (tool, f"imported from {content.file}", date_text(self.stored)))
-        return f"{self.point.name} ({', '.join(parts)})"
+        origins = filter(None, (tool, f"imported from {content.file}", date_text(self.stored)))
+        return f"{self.point.name} ({', '.join(origins)})"
 
 
 def width_of(point: ImportedPoint) -> int | None:
     """Return the bits that the point's name states, as Q4_0 or F16, or else those nearest to its bits per weight."""
-    found = _NAMED.search(point.name.replace("_", "-"))
-    if found is not None:
-        return int(found[1] or found[2] or found[3])
+    match = _NAMED.search(point.name.replace("_", "-"))
+    if match is not None:
+        return int(match[1] or match[2] or match[3])
     bits = point.metrics.get("bits")
     return None if bits is None else nearest_width(bits.value)
 
@@ -62,10 +62,10 @@ def without_threads(hardware: str) -> str:
     return _THREADS.sub("", hardware)
 
 
-def fastest_peer(imports: Iterable[StoredImport], model: ModelSource, hardware: str, width: int) -> Peer | None:
+def fastest_peer(imports: Iterable[StoredImport], model: ModelSource, hardware: str, width: int) -> ImportedPeer | None:
     """Return the fastest decoding of this model on this hardware in this width; None without any."""
     peers = [
-        Peer(stored, point)
+        ImportedPeer(stored, point)
         for stored in imports
         for point in stored.content.points
         if stored.is_of(model)

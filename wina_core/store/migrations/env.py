@@ -7,11 +7,11 @@ checks that the migrations lead to exactly what tables.py declares.
 from alembic import context
 
 from wina_core.store.schema import VERSION_TABLE
-from wina_core.store.tables import Table
+from wina_core.store.tables import StoreTable
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Table.metadata,
+    target_metadata=StoreTable.metadata,
     version_table=VERSION_TABLE,
     render_as_batch=True,
 )

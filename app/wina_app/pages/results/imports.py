@@ -20,8 +20,7 @@ from wina_app.widgets.table_view import RowTableView, ask_table_file
 from wina_core.files.tables import write_table
 from wina_core.records.imports import StoredImport
 from wina_core.records.texts import UNKNOWN
-from wina_core.store.imported.metrics import METRICS
-from wina_core.store.imported.table_rows import FIXED, import_rows
+from wina_core.store.imported.metrics import FIXED, METRICS, import_rows
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_app.pages.results.page import ResultsPage

@@ -15,7 +15,7 @@ from wina_core.analysis.results.filter import common
 from wina_core.analysis.results.runs import RunTable, measure_of
 from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
-from wina_core.store.metric_rows import MetricRow
+from wina_core.store.rows import MetricRow
 
 EDITED = ("tags", "note")
 """Columns that are edited in the table."""

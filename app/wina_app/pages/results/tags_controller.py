@@ -11,7 +11,7 @@ from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.records import ACTIVE
-from wina_core.store.annotation_texts import RunAnnotations, split_tags
+from wina_core.store.annotations import RunAnnotations, split_tags
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_app.pages.results.page import ResultsPage

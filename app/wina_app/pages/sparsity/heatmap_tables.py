@@ -15,7 +15,7 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.plans import PlanLayout, ResolvedPlan, SparsityPlan, resolve_plan
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import LayerMap
+    from wina_core.store import RunLayerMap
 
 
 class PlanMaps:
@@ -144,7 +144,7 @@ def target_table(plan: SparsityPlan) -> np.ndarray:
     return np.asarray(plan.sparsity, dtype=float)
 
 
-def measured_table(layout: PlanLayout, stored: "LayerMap | None") -> np.ndarray:
+def measured_table(layout: PlanLayout, stored: "RunLayerMap | None") -> np.ndarray:
     """Return a stored map in the layout's order, NaN for missing cells; float64 [layers, projections]."""
     table = _unknown(layout)
     if stored is None:

@@ -17,7 +17,7 @@ from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.studies.expand import expand
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store import LayerMap, Store
+    from wina_core.store import RunLayerMap, Store
     from wina_core.store.rows import CellStat
 
 
@@ -57,7 +57,7 @@ class StoredCellData:
 class StoredPlanData:
     """Stored data of one plan and its cells."""
 
-    measured: "LayerMap | None" = None
+    measured: "RunLayerMap | None" = None
     """Measured sparsity of the latest run with exactly this model, rotation, method and plan."""
     cells: StoredCellData = field(default_factory=StoredCellData)
     experts: ExpertNumbers = field(default_factory=dict)

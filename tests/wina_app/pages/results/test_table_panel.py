@@ -11,7 +11,7 @@ from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, tokens
 
 from wina_core.analysis.results.columns import BY_KEY
-from wina_core.store.annotation_texts import RunAnnotations
+from wina_core.store.annotations import RunAnnotations
 
 
 @pytest.fixture

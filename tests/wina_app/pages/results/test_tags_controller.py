@@ -14,7 +14,7 @@ from wina_core.analysis.results.columns import BY_KEY
 from wina_core.specs import Configuration
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
-from wina_core.store.annotation_texts import RunAnnotations
+from wina_core.store.annotations import RunAnnotations
 
 
 @pytest.fixture

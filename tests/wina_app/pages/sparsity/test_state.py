@@ -15,7 +15,7 @@ from wina_app.style.number_format import fraction
 from tests.wina_app.stored_runs import PROJECTIONS, layout
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import LayerMap
+from wina_core.store import RunLayerMap
 
 NONE = Selection(4, 3)
 cells = st.tuples(st.integers(0, 3), st.integers(0, 2))
@@ -66,7 +66,7 @@ def test_steps_stay_inside_the_range(points, start):
 
 
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
-    stored = LayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
+    stored = RunLayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
     table = heatmap_tables.measured_table(layout(3), stored)
     assert table[:2, PROJECTIONS.index("q")].tolist() == [0.1, 0.2]
     assert table[:2, PROJECTIONS.index("down")].tolist() == [0.7, 0.8]

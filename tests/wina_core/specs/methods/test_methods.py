@@ -68,12 +68,12 @@ def error(weight, x, mask) -> float:
 
 
 def best_error(weight, x, keep) -> float:
-    """The smallest error of any mask that keeps `keep` inputs, by trying them all."""
+    """Return the smallest error of any mask that keeps `keep` inputs, by trying them all."""
     inputs = x.shape[0]
     errors = []
-    for kept in combinations(range(inputs), keep):
+    for kept_inputs in combinations(range(inputs), keep):
         mask = torch.zeros(inputs, dtype=torch.bool)
-        mask[list(kept)] = True
+        mask[list(kept_inputs)] = True
         errors.append(error(weight, x, mask))
     return min(errors)
 

@@ -110,6 +110,6 @@ def test_rho_is_for_methods_with_a_low_rank_part():
 @pytest.mark.parametrize(("name", "shares"), [("paired", True), ("wina", False)])
 def test_the_shares_of_a_low_rank_part_are_searched_where_there_is_one(name, shares, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
-    asked = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name="evolution", rounds=1, text=text))
-    record = allocate(tiny_loaded(layers=1), MethodSpec(name=name), asked, "key", NullReporter())
+    plan = AllocatedSparsity(sparsity=0.3, allocator=AllocatorSpec(name="evolution", rounds=1, text=text))
+    record = allocate(tiny_loaded(layers=1), MethodSpec(name=name), plan, "key", NullReporter())
     assert (record.plan.rho is not None) == shares

@@ -46,7 +46,7 @@ def test_another_number_of_weights_or_architecture_is_refused(changes, reason, s
 
 
 @pytest.mark.parametrize(
-    ("stated", "own", "fits"),
+    ("stated", "model", "fits"),
     [
         ("llama-2-13b.Q4_0", "Llama-2-7b-hf", False),
         ("llama-2-7b.Q4_0", "Llama-2-7B-hf", True),
@@ -56,10 +56,10 @@ def test_another_number_of_weights_or_architecture_is_refused(changes, reason, s
         ("tinyllama-1.1b", "tinyllama 1100M", True),
     ],
 )
-def test_sizes_in_names_are_compared_where_both_name_one(stated, own, fits):
+def test_sizes_in_names_are_compared_where_both_name_one(stated, model, fits):
     file = altered("kl.log", model=stated)
     if fits:
-        check_model(file, own, None)
+        check_model(file, model, None)
     else:
         with pytest.raises(WinaError, match=f'its model is called "{stated}"'):
-            check_model(file, own, None)
+            check_model(file, model, None)

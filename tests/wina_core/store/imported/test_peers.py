@@ -8,8 +8,8 @@ from wina_core.analysis.comparison.frontier import join_points
 from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport, scored_beside
 from wina_core.specs import ModelSource
 from wina_core.store.imported.candidate import read_import
+from wina_core.store.imported.metrics import import_rows
 from wina_core.store.imported.peers import fastest_peer, is_same_machine, nearest_width, width_of
-from wina_core.store.imported.table_rows import import_rows
 
 BENCH, _ = read_import(Path(__file__).parent / "data" / "bench.json")
 STORED = StoredImport(id=1, content=BENCH, model="demo", location="demo", model_hash="0", imported=0.0)

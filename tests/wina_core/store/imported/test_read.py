@@ -13,7 +13,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def values(point):
-    return {name: each.value for name, each in point.metrics.items()}
+    return {name: metric.value for name, metric in point.metrics.items()}
 
 
 @pytest.mark.parametrize("name", ["bench.json", "bench.jsonl", "bench.csv"])

@@ -28,7 +28,7 @@ def upgrade() -> None:
     _convert("decoding", DECODING, (*OF_POINTS, "prompt_tokens", "new_tokens", "speedup"))
 
 
-def _convert(name: str, fields: Sequence[str], others: Sequence[str]) -> None:
+def _convert(name: str, fields: Sequence[str], dropped: Sequence[str]) -> None:
     op.add_column(name, sa.Column("record", sa.Text()))
     connection = op.get_bind()
     rows = connection.execute(sa.text(f"SELECT id, spec, {', '.join(fields)} FROM {name}")).mappings().all()
@@ -42,7 +42,7 @@ def _convert(name: str, fields: Sequence[str], others: Sequence[str]) -> None:
         connection.execute(sa.text(f"UPDATE {name} SET record = :record WHERE id = :id"), values)
     with op.batch_alter_table(name) as table:
         table.alter_column("record", nullable=False)
-        for column in (*fields, *others):
+        for column in (*fields, *dropped):
             table.drop_column(column)
 
 

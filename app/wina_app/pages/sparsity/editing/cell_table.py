@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wina_core.specs.plans import Cell, PlanLayout, Rows, replaced
+from wina_core.specs.plans import Cell, PlanLayout, Rows, with_values
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CellTable:
 
     def with_cells(self, values: Mapping[Cell, float]) -> "CellTable":
         """Return an edited copy with new values in the given cells."""
-        return CellTable(self.layout, replaced(self.rows, values))
+        return CellTable(self.layout, with_values(self.rows, values))
 
     def with_array(self, values: np.ndarray) -> "CellTable":
         """Return a copy of the same provenance with other values, float64 [layers, projections]."""

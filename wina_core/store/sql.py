@@ -1,9 +1,13 @@
-"""Types of columns: numbers as databases keep them, checked when they are read."""
+"""SQL that databases spell differently: types of columns, checked when they are read, and lists of any length."""
 
+import json
 import math
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Boolean, Dialect, Double, Integer
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Dialect, Double, Integer, Text, bindparam, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 
@@ -21,21 +25,6 @@ def _checked(value: _T, kinds: frozenset[type]) -> _T:
     return value
 
 
-class Number(TypeDecorator[float]):
-    """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
-
-    impl = Double
-    cache_ok = True
-
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """Return None for NaN, on every database alike."""
-        return None if value is None or math.isnan(value) else value
-
-    def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
-        """Return NaN for NULL; raise CellError for a value that is no number."""
-        return math.nan if value is None else _checked(value, _NUMBERS)
-
-
 class Real(TypeDecorator[float]):
     """A float, checked when it is read. NaN is stored as NULL, as SQLite does by itself."""
 
@@ -49,6 +38,16 @@ class Real(TypeDecorator[float]):
     def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
         """Return the value; raise CellError for one that is no number."""
         return _checked(value, _NUMBERS)
+
+
+class Number(Real):
+    """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
+        """Return NaN for NULL; raise CellError for a value that is no number."""
+        return math.nan if value is None else _checked(value, _NUMBERS)
 
 
 class Whole(TypeDecorator[int]):
@@ -71,3 +70,31 @@ def kinds_of(column: Any) -> frozenset[type]:
     kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
     held = kinds.get(type(column.type), frozenset({str}))
     return held | {type(None)} if getattr(column, "nullable", False) else held  # an expression has none
+
+
+# ---- membership in a list: databases bound the number of values in a statement ---------------------------------------
+
+
+def in_list(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition that a column of texts is among these, which go to the database as one value."""
+    array = bindparam(None, json.dumps(list(texts)), Text(), unique=True)
+    condition: ColumnElement[bool] = column.in_(select(_Texts(array).table_valued("value").c.value))
+    return condition
+
+
+class _Texts(GenericFunction[str]):
+    """The texts of a JSON array, one a row."""
+
+    type = Text()
+    inherit_cache = True
+    name = "wina_texts"
+
+
+@compiles(_Texts, "sqlite")
+def _on_sqlite(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_Texts, "postgresql")
+def _on_postgres(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
