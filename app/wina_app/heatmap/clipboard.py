@@ -16,7 +16,7 @@ _SPACES = " \u00a0\u202f"
 _DIGITS = 14
 """Digits of a fraction: more than are copied, fewer than division by 100 rounds."""
 
-LARGEST = 100_000
+MAX_CHARACTERS = 100_000
 """Most characters of a block, under `csv`'s limit for one cell; a plan of a thousand layers has half of it."""
 
 Block = list[list[float | None]]
@@ -44,7 +44,7 @@ class Pasted:
     """Remark on what was left out; empty where the whole block has a place."""
 
 
-def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
+def tab_separated(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
     """Write cells as tab-separated lines, with headings where `rows` and `columns` are given."""
     lines = [list(row) for row in values]
     if rows:
@@ -66,20 +66,20 @@ def paste(text: str, selection: Selection, projections: Sequence[str], format_: 
     across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
     height, width = len(block), len(block[0])
     if down % height == 0 and across % width == 0:
-        places = selection.cells
+        targets = selection.cells
     else:
-        places = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
+        targets = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
     values = {
         cell: value
-        for cell in places
+        for cell in targets
         if cell[0] < selection.rows
         and cell[1] < selection.columns
         and (value := block[(cell[0] - rows[0]) % height][(cell[1] - columns[0]) % width]) is not None
     }
-    beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in places)
+    beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in targets)
     cells = tr("{n} cells", "{n} cell", beyond)
-    said = tr("Left out {cells} of the block beyond the table.", cells=cells)
-    return Pasted(values, said if beyond else "")
+    remark = tr("Left out {cells} of the block beyond the table.", cells=cells)
+    return Pasted(values, remark if beyond else "")
 
 
 def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> Block:
@@ -88,7 +88,7 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
     A first line of projections is a heading, and with "layer" or nothing before them the first column too. Raises
     WinaError that names the first invalid cell.
     """
-    if len(text) > LARGEST:
+    if len(text) > MAX_CHARACTERS:
         raise WinaError(
             tr("The clipboard has {n} characters, too many for a plan's {name}.", n=f"{len(text):,}", name=format_.name)
         )
@@ -100,13 +100,13 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
         first_row = 1
         first_column = int(lines[0][0].lower() in _CORNERS)
     cells = [line[first_column:] for line in lines[first_row:]]
-    places = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
-    if not places:
+    filled = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
+    if not filled:
         raise WinaError(
             tr("The clipboard has no {name}; copy cells of a heatmap or of a spreadsheet first.", name=format_.name)
         )
     block: Block = [[None] * max(map(len, cells)) for _ in cells]
-    for (row, column), value in zip(places, format_.read([cells[r][c] for r, c in places]), strict=True):
+    for (row, column), value in zip(filled, format_.read([cells[r][c] for r, c in filled]), strict=True):
         if value is None:
             raise _bad(cells[row][column], row + first_row + 1, column + first_column + 1, format_)
         block[row][column] = value

@@ -112,12 +112,12 @@ class EditableHeatmap(ExpandableHeatmap):
 
     # ---- keyboard and clipboard ----------------------------------------------------------------------------------
 
-    def takes(self, event: QKeyEvent) -> bool:
+    def claims_key(self, event: QKeyEvent) -> bool:
         """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
         mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
         stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
-        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
+        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().claims_key(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Edit on digits, Enter, Esc, Backspace, Delete, +, - and L; select on others."""

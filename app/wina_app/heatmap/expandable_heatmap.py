@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Measures, measure
+from wina_app.heatmap.geometry import TRIANGLE_WIDTH, HeatmapSizes, text_sizes
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.heatmap.keys import MOVES, STEPS, is_command
 from wina_app.heatmap.painter import HeatmapLook
@@ -32,9 +32,9 @@ class ExpandableHeatmap(Heatmap):
         self.detail_text: Callable[[Detail], str] | None = None
         """Describes a cell of a detail, for its tooltip and for screen readers."""
         self._counts: tuple[int, ...] = ()
-        self._details_of: Callable[[int], RowDetails] = _none
+        self._details_of: Callable[[int], RowDetails] = _no_details
         self._widest = ""
-        self._details = LazyDetails(_none)
+        self._details = LazyDetails(_no_details)
         self._expanded: frozenset[int] = frozenset()
         self._reading: Detail | None = None
 
@@ -85,9 +85,9 @@ class ExpandableHeatmap(Heatmap):
 
     def toggle_selected(self) -> None:
         """Show or hide the details of the selected rows, or of the row that is read; of all without either."""
-        self.toggle(self.rows_meant())
+        self.toggle(self.target_rows())
 
-    def rows_meant(self) -> list[int]:
+    def target_rows(self) -> list[int]:
         """Return the rows of the selection or of the reading cursor, or else all."""
         if self._reading is not None:
             return [self._reading.row]
@@ -97,21 +97,21 @@ class ExpandableHeatmap(Heatmap):
         self._expanded, self._details = self.expandable & frozenset(rows), LazyDetails(self._details_of)
         every = range(len(self._rows))
         lines = Lines(tuple(self._counts[row] if row in self._expanded else 0 for row in every))
-        measured = self._measure()
-        if (lines, measured) != (self._lines, self._measured):
-            self._lines, self._measured = lines, measured
+        sizes = self._text_sizes()
+        if (lines, sizes) != (self._lines, self._sizes):
+            self._lines, self._sizes = lines, sizes
             self._fit()
             self.viewport().update()
         elif self._expanded:
             self.viewport().update()
-        place = self._reading
-        if place is not None and place.line >= lines.details[place.row]:
-            self.set_selection(self.selection.click((place.row, place.column)))
+        reading = self._reading
+        if reading is not None and reading.line >= lines.details[reading.row]:
+            self.set_selection(self.selection.click((reading.row, reading.column)))
         self.describe()
 
-    def _measure(self) -> Measures:
+    def _text_sizes(self) -> HeatmapSizes:
         headings = (*self._rows, self._widest) if self._expanded else self._rows
-        plain = measure(headings, self._columns, self.mark_width)
+        plain = text_sizes(headings, self._columns, self.mark_width)
         return replace(plain, header_width=plain.header_width + (TRIANGLE_WIDTH if self.expandable else 0.0))
 
     def look(self) -> HeatmapLook | None:
@@ -127,8 +127,8 @@ class ExpandableHeatmap(Heatmap):
 
     def figure(self) -> Figure:
         """Return the map with the shown details as plain data."""
-        shown = {row: self._details[row] for row in self._expanded}
-        names, values = line_names(self._rows, shown), line_values(self._values, shown)
+        details = {row: self._details[row] for row in self._expanded}
+        names, values = line_names(self._rows, details), line_values(self._values, details)
         return map_figure(self.accessibleName(), names, self._columns, values, self._scale)
 
     def description(self) -> str:
@@ -139,14 +139,14 @@ class ExpandableHeatmap(Heatmap):
 
     # ---- reading cursor ------------------------------------------------------------------------------------------
 
-    def read(self, place: Detail | None) -> None:
+    def read(self, detail: Detail | None) -> None:
         """Put the reading cursor on a cell, which takes the selection away; None for nowhere."""
-        if place == self._reading:
+        if detail == self._reading:
             return
-        self._reading = place
-        if place is not None:
+        self._reading = detail
+        if detail is not None:
             super().set_selection(self.selection.none())
-            self._scroll_to(self.geometry_now().detail(place))
+            self._scroll_to(self.geometry_now().detail(detail))
         self.viewport().update()
         self.describe()
         self.reading_changed.emit()
@@ -166,9 +166,9 @@ class ExpandableHeatmap(Heatmap):
             self.toggle([row])
             return
         super().mousePressEvent(event)
-        place = geometry.detail_at(point)
-        if place is not None and place.line >= 0:
-            self.read(place if place.column in self._details[place.row].columns else None)
+        detail = geometry.detail_at(point)
+        if detail is not None and detail.line >= 0:
+            self.read(detail if detail.column in self._details[detail.row].columns else None)
 
     def viewportEvent(self, event: QEvent) -> bool:
         """Show the tooltip of a cell of a detail, or of its heading."""
@@ -182,17 +182,17 @@ class ExpandableHeatmap(Heatmap):
     def _tip(self, point: QPointF) -> tuple[str, QRectF]:
         """Return the tooltip of the detail at a point, with the area that it is about; empty for none."""
         geometry = self.geometry_now()
-        place = geometry.place(point)
-        if place.line >= 0 and geometry.in_row_header(point):
-            return self._details[place.row].tip, geometry.row_header(place.row, place.line)
+        nearest = geometry.nearest_detail(point)
+        if nearest.line >= 0 and geometry.in_row_header(point):
+            return self._details[nearest.row].tip, geometry.row_header(nearest.row, nearest.line)
         cell = geometry.detail_at(point)
         is_known = cell is not None and cell.line >= 0 and cell.column in self._details[cell.row].columns
-        return (self.detail_text(place) if is_known and self.detail_text else ""), geometry.detail(place)
+        return (self.detail_text(nearest) if is_known and self.detail_text else ""), geometry.detail(nearest)
 
-    def takes(self, event: QKeyEvent) -> bool:
+    def claims_key(self, event: QKeyEvent) -> bool:
         """Return True for E, and for Esc while a cell is read."""
         escape = event.key() == Qt.Key.Key_Escape and self._reading is not None
-        return escape or self._is_toggle(event) or super().takes(event)
+        return escape or self._is_toggle(event) or super().claims_key(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Toggle on E, read on arrows that reach details, stop reading on Esc; select on others."""
@@ -212,22 +212,22 @@ class ExpandableHeatmap(Heatmap):
     def _step(self, down: int, right: int) -> bool:
         """Move the cursor by one line or column if it is, or comes, on a detail; return False for other moves."""
         cursor = self.selection.cursor
-        place = self._reading or (Detail(cursor[0], -1, cursor[1]) if cursor else None)
-        if place is None or (right and place.line < 0):
+        current = self._reading or (Detail(cursor[0], -1, cursor[1]) if cursor else None)
+        if current is None or (right and current.line < 0):
             return False
-        row, line = self._lines.at(self._lines.of(place.row, place.line) + down)
-        if not 0 <= row < len(self._rows) or (line < 0 and place.line < 0):
-            return place.line >= 0
+        row, line = self._lines.at(self._lines.of(current.row, current.line) + down)
+        if not 0 <= row < len(self._rows) or (line < 0 and current.line < 0):
+            return current.line >= 0
         if line < 0:
-            self.set_selection(self.selection.click((row, place.column)))
+            self.set_selection(self.selection.click((row, current.column)))
             return True
         columns = sorted(self._details[row].columns)
-        if place.column not in columns:
+        if current.column not in columns:
             return False
-        at = columns.index(place.column) + right
+        at = columns.index(current.column) + right
         self.read(Detail(row, line, columns[min(max(at, 0), len(columns) - 1)]))
         return True
 
 
-def _none(row: int) -> RowDetails:
+def _no_details(row: int) -> RowDetails:
     raise ValueError(f"row {row} has no details")

@@ -25,7 +25,7 @@ CORNER = tr("layer")
 
 
 @dataclass(frozen=True)
-class Measures:
+class HeatmapSizes:
     """Sizes of the texts in logical pixels."""
 
     header_width: float
@@ -36,10 +36,10 @@ class Measures:
     """Least height."""
 
 
-def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> Measures:
+def text_sizes(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> HeatmapSizes:
     """Measure the headings, and a percentage with a mark beside it, in the theme's font."""
     small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
-    return Measures(
+    return HeatmapSizes(
         math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
         math.ceil(small.height() + GRID),
         max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID + mark_width,
@@ -69,18 +69,18 @@ class HeatmapGeometry:
 
     @classmethod
     def fitted(
-        cls, lines: Lines, columns: int, measured: Measures, view: QSize, scrolled: QPoint, ratio: float
+        cls, lines: Lines, columns: int, sizes: HeatmapSizes, view: QSize, scrolled: QPoint, ratio: float
     ) -> "HeatmapGeometry":
         """Return the geometry with cells that fill a viewport, within their least and largest sizes."""
-        width = (view.width() - measured.header_width) / max(columns, 1)
-        height = (view.height() - measured.header_height) / max(lines.count, 1)
+        width = (view.width() - sizes.header_width) / max(columns, 1)
+        height = (view.height() - sizes.header_height) / max(lines.count, 1)
         return cls(
             lines=lines,
             columns=columns,
-            header_width=measured.header_width,
-            header_height=measured.header_height,
-            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
-            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
+            header_width=sizes.header_width,
+            header_height=sizes.header_height,
+            cell_width=min(max(width, sizes.cell_width), MAX_CELL_WIDTH),
+            cell_height=min(max(height, sizes.cell_height), MAX_CELL_HEIGHT),
             dx=scrolled.x(),
             dy=scrolled.y(),
             ratio=ratio,
@@ -115,10 +115,10 @@ class HeatmapGeometry:
         """Return a cell's rectangle without the gap at its right and below."""
         return self.detail(Detail(row, -1, column))
 
-    def detail(self, place: Detail) -> QRectF:
+    def detail(self, cell: Detail) -> QRectF:
         """Return the rectangle of a cell in a line below a row, or of the row's own cell for line -1."""
-        line = self.lines.of(place.row, place.line)
-        left, right = self._x(place.column), self._x(place.column + 1) - GAP
+        line = self.lines.of(cell.row, cell.line)
+        left, right = self._x(cell.column), self._x(cell.column + 1) - GAP
         top, bottom = self._y(line), self._y(line + 1) - GAP
         return QRectF(left, top, right - left, bottom - top)
 
@@ -144,20 +144,20 @@ class HeatmapGeometry:
     def nearest(self, point: QPointF) -> Cell:
         """Return the (row, column) under a point, beyond the table's edge for a point outside; details are part of
         their row."""
-        place = self.place(point)
-        return place.row, place.column
+        cell = self.nearest_detail(point)
+        return cell.row, cell.column
 
     def cell_at(self, point: QPointF) -> Cell | None:
         """Return the (row, column) under a point, None over the headings or details, or outside the table."""
-        place = self.detail_at(point)
-        return None if place is None or place.line >= 0 else (place.row, place.column)
+        cell = self.detail_at(point)
+        return None if cell is None or cell.line >= 0 else (cell.row, cell.column)
 
     def detail_at(self, point: QPointF) -> Detail | None:
         """Return the cell under a point, of line -1 for a row's own; None over the headings or outside the table."""
         if point.x() < self.header_width or point.y() < self.header_height:
             return None
-        place = self.place(point)
-        return place if place.row < self.rows and place.column < self.columns else None
+        cell = self.nearest_detail(point)
+        return cell if cell.row < self.rows and cell.column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
         """Return the rows that an area touches, with their details."""
@@ -175,7 +175,7 @@ class HeatmapGeometry:
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
 
-    def place(self, point: QPointF) -> Detail:
+    def nearest_detail(self, point: QPointF) -> Detail:
         """Return the row, line and column at a point, beyond the table's edge for a point outside."""
         column = int((point.x() + self.dx - self.header_width) // self.cell_width)
         return Detail(*self.lines.at(self._line(point.y())), column)

@@ -30,7 +30,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
-from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, Measures, measure
+from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, HeatmapSizes, text_sizes
 from wina_app.heatmap.keys import JUMPS, MOVES
 from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
 from wina_app.heatmap.row_details import rows_alone
@@ -71,7 +71,7 @@ class Heatmap(QAbstractScrollArea):
         self._dragging = ""
         self._band: tuple[QPointF, QPointF] | None = None
         self._lines = rows_alone(0)
-        self._measured = measure((), (), self.mark_width)
+        self._sizes = text_sizes((), (), self.mark_width)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
@@ -99,7 +99,7 @@ class Heatmap(QAbstractScrollArea):
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values, self._notes = np.full((len(rows), len(columns)), math.nan), ()
         self._lines = rows_alone(len(rows))
-        self._measured = self._measure()
+        self._sizes = self._text_sizes()
         self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
         self.viewport().update()
@@ -117,7 +117,7 @@ class Heatmap(QAbstractScrollArea):
             self._notes = notes
             changed[:] = True
         self._values, self._scale = values.copy(), scale
-        self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
+        self.update_cells(zip(*(indices.tolist() for indices in np.nonzero(changed)), strict=True))
         self.describe()
 
     def set_remark(self, text: str) -> None:
@@ -155,7 +155,7 @@ class Heatmap(QAbstractScrollArea):
         """Return the present geometry in viewport coordinates."""
         scrolled = QPoint(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
         view, ratio = self.viewport().size(), self.devicePixelRatioF()
-        return HeatmapGeometry.fitted(self._lines, len(self._columns), self._measured, view, scrolled, ratio)
+        return HeatmapGeometry.fitted(self._lines, len(self._columns), self._sizes, view, scrolled, ratio)
 
     def sizeHint(self) -> QSize:
         """Return room for all columns at a comfortable width and about a dozen rows."""
@@ -196,13 +196,13 @@ class Heatmap(QAbstractScrollArea):
 
     def update_cells(self, cells: Iterable[Cell]) -> None:
         """Paint these cells again."""
-        geometry, wanted = self.geometry_now(), list(cells)
-        if len(wanted) >= _MANY:
-            rows, columns = zip(*wanted, strict=True)
+        geometry, changed = self.geometry_now(), list(cells)
+        if len(changed) >= _MANY:
+            rows, columns = zip(*changed, strict=True)
             ends = geometry.cell(min(rows), min(columns)), geometry.cell(max(rows), max(columns))
             self.viewport().update(self.viewport().rect() & ends[0].united(ends[1]).toAlignedRect())
             return
-        for row, column in wanted:
+        for row, column in changed:
             self.viewport().update(geometry.cell(row, column).toAlignedRect())
 
     def description(self) -> str:
@@ -244,12 +244,12 @@ class Heatmap(QAbstractScrollArea):
                 bar.setValue(bar.value() + math.ceil(high - end))
 
     def _restyle(self) -> None:
-        self._measured = self._measure()
+        self._sizes = self._text_sizes()
         self._fit()
         self.viewport().update()
 
-    def _measure(self) -> Measures:
-        return measure(self._rows, self._columns, self.mark_width)
+    def _text_sizes(self) -> HeatmapSizes:
+        return text_sizes(self._rows, self._columns, self.mark_width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the cells to the new size."""
@@ -356,12 +356,12 @@ class Heatmap(QAbstractScrollArea):
     def event(self, event: QEvent) -> bool:
         """Take the heatmap's keys before the window's shortcuts."""
         override = event.type() == QEvent.Type.ShortcutOverride
-        if override and isinstance(event, QKeyEvent) and self.takes(event):
+        if override and isinstance(event, QKeyEvent) and self.claims_key(event):
             event.accept()
             return True
         return super().event(event)
 
-    def takes(self, event: QKeyEvent) -> bool:
+    def claims_key(self, event: QKeyEvent) -> bool:
         """Return True for a key that the heatmap takes before any shortcut."""
         return event.key() == Qt.Key.Key_Escape and self._selection.cursor is not None
 

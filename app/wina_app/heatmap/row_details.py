@@ -82,12 +82,21 @@ def rows_alone(rows: int) -> Lines:
 
 def line_names(rows: Sequence[str], details: Mapping[int, RowDetails]) -> list[str]:
     """Return the headings of all lines."""
-    return [name for row, own in enumerate(rows) for name in (own, *(details[row].names if row in details else ()))]
+    return [
+        name
+        for row, row_name in enumerate(rows)
+        for name in (row_name, *(details[row].names if row in details else ()))
+    ]
 
 
 def line_values(values: np.ndarray, details: Mapping[int, RowDetails]) -> np.ndarray:
     """Return the numbers of all lines, float64 [lines, columns], of values [rows, columns]."""
     after = {row + 1: details[row].values for row in details}
     return np.vstack(
-        [part for row in range(len(values) + 1) for part in (after.get(row), values[row : row + 1]) if part is not None]
+        [
+            block
+            for row in range(len(values) + 1)
+            for block in (after.get(row), values[row : row + 1])
+            if block is not None
+        ]
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from wina_app.heatmap.clipboard import copied
+from wina_app.heatmap.clipboard import tab_separated
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.style.translation import tr
@@ -31,8 +31,8 @@ def table_text(
         for row in down
     ]
     if not headings:
-        return copied(table)
-    return copied(table, [rows[row] for row in down], [columns[column] for column in across])
+        return tab_separated(table)
+    return tab_separated(table, [rows[row] for row in down], [columns[column] for column in across])
 
 
 def cursor_text(
@@ -51,18 +51,18 @@ def cursor_text(
             projections=len(columns),
         )
     row, column = selection.cursor
-    shown = _shown(values[row, column], scale)
-    said = tr(
+    number = _number(values[row, column], scale)
+    text = tr(
         "layer {layer}, {projection}: {quantity} {value}",
         layer=rows[row],
         projection=columns[column],
         quantity=scale.title,
-        value=f"{shown} {scale.unit}".strip() if shown else tr("no data"),
+        value=f"{number} {scale.unit}".strip() if number else tr("no data"),
     )
     if notes:
-        said = f"{said}, {notes[row][column]}"
+        text = f"{text}, {notes[row][column]}"
     count = len(selection.cells)
-    return tr("{cell}; {count} cells selected", cell=said, count=count) if count > 1 else said
+    return tr("{cell}; {count} cells selected", cell=text, count=count) if count > 1 else text
 
 
 def _exact(value: float, scale: ColourScale) -> str:
@@ -71,5 +71,5 @@ def _exact(value: float, scale: ColourScale) -> str:
     return f"{100 * value:.12g}%" if scale.unit in ("%", "points") else f"{value:.12g}"
 
 
-def _shown(value: float, scale: ColourScale) -> str:
+def _number(value: float, scale: ColourScale) -> str:
     return "" if math.isnan(value) else scale.text(float(value))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.heatmap.clipboard import FRACTIONS, LARGEST, paste, read_block
+from wina_app.heatmap.clipboard import FRACTIONS, MAX_CHARACTERS, paste, read_block
 from wina_app.heatmap.selection import Selection
 from wina_app.heatmap.text import table_text
 from wina_app.plots.colour_maps import ColourScale, percent
@@ -66,7 +66,7 @@ def test_a_clipboard_without_targets_is_told(text):
 
 def test_a_clipboard_that_is_no_plan_by_far_is_not_read():
     with pytest.raises(WinaError, match="too many"):
-        read_block("5\t" * LARGEST, NAMES, FRACTIONS)
+        read_block("5\t" * MAX_CHARACTERS, NAMES, FRACTIONS)
 
 
 def test_one_cell_fills_what_is_selected_and_nothing_else():

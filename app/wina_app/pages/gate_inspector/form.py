@@ -49,7 +49,7 @@ class GateForm(QWidget):
         self._methods.setHorizontalSpacing(GRID)
         self._methods.setVerticalSpacing(0)
         self._room = 0
-        self._parts: list[list[QCheckBox]] = []
+        self._groups: list[list[QCheckBox]] = []
         """Check boxes by column."""
         self.inspect = StartButton()
         self.inspect.clicked.connect(self.inspect_requested)
@@ -72,24 +72,24 @@ class GateForm(QWidget):
 
     def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
         """Show the methods to tick; unsuitable ones are disabled with the reason."""
-        if [each.method for each in choices] != list(self.boxes):
+        if [choice.method for choice in choices] != list(self.boxes):
             self._make(choices)
-        for each in choices:
-            box = self.boxes[each.method]
+        for choice in choices:
+            box = self.boxes[choice.method]
             with QSignalBlocker(box):
-                box.setChecked(each.ticked and not each.reason)
-            note = tr("{method}: needs a calibration first, which takes a while", method=each.method.label)
-            known = each.method.label if not each.method.needs_calibration else note
-            explain_disabled(box, enabled=not each.reason, reason=each.reason, explanation=known)
+                box.setChecked(choice.ticked and not choice.reason)
+            note = tr("{method}: needs a calibration first, which takes a while", method=choice.method.label)
+            explanation = choice.method.label if not choice.method.needs_calibration else note
+            explain_disabled(box, enabled=not choice.reason, reason=choice.reason, explanation=explanation)
 
     def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
         clear_layout(self._methods)
         self.boxes = {}
-        for each in choices:
-            box = QCheckBox(each.method.label)
-            box.setIcon(method_swatch(each.method.name))
-            box.toggled.connect(lambda on, method=each.method: self.ticked.emit(method, on))
-            self.boxes[each.method] = box
+        for choice in choices:
+            box = QCheckBox(choice.method.label)
+            box.setIcon(method_swatch(choice.method.name))
+            box.toggled.connect(lambda on, method=choice.method: self.ticked.emit(method, on))
+            self.boxes[choice.method] = box
         self._arrange()
 
     def event(self, event: QEvent) -> bool:
@@ -107,21 +107,21 @@ class GateForm(QWidget):
         boxes = list(self.boxes.values())
         for columns in _COLUMNS:
             rows = -(-len(boxes) // columns)
-            parts = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
-            if self._width(parts) <= self._room:
+            groups = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
+            if self._width(groups) <= self._room:
                 break
-        if parts == self._parts:
+        if groups == self._groups:
             return
-        self._parts = parts
-        for column, part in enumerate(parts):
-            for row, box in enumerate(part):
+        self._groups = groups
+        for column, group in enumerate(groups):
+            for row, box in enumerate(group):
                 self._methods.addWidget(box, row, column)
         for column in range(self._methods.columnCount()):
-            self._methods.setColumnStretch(column, int(column == len(parts) - 1))
+            self._methods.setColumnStretch(column, int(column == len(groups) - 1))
 
-    def _width(self, parts: list[list[QCheckBox]]) -> int:
-        widest = (max(box.sizeHint().width() for box in part) for part in parts)
-        return sum(widest) + (len(parts) - 1) * self._methods.horizontalSpacing()
+    def _width(self, groups: list[list[QCheckBox]]) -> int:
+        widest = (max(box.sizeHint().width() for box in group) for group in groups)
+        return sum(widest) + (len(groups) - 1) * self._methods.horizontalSpacing()
 
     def show_action(self, text: str, reason: str) -> None:
         """Name the button; a reason disables it."""

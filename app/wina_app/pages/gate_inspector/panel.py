@@ -11,7 +11,7 @@ from wina_app.pages.gate_inspector.form import GateForm
 from wina_app.pages.gate_inspector.plots import GateHistogram, GateScatter, input_text
 from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures
 from wina_app.pages.gate_inspector.token_map import GateMap
-from wina_app.pages.gate_inspector.view_state import ComparedMethod, GateNow
+from wina_app.pages.gate_inspector.view_state import ComparedMethod, PlannedGate
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -39,13 +39,13 @@ class GateInspector(QScrollArea):
     def __init__(self) -> None:
         super().__init__()
         self._cell: InspectedCell | None = None
-        self._gates: tuple[GateNow, ...] = ()
+        self._gates: tuple[PlannedGate, ...] = ()
         self._method = 0
         self._focus: tuple[int, int] | None = None
         self._command: QAction | None = None
-        self._due = QTimer(self, singleShot=True, interval=0)
-        self._due.timeout.connect(self._show_next)
-        self._to_show: list[Callable[[], None]] = []
+        self._next_plot = QTimer(self, singleShot=True, interval=0)
+        self._next_plot.timeout.connect(self._show_next)
+        self._pending_plots: list[Callable[[], None]] = []
         self.title = text_label(tr("Gate inspector"), "section", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.message = MessageBar(self, lambda: QRect(GRID, GRID, self.viewport().width() - 2 * GRID, 0), "gate")
@@ -127,8 +127,8 @@ class GateInspector(QScrollArea):
         for plot, _ in self.plots:
             plot.setMinimumWidth(20 * GRID)
             plot.setFixedHeight(_HEIGHTS[columns - 1])
-        for place, block in enumerate(self._blocks):
-            self._grid.addWidget(block, place // columns, place % columns)
+        for index, block in enumerate(self._blocks):
+            self._grid.addWidget(block, index // columns, index % columns)
         for column in range(2):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
@@ -143,8 +143,8 @@ class GateInspector(QScrollArea):
             plot.readout_changed.connect(self.pointed.setText)
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
-        shown = "" if target is None else tr(" · target {target}", target=percent(target))
-        self.title.setText(f"{name}{shown}" if name else tr("Gate inspector"))
+        suffix = "" if target is None else tr(" · target {target}", target=percent(target))
+        self.title.setText(f"{name}{suffix}" if name else tr("Gate inspector"))
         self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
@@ -171,19 +171,19 @@ class GateInspector(QScrollArea):
     def show_progress(self, entry: JobEntry | None) -> None:
         self.form.show_progress(entry)
 
-    def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
+    def show_cell(self, cell: InspectedCell | None, gates: tuple[PlannedGate, ...]) -> None:
         fresh = cell is not self._cell
         before = self._gates[self._method].method if self._gates else None
-        self._cell, self._gates = cell, now
+        self._cell, self._gates = cell, gates
         self._results.setVisible(cell is not None)
         if cell is None:
             self.remark.show()
             return
-        self._method = next((place for place, each in enumerate(now) if each.method == before), 0)
+        self._method = next((index for index, gate in enumerate(gates) if gate.method == before), 0)
         if fresh:
-            self._take(cell)
-        self.figures.show_gates(now, self._method)
-        self.agreement.show_gates(now)
+            self._show_record(cell)
+        self.figures.show_gates(gates, self._method)
+        self.agreement.show_gates(gates)
         self._show_plots()
 
     def show_error(self, text: str) -> None:
@@ -198,10 +198,10 @@ class GateInspector(QScrollArea):
     def clear_message(self) -> None:
         self.message.clear()
 
-    def _take(self, cell: InspectedCell) -> None:
+    def _show_record(self, cell: InspectedCell) -> None:
         record = cell.record
-        words = [f"{place} · {word.strip() or repr(word)}" for place, word in enumerate(record.tokens)]
-        self.token.fill([(tr("all tokens"), None), *((word, place) for place, word in enumerate(words))], None)
+        words = [f"{index} · {word.strip() or repr(word)}" for index, word in enumerate(record.tokens)]
+        self.token.fill([(tr("all tokens"), None), *((word, index) for index, word in enumerate(words))], None)
         self.input.setRange(0, cell.inputs.shape[1] - 1)
         left = record.prompt_tokens - len(record.tokens)
         self.remark.setVisible(left > 0)
@@ -216,13 +216,13 @@ class GateInspector(QScrollArea):
 
     def _show_plots(self) -> None:
         """Draw each plot in its own turn of the event loop."""
-        self._to_show = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
-        self._due.start()
+        self._pending_plots = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
+        self._next_plot.start()
 
     def _show_next(self) -> None:
-        if self._cell is not None and self._to_show:
-            self._to_show.pop(0)()
-            self._due.start()
+        if self._cell is not None and self._pending_plots:
+            self._pending_plots.pop(0)()
+            self._next_plot.start()
 
     def _show_histogram(self) -> None:
         self.histogram.show_scores(self._gates[self._method], self.token.currentData())
@@ -230,11 +230,11 @@ class GateInspector(QScrollArea):
     def _show_scatter(self) -> None:
         if self._cell is None:
             return
-        shown = self._gates[self._method]
-        self.scatter.show_gates(self._cell, self._gates, shown, self.token.currentData())
-        places = self.scatter.drawn
-        drawn = "" if places is None else tr(" ({drawn} of {total} drawn)", drawn=places[0], total=places[1])
-        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=shown.method.label, drawn=drawn))
+        current = self._gates[self._method]
+        self.scatter.show_gates(self._cell, self._gates, current, self.token.currentData())
+        counts = self.scatter.drawn
+        drawn = "" if counts is None else tr(" ({drawn} of {total} drawn)", drawn=counts[0], total=counts[1])
+        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=current.method.label, drawn=drawn))
 
     def _show_map(self) -> None:
         if self._cell is not None:
@@ -247,9 +247,9 @@ class GateInspector(QScrollArea):
         for plot in (self.scatter, self.map, self.histogram):
             plot.mark_input(*self._focus)
 
-    def _choose_method(self, place: int) -> None:
-        if place < len(self._gates):
-            self._method = place
+    def _choose_method(self, index: int) -> None:
+        if index < len(self._gates):
+            self._method = index
             self._show_plots()
 
     def _choose_input(self, neuron: int) -> None:

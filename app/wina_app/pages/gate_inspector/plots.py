@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor
 
 from wina_app.pages.gate_inspector.points import Points, boundaries, histogram, logs, points, weights
-from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.pages.gate_inspector.view_state import PlannedGate
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.log_axis import LogAxis
 from wina_app.plots.plot_items import Trace
@@ -73,18 +73,22 @@ class GatePlot(DataPlot):
 class GateScatter(GatePlot):
     """Scatter of inputs by magnitude and weight, with each method's boundary."""
 
-    _shown: tuple[InspectedCell, tuple[GateNow, ...], GateNow, int | None] | None = None
+    _subject: tuple[InspectedCell, tuple[PlannedGate, ...], PlannedGate, int | None] | None = None
     _points: Points | None = None
 
     def __init__(self) -> None:
         super().__init__(tr("Magnitude against column norm, with each method's boundary"), log_y=True)
 
-    def show_gates(self, cell: InspectedCell, gates: Sequence[GateNow], shown: GateNow, token: int | None) -> None:
+    def show_gates(
+        self, cell: InspectedCell, gates: Sequence[PlannedGate], current: PlannedGate, token: int | None
+    ) -> None:
         """Draw the inputs of one token or of all, coloured by one method."""
-        fresh = self._shown is None or (self._shown[0], self._shown[3]) != (cell, token)
-        self._shown = cell, tuple(gates), shown, token
-        scale = tr("c of {method}", method=shown.method.label) if shown.gate.scale is not None else tr("column norm c")
-        self.set_axes(_magnitude(cell, shown), scale, 0.1)
+        fresh = self._subject is None or (self._subject[0], self._subject[3]) != (cell, token)
+        self._subject = cell, tuple(gates), current, token
+        scale = (
+            tr("c of {method}", method=current.method.label) if current.gate.scale is not None else tr("column norm c")
+        )
+        self.set_axes(_magnitude(cell, current), scale, 0.1)
         self.redraw()
         if fresh:
             self.reset_zoom()
@@ -92,39 +96,39 @@ class GateScatter(GatePlot):
     @property
     def drawn(self) -> tuple[int, int] | None:
         """Return the numbers of drawn and of all inputs; None if all are drawn."""
-        found = self._points
-        return None if found is None or len(found.x) == found.total else (len(found.x), found.total)
+        sample = self._points
+        return None if sample is None or len(sample.x) == sample.total else (len(sample.x), sample.total)
 
     def redraw(self) -> None:
         """Draw points and boundaries."""
-        if self._shown is None:
+        if self._subject is None:
             return
-        cell, gates, shown, token = self._shown
-        self._points = found = points(cell, shown, token)
+        cell, gates, current, token = self._subject
+        self._points = drawn_points = points(cell, current, token)
         self.show_traces(
             [
-                self._cloud(found, ~found.kept, tr("dropped"), QColor(tokens().muted), "x"),
-                self._cloud(found, found.kept, tr("kept"), method_colour(shown.method.name), "o"),
-                *self._boundaries(cell, gates, shown, token),
+                self._cloud(drawn_points, ~drawn_points.kept_mask, tr("dropped"), QColor(tokens().muted), "x"),
+                self._cloud(drawn_points, drawn_points.kept_mask, tr("kept"), method_colour(current.method.name), "o"),
+                *self._boundaries(cell, gates, current, token),
             ]
         )
 
-    def _cloud(self, found: Points, chosen: np.ndarray, word: str, colour: QColor, symbol: str) -> Trace:
-        places = np.flatnonzero(chosen)
+    def _cloud(self, inputs: Points, chosen: np.ndarray, word: str, colour: QColor, symbol: str) -> Trace:
+        indices = np.flatnonzero(chosen)
 
         def readout(index: int) -> str:
-            return self._text(int(found.token[places[index]]), int(found.neuron[places[index]]))
+            return self._text(int(inputs.token[indices[index]]), int(inputs.neuron[indices[index]]))
 
         return Trace(
-            word, colour, found.x[places].tolist(), found.y[places].tolist(), readout, symbol=symbol,
+            word, colour, inputs.x[indices].tolist(), inputs.y[indices].tolist(), readout, symbol=symbol,
             style=Qt.PenStyle.NoPen, named=False, size=_SMALL,
         )  # fmt: skip
 
     def _boundaries(
-        self, cell: InspectedCell, gates: tuple[GateNow, ...], shown: GateNow, token: int | None
+        self, cell: InspectedCell, gates: tuple[PlannedGate, ...], current: PlannedGate, token: int | None
     ) -> list[Trace]:
         traces, seen = [], dict[str, int]()
-        for line in boundaries(cell, gates, shown, token):
+        for line in boundaries(cell, gates, current, token):
             name = line.gate.method.name
             style = _STYLES[seen.setdefault(name, 0) % len(_STYLES)]
             seen[name] += 1
@@ -133,31 +137,31 @@ class GateScatter(GatePlot):
         return traces
 
     def _text(self, token: int, neuron: int) -> str:
-        assert self._shown is not None  # there are points
-        cell, _, shown, _ = self._shown
-        return input_text(cell, shown, token, neuron)
+        assert self._subject is not None  # there are points
+        cell, _, current, _ = self._subject
+        return input_text(cell, current, token, neuron)
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a square around an input."""
-        if self._shown is not None and self._focus is not None:
-            cell, _, shown, _ = self._shown
-            x = logs(shown.gate.magnitudes[token])[neuron]
-            self._focus.setData([x], [logs(weights(cell, shown))[neuron]])
+        if self._subject is not None and self._focus is not None:
+            cell, _, current, _ = self._subject
+            x = logs(current.gate.magnitudes[token])[neuron]
+            self._focus.setData([x], [logs(weights(cell, current))[neuron]])
 
     def _clicked(self, event: MouseClickEvent) -> None:
         caught = self.nearest(event.scenePos())
         if event.double() or caught is None or self._points is None or caught[0] > 1:
             super()._clicked(event)
             return
-        chosen = self._points.kept if caught[0] else ~self._points.kept
-        place = np.flatnonzero(chosen)[caught[1]]
-        self.picked.emit(int(self._points.token[place]), int(self._points.neuron[place]))
+        chosen = self._points.kept_mask if caught[0] else ~self._points.kept_mask
+        index = np.flatnonzero(chosen)[caught[1]]
+        self.picked.emit(int(self._points.token[index]), int(self._points.neuron[index]))
 
 
 class GateHistogram(GatePlot):
     """Histogram of one method's scores, kept and dropped, with its threshold."""
 
-    _shown: tuple[GateNow, int | None] | None = None
+    _subject: tuple[PlannedGate, int | None] | None = None
 
     def __init__(self) -> None:
         super().__init__(tr("Histogram of scores with the threshold"), log_y=False)
@@ -166,11 +170,11 @@ class GateHistogram(GatePlot):
         self.getPlotItem().addItem(self._line, ignoreBounds=True)
         self._line.hide()
 
-    def show_scores(self, shown: GateNow, token: int | None) -> None:
+    def show_scores(self, current: PlannedGate, token: int | None) -> None:
         """Draw the scores of one token or of all."""
-        self._shown = shown, token
-        magnitude = MAGNITUDES[shown.gate.decision.scored]
-        title = magnitude if shown.gate.scale is None else f"{magnitude} c"
+        self._subject = current, token
+        magnitude = MAGNITUDES[current.gate.decision.scored]
+        title = magnitude if current.gate.scale is None else f"{magnitude} c"
         self.set_axes(tr("score {formula}", formula=title), tr("inputs"))
         self.set_y_limits(0.0)
         self.redraw()
@@ -178,40 +182,42 @@ class GateHistogram(GatePlot):
 
     def redraw(self) -> None:
         """Draw bars and boundaries."""
-        if self._shown is None:
+        if self._subject is None:
             return
-        shown, token = self._shown
-        found, colour = histogram(shown, token), method_colour(shown.method.name)
-        total = found.kept + found.dropped
+        current, token = self._subject
+        bins, colour = histogram(current, token), method_colour(current.method.name)
+        total = bins.kept_counts + bins.dropped_counts
 
         def readout(index: int) -> str:
-            low, high = (10 ** (found.middles[index] + side * found.width / 2) for side in (-1, 1))
-            counts = tr("{kept} kept, {dropped} dropped", kept=found.kept[index], dropped=found.dropped[index])
+            low, high = (10 ** (bins.middles[index] + side * bins.width / 2) for side in (-1, 1))
+            counts = tr(
+                "{kept} kept, {dropped} dropped", kept=bins.kept_counts[index], dropped=bins.dropped_counts[index]
+            )
             return f"{low:.3g} – {high:.3g}: {counts}"
 
         bars = [
-            Trace(name, drawn, found.middles.tolist(), counts.tolist(), says, width=found.width, named=False)
-            for name, drawn, counts, says in (
+            Trace(name, fill, bins.middles.tolist(), counts.tolist(), says, width=bins.width, named=False)
+            for name, fill, counts, says in (
                 (tr("dropped"), QColor(tokens().border), total, readout),
-                (tr("kept"), colour, found.kept, None),
+                (tr("kept"), colour, bins.kept_counts, None),
             )
         ]
         top = float(total.max())
-        middle = len(found.boundaries) // 2
+        middle = len(bins.boundaries) // 2
         lines = [
             Trace(
-                tr("threshold") if place == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
-                style=Qt.PenStyle.SolidLine if place == middle else Qt.PenStyle.DotLine, named=False,
+                tr("threshold") if index == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
+                style=Qt.PenStyle.SolidLine if index == middle else Qt.PenStyle.DotLine, named=False,
             )
-            for place, level in enumerate(found.boundaries)
+            for index, level in enumerate(bins.boundaries)
         ]  # fmt: skip
         self._line.setPen(pg.mkPen(tokens().text, width=2, style=Qt.PenStyle.DashLine))
         self.show_traces([*bars, *lines])
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a line at an input's score."""
-        if self._shown is not None:
-            self._line.setPos(logs(self._shown[0].gate.scores[token])[neuron])
+        if self._subject is not None:
+            self._line.setPos(logs(self._subject[0].gate.scores[token])[neuron])
             self._line.show()
 
     def unmark(self) -> None:
@@ -219,24 +225,24 @@ class GateHistogram(GatePlot):
         self._line.hide()
 
 
-def _magnitude(cell: InspectedCell, shown: GateNow) -> str:
+def _magnitude(cell: InspectedCell, current: PlannedGate) -> str:
     """Return the name of the scored magnitudes."""
-    scored = shown.gate.decision.scored
+    scored = current.gate.decision.scored
     return tr("|x|, column norms folded in") if cell.record.folded and scored == "input" else MAGNITUDES[scored]
 
 
-def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:
+def input_text(cell: InspectedCell, current: PlannedGate, token: int, neuron: int) -> str:
     """Return all numbers of one input in a line."""
-    gate = shown.gate
+    gate = current.gate
     word = cell.record.tokens[token].replace("\n", "⏎")
     weight = 1.0 if gate.scale is None else float(gate.scale[neuron])
     return tr(
         "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}",
         word=word,
         neuron=neuron,
-        name=_magnitude(cell, shown),
+        name=_magnitude(cell, current),
         magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
         norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
         score=f"{gate.scores[token, neuron]:.3g}",
-        kept=tr("kept") if shown.mask[token, neuron] else tr("dropped"),
+        kept=tr("kept") if current.mask[token, neuron] else tr("dropped"),
     )

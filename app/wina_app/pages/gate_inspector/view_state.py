@@ -33,11 +33,11 @@ class ComparedMethod:
 
 def compared_methods(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[ComparedMethod, ...]:
     """Return the plan's method, then others with its selection; `ticks` are the user's, by label."""
-    found = [] if get_method(current).projections == () else [current]
-    found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
+    methods = [] if get_method(current).projections == () else [current]
+    methods += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
     return tuple(
         ComparedMethod(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
-        for method in dict.fromkeys(found)
+        for method in dict.fromkeys(methods)
         for reason in (_reason(method, projection),)
     )
 
@@ -58,13 +58,13 @@ def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
     rho = plan.rho[layer][column] if plan.rho is not None and low_rank else None
     sparsity = plan.sparsity[layer][column]
     if method.masks == "shared":
-        own = plan if low_rank else plan.model_copy(update={"rho": None})
-        sparsity = resolve_plan(own, plan.layout, method).targets.sparsity[layer][column]
+        method_plan = plan if low_rank else plan.model_copy(update={"rho": None})
+        sparsity = resolve_plan(method_plan, plan.layout, method).targets.sparsity[layer][column]
     return GateTarget(method=method, target=sparsity, rho=rho)
 
 
 @dataclass(frozen=True, eq=False)
-class GateNow:
+class PlannedGate:
     """A method in the inspected cell at the plan's current target."""
 
     gate: InspectedGate
@@ -90,19 +90,19 @@ class GateNow:
         return float(self.mask.sum()) / len(self.mask)
 
 
-def gates_now(cell: InspectedCell, plan: SparsityPlan) -> tuple[GateNow, ...]:
+def planned_gates(cell: InspectedCell, plan: SparsityPlan) -> tuple[PlannedGate, ...]:
     """Return all inspected methods at the plan's targets."""
-    place = cell.record.layer, plan.layout.projections.index(cell.record.projection)
-    return tuple(_now(gate, target_of(plan, gate.method, place)) for gate in cell.gates)
+    indices = cell.record.layer, plan.layout.projections.index(cell.record.projection)
+    return tuple(_planned_gate(gate, target_of(plan, gate.method, indices)) for gate in cell.gates)
 
 
-def _now(gate: InspectedGate, asked: GateTarget) -> GateNow:
-    same_rho = asked.rho == gate.decision.asked.rho
-    mask = gate.mask_at(asked.target) if same_rho else None
+def _planned_gate(gate: InspectedGate, requested: GateTarget) -> PlannedGate:
+    same_rho = requested.rho == gate.decision.asked.rho
+    mask = gate.mask_at(requested.target) if same_rho else None
     outdated = mask is None
-    target = gate.target if mask is None else asked.target
+    target = gate.target if mask is None else requested.target
     mask = gate.mask if mask is None else mask
     measured = target == gate.target
     energy = gate.decision.kept_energy if measured else gate.kept_energy(mask)
     error = gate.decision.output_error if measured and not outdated else None
-    return GateNow(gate, target, mask, gate.thresholds(target, mask), energy, error, outdated)
+    return PlannedGate(gate, target, mask, gate.thresholds(target, mask), energy, error, outdated)

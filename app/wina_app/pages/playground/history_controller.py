@@ -28,9 +28,9 @@ class HistoryView(Protocol):
 class HistoryController(QObject):
     """Reader of stored completions while they are visible."""
 
-    shown = Signal(object)
+    completion_chosen = Signal(object)
     """The StoredCompletion that the user chose."""
-    used = Signal(object)
+    settings_chosen = Signal(object)
     """The StoredCompletion whose settings are to be used."""
     failed = Signal(str)
 
@@ -86,14 +86,14 @@ class HistoryController(QObject):
             if completion == self._chosen:
                 self._stored = stored
                 self._view.show_stored(stored)
-                self.shown.emit(stored)
+                self.completion_chosen.emit(stored)
 
         self._workbench.store.ask(lambda store: store.completion(completion), answer, self.failed.emit)
 
     def use(self) -> None:
         """Use the settings of the shown completion."""
         if self._stored is not None:
-            self.used.emit(self._stored)
+            self.settings_chosen.emit(self._stored)
 
     def delete(self, completions: Sequence[int]) -> None:
         """Delete stored completions; what is shown stays until something else is."""

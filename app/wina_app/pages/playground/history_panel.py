@@ -141,7 +141,7 @@ class HistoryPanel(QWidget):
 
     def _delete(self) -> None:
         ids = self.selected
-        asked = tr("Delete {n} stored completions for good?", "Delete {n} stored completion for good?", len(ids))
+        question = tr("Delete {n} stored completions for good?", "Delete {n} stored completion for good?", len(ids))
         yes = QMessageBox.StandardButton.Yes
-        if ids and QMessageBox.question(self, tr("Delete completions"), asked) == yes:
+        if ids and QMessageBox.question(self, tr("Delete completions"), question) == yes:
             self.delete_requested.emit(ids)

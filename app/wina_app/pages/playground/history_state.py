@@ -16,26 +16,26 @@ def title(row: CompletionRow) -> str:
 
 def details(row: CompletionRow) -> str:
     """Return time, configuration, length and speed-up of a completion."""
-    parts = [moment(row.recorded)[_DAY:_MINUTES], row.configuration, tr("{n} tokens", "{n} token", row.tokens)]
+    texts = [moment(row.recorded)[_DAY:_MINUTES], row.configuration, tr("{n} tokens", "{n} token", row.tokens)]
     if row.speedup is not None:
-        parts.append(f"{row.speedup:.2f} \N{MULTIPLICATION SIGN}")
-    return " \N{MIDDLE DOT} ".join(parts)
+        texts.append(f"{row.speedup:.2f} \N{MULTIPLICATION SIGN}")
+    return " \N{MIDDLE DOT} ".join(texts)
 
 
 def facts(stored: StoredCompletion) -> str:
     """Return what a completion was made with."""
     record = stored.record
-    parts = [moment(stored.recorded), model_label(record.point.model), *_sampling(record)]
+    texts = [moment(stored.recorded), model_label(record.point.model), *_sampling(record)]
     if record.environment is not None:
-        parts.append(record.environment.hardware)
-    return " \N{MIDDLE DOT} ".join(parts)
+        texts.append(record.environment.hardware)
+    return " \N{MIDDLE DOT} ".join(texts)
 
 
 def _sampling(record: CompletionRecord) -> list[str]:
     point = record.point
-    found = [tr("chat template")] if point.chat else []
+    texts = [tr("chat template")] if point.chat else []
     if point.sampling.temperature:
-        found.append(tr("temperature {value}", value=f"{point.sampling.temperature:g}"))
-        found.append(tr("top-p {value}", value=f"{point.sampling.top_p:g}"))
-        found.append(tr("seed {value}", value=point.sampling.seed))
-    return found
+        texts.append(tr("temperature {value}", value=f"{point.sampling.temperature:g}"))
+        texts.append(tr("top-p {value}", value=f"{point.sampling.top_p:g}"))
+        texts.append(tr("seed {value}", value=point.sampling.seed))
+    return texts

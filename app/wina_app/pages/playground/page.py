@@ -44,7 +44,7 @@ class PlaygroundPage(Page):
     def __init__(self) -> None:
         super().__init__("playground", tr("Playground"))
         self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
-        self._part: int | None = None
+        self._divergence_index: int | None = None
         self._restored: tuple[object, object] | None = None
         """Texts of method and rotation of the last session, until a model is open."""
         self.form = PlaygroundForm()
@@ -58,7 +58,7 @@ class PlaygroundPage(Page):
             "dense": CompletionPane("dense", tr("Dense")),
             "sparse": CompletionPane("sparse", tr("Sparse")),
         }
-        self.part = ElidedLabel("")
+        self.divergence = ElidedLabel("")
         self.pointed = ElidedLabel("muted")
         for side, pane in self.panes.items():
             pane.pointed.connect(lambda at, side=side: self._show_pointed(side, at))
@@ -118,7 +118,7 @@ class PlaygroundPage(Page):
         bar.setMaximumWidth(GRID * 40)
         bar.setToolTip(plain_tip(_COLOURS))
         self.monospaced = self._build_monospaced()
-        lines = vbox(None, self.part, self.pointed, spacing=0)
+        lines = vbox(None, self.divergence, self.pointed, spacing=0)
         key = hbox(
             None,
             (bar, 1),
@@ -190,8 +190,8 @@ class PlaygroundPage(Page):
         QGuiApplication.clipboard().setText("\n\n".join([self.history.prompt.toPlainText(), *self._texts()]))
 
     def _texts(self) -> Sequence[str]:
-        shown = [completion for completion in self._completions.values() if completion is not None]
-        return [f"{completion.spec.label}\n{completion.text}" for completion in shown]
+        completions = [completion for completion in self._completions.values() if completion is not None]
+        return [f"{completion.spec.label}\n{completion.text}" for completion in completions]
 
     def _show_pointed(self, side: Side, at: int | None) -> None:
         completion = self._completions[side]
@@ -199,7 +199,7 @@ class PlaygroundPage(Page):
             self.pointed.setText("")
             return
         other = self._completions["sparse" if side == "dense" else "dense"]
-        agree = self._part is None or at < self._part
+        agree = self._divergence_index is None or at < self._divergence_index
         same = other.tokens[at] if other is not None and agree and at < len(other.tokens) else None
         text = token_readout(side, at, completion.tokens[at], same)
         self.pointed.setText(text)
@@ -264,12 +264,12 @@ class PlaygroundPage(Page):
     def _align(self) -> None:
         """Give both sides' read-outs the same height."""
         readouts = [pane.readouts for pane in self.panes.values()]
-        height = max(each.heightForWidth(each.width()) for each in readouts)
-        for each in readouts:
-            each.setMinimumHeight(height)
+        height = max(readout.heightForWidth(readout.width()) for readout in readouts)
+        for readout in readouts:
+            readout.setMinimumHeight(height)
 
     def show_divergence(self, at: int | None, text: str) -> None:
-        self.part.setText(text)
-        self._part = at
+        self.divergence.setText(text)
+        self._divergence_index = at
         for pane in self.panes.values():
             pane.text.mark(at)

@@ -24,9 +24,9 @@ def state_text(state: ServerState) -> str:
 
 def counts_text(state: ServerState) -> str:
     """Describe what a server has answered."""
-    parts = [tr("{n} requests", "{n} request", state.requests)]
+    counts = [tr("{n} requests", "{n} request", state.requests)]
     if state.refused:
-        parts.append(tr("{n} refused", n=state.refused))
+        counts.append(tr("{n} refused", n=state.refused))
     if state.rate is not None:
-        parts.append(tr("{rate} tokens/s", rate=f"{state.rate:,.1f}"))
-    return ", ".join(parts)
+        counts.append(tr("{rate} tokens/s", rate=f"{state.rate:,.1f}"))
+    return ", ".join(counts)

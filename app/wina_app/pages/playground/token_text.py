@@ -54,13 +54,13 @@ class TokenText(QPlainTextEdit):
         notifier().changed.connect(self._restyle)
         self._restyle()
 
-    def show_tokens(self, shown: Sequence[CompletionToken]) -> None:
+    def show_tokens(self, new_tokens: Sequence[CompletionToken]) -> None:
         """Replace all tokens, and show their beginning."""
         self._tokens, self._starts, self._marked = [], [], None
         self.clear()
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()  # laid out once
-        for token in shown:
+        for token in new_tokens:
             self.add(token)
         cursor.endEditBlock()
         self.verticalScrollBar().setValue(0)
@@ -106,10 +106,10 @@ class TokenText(QPlainTextEdit):
     def token_at(self, point: QPoint) -> int | None:
         """Return the position of the token under a point of the viewport, or None."""
         cursor = self.cursorForPosition(point)
-        place, box = cursor.position(), self.cursorRect(cursor)
+        position, box = cursor.position(), self.cursorRect(cursor)
         if not box.adjusted(-box.height(), 0, box.height(), 0).contains(point):
             return None
-        return self._token_of(place - 1 if box.left() > point.x() and place else place)
+        return self._token_of(position - 1 if box.left() > point.x() and position else position)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Emit the token under the mouse."""
@@ -131,9 +131,9 @@ class TokenText(QPlainTextEdit):
         if self.hasFocus():
             self.pointed.emit(self._token_of(self.textCursor().position()))
 
-    def _token_of(self, place: int) -> int | None:
-        found = bisect_right(self._starts, place) - 1
-        return found if found >= 0 else None
+    def _token_of(self, position: int) -> int | None:
+        token = bisect_right(self._starts, position) - 1
+        return token if token >= 0 else None
 
     def _restyle(self) -> None:
         self.setFont(monospace("body") if self._monospaced else font("body", tabular=True))
@@ -154,12 +154,12 @@ class TokenText(QPlainTextEdit):
         cursor.setCharFormat(self._format(position))
 
     def _format(self, position: int) -> QTextCharFormat:
-        shown = QTextCharFormat()
+        text_format = QTextCharFormat()
         colour = self.colour_of(position)
         if colour is not None:
-            shown.setBackground(colour)
-            shown.setForeground(text_on(colour))
+            text_format.setBackground(colour)
+            text_format.setForeground(text_on(colour))
         if position == self._marked:
-            shown.setFontWeight(700)
-            shown.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
-        return shown
+            text_format.setFontWeight(700)
+            text_format.setUnderlineStyle(QTextCharFormat.UnderlineStyle.WaveUnderline)
+        return text_format

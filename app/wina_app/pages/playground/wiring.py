@@ -26,8 +26,8 @@ def wire(
     process, panel = ModelServer(), view.form.server
     server = ServerController(workbench, panel, process)
     control = PlaygroundController(workbench, view, server)
-    for each in (server, process):
-        each.setParent(control)
+    for child in (server, process):
+        child.setParent(control)
     process.failed.connect(view.show_error)
     process.changed.connect(control.follow_server)
     process.changed.connect(lambda: show_server(status_text(process.state), state_text(process.state)))
@@ -38,8 +38,8 @@ def wire(
     panel.log_requested.connect(lambda: show_log(server.job_id))
     history = HistoryController(workbench, view.history)
     history.setParent(control)
-    history.shown.connect(control.show_stored)
-    history.used.connect(control.use)
+    history.completion_chosen.connect(control.show_stored)
+    history.settings_chosen.connect(control.use)
     history.failed.connect(view.show_error)
     view.history_visible.connect(history.set_visible)
     view.history.search_changed.connect(history.search)

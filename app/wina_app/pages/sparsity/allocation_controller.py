@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome
-from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
+from wina_app.pages.sparsity.editing.plan_editor import PlanEditor
 from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
@@ -22,7 +22,9 @@ from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
 from wina_core.specs.plans import same_table
 from wina_core.specs.quantization import PlanPair
 
-KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
+CANCELLED_RESULTS_STAY = tr(
+    "The allocation was cancelled. Results so far are kept: allocating the same again continues from there."
+)
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
 OTHER_CONFIGURATION = tr(
@@ -50,16 +52,16 @@ class AllocationController(QObject):
     allocated = Signal(object)
     """SparsityPlan found for the chosen configuration."""
 
-    def __init__(self, workbench: Workbench, view: AllocationView, plans: PlanEditing) -> None:
+    def __init__(self, workbench: Workbench, view: AllocationView, plans: PlanEditor) -> None:
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace
         self._job_id: str | None = None
-        self._last = ""
+        self._last_job_id = ""
         """Last allocation job, also after it ended."""
         self._curves_only = False
         self._question = ProductQuestion(workbench, view)
-        self._found: list[_Found] = []
+        self._finished: list[_FinishedAllocation] = []
         self._workspace.plan_changed.connect(self._show_outcome)
         self._workspace.quantization_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
@@ -74,7 +76,9 @@ class AllocationController(QObject):
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
-        self._spread(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+        self._submit_budget(
+            allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label)
+        )
 
     def allocate_jointly(self, budget: JointBudget) -> None:
         """Allocate bits, of the chosen quantizer, and sparsity within budgets of bits."""
@@ -93,9 +97,9 @@ class AllocationController(QObject):
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        self._spread(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
+        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
 
-    def _spread(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
+    def _submit_budget(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
         workspace = self._workspace
         if workspace.source is not None:
             job = AllocateJob(
@@ -114,7 +118,7 @@ class AllocationController(QObject):
 
         def submit() -> None:
             self._curves_only = curves_only
-            self._job_id = self._last = self._workbench.submit(job, f"{title}: {configuration}")
+            self._job_id = self._last_job_id = self._workbench.submit(job, f"{title}: {configuration}")
             self._view.show_allocating(True)
             self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
 
@@ -132,7 +136,7 @@ class AllocationController(QObject):
             self._view.show_allocation_progress(entry if entry.active else None)
 
     def _on_requeued(self, job_id: str) -> None:
-        if job_id == self._last:
+        if job_id == self._last_job_id:
             self._job_id = job_id
             self._view.clear_message()
             self._on_job_changed(job_id)
@@ -147,34 +151,34 @@ class AllocationController(QObject):
         if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
-            self._view.show_notice(KEPT)
+            self._view.show_notice(CANCELLED_RESULTS_STAY)
         elif not self._curves_only:  # else they are stored, where everybody reads them
-            self._take(entry)
+            self._apply_result(entry)
 
-    def _take(self, entry: JobEntry) -> None:
-        found = _found(entry)
-        if found is None:
+    def _apply_result(self, entry: JobEntry) -> None:
+        finished = _finished_allocation(entry)
+        if finished is None:
             return
-        if not self._is_chosen(found.job):
+        if not self._is_chosen(finished.job):
             self._view.show_notice(OTHER_CONFIGURATION)
             return
-        self._found.append(found)
-        self.allocated.emit(found.pair.plan)
+        self._finished.append(finished)
+        self.allocated.emit(finished.pair.plan)
         method = self._workspace.method
-        if _is_in_planes(found.job):  # the plan is made for gates by threshold
+        if _is_in_planes(finished.job):  # the plan is made for gates by threshold
             method = method.model_copy(update={"selection": "threshold"})
-        self._plans.take_over(found.pair, tr("allocate by {allocator}", allocator=found.name), method)
+        self._plans.replace_plan(finished.pair, tr("allocate by {allocator}", allocator=finished.name), method)
         self._show_outcome()
 
     def _show_outcome(self) -> None:
         """Show the outcome of the current plan's allocation, also after undo and redo."""
-        for found in reversed(self._found):
-            if self._is_chosen(found.job) and self._is_shown(found.pair):
-                self._view.show_allocation(found.text, found.details)
+        for finished in reversed(self._finished):
+            if self._is_chosen(finished.job) and self._is_current(finished.pair):
+                self._view.show_allocation(finished.text, finished.details)
                 return
         self._view.show_allocation("", "")
 
-    def _is_shown(self, pair: PlanPair) -> bool:
+    def _is_current(self, pair: PlanPair) -> bool:
         bits = pair.quantization
         return same_table(self._workspace.plan, pair.plan) and bits in (None, self._workspace.quantization)
 
@@ -190,7 +194,7 @@ class AllocationController(QObject):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FinishedAllocation:
     """The result of an allocation, with its texts."""
 
     job: AllocateJob | AllocateJointlyJob
@@ -204,11 +208,13 @@ def _is_in_planes(job: AllocateJob | AllocateJointlyJob) -> bool:
     return isinstance(job, AllocateJointlyJob) and job.spec.in_planes
 
 
-def _found(entry: JobEntry) -> _Found | None:
+def _finished_allocation(entry: JobEntry) -> _FinishedAllocation | None:
     job, record = entry.job, entry.result
     if isinstance(job, AllocateJob) and isinstance(record, AllocationRecord):
         allocator = job.plan.allocator
-        return _Found(job, PlanPair(plan=record.plan), allocator.label, outcome(allocator, record), effort(record))
+        return _FinishedAllocation(
+            job, PlanPair(plan=record.plan), allocator.label, outcome(allocator, record), effort(record)
+        )
     if isinstance(job, AllocateJointlyJob) and isinstance(record, JointRecord):
-        return _Found(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
+        return _FinishedAllocation(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
     return None

@@ -34,15 +34,15 @@ class AllocationStrip(QWidget):
             tip=tr("Stop at the next batch; results so far are kept"),
         )
         hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
-        self._found = ("", "")
+        self._outcome_texts = ("", "")
         self.show_progress(None)
 
     def show_progress(self, entry: JobEntry | None) -> None:
         """Show a running job, or with None the last outcome."""
-        for part in (self.bar, self.amount, self.cancel):
-            part.setVisible(entry is not None)
+        for widget in (self.bar, self.amount, self.cancel):
+            widget.setVisible(entry is not None)
         if entry is None:
-            text, details = self._found
+            text, details = self._outcome_texts
             self.outcome.setText(text)
             self.outcome.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
             self.setVisible(bool(text))
@@ -55,9 +55,9 @@ class AllocationStrip(QWidget):
         self.cancel.setEnabled(entry.phase != "cancelling")
         self.show()
 
-    def show_found(self, text: str, details: str) -> None:
+    def show_outcome(self, text: str, details: str) -> None:
         """Show an outcome; empty for none."""
-        self._found = text, details
+        self._outcome_texts = text, details
         if self.bar.isHidden():
             self.show_progress(None)
 

@@ -31,13 +31,13 @@ class CellCurves:
                 points.setdefault((row.layer, row.projection), start)[row.x] = row.value
         if not points:
             return None
-        x = np.array(sorted({at for curve in points.values() for at in curve}))
+        x = np.array(sorted({sparsity for curve in points.values() for sparsity in curve}))
         values = np.full((layout.layers, len(layout.projections), len(x)), np.nan)
         for (layer, projection), curve in points.items():
-            known = sorted(curve)
-            heights = [curve[at] for at in known]
+            measured = sorted(curve)
+            heights = [curve[sparsity] for sparsity in measured]
             column = layout.projections.index(projection)
-            values[layer, column] = np.interp(x, known, heights, left=np.nan, right=np.nan)
+            values[layer, column] = np.interp(x, measured, heights, left=np.nan, right=np.nan)
         return cls(x, values)
 
     def at(self, sparsity: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ ExpertNumbers = dict[tuple[str, int, str], dict[int, float]]
 
 def expert_numbers(stats: "Iterable[CellStat]") -> ExpertNumbers:
     """Sort stored numbers whose x is the number of an expert."""
-    found: ExpertNumbers = {}
+    numbers: ExpertNumbers = {}
     for row in stats:
         if row.x is not None:
-            found.setdefault((row.metric, row.layer, row.projection), {})[int(row.x)] = row.value
-    return found
+            numbers.setdefault((row.metric, row.layer, row.projection), {})[int(row.x)] = row.value
+    return numbers

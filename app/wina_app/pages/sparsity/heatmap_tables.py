@@ -48,10 +48,10 @@ class PlanMaps:
     def table(self, key: MapKey) -> np.ndarray:
         """Return the numbers of one table; do not write to it."""
         if key not in self._tables:
-            self._tables[key] = self._made(key)
+            self._tables[key] = self._compute(key)
         return self._tables[key]
 
-    def _made(self, key: MapKey) -> np.ndarray:
+    def _compute(self, key: MapKey) -> np.ndarray:
         layout, cells = self.plan.layout, self._facts.cells
         match key:
             case "target":
@@ -68,13 +68,13 @@ class PlanMaps:
                     return _unknown(layout)
                 return cells.thresholds.at(np.asarray(self._resolved.masks))
             case "predicted":
-                return self._lost(None if cells.errors is None else cells.errors.at(self._targets))
+                return self._cost(None if cells.errors is None else cells.errors.at(self._targets))
             case "kl":
-                return self._lost(None if cells.divergences is None else cells.divergences.at(self._targets) ** 2)
+                return self._cost(None if cells.divergences is None else cells.divergences.at(self._targets) ** 2)
             case "kept":
                 if cells.energies is None:
                     return _unknown(layout)
-                return 1.0 - self._lost(1.0 - cells.energies.at(self._targets))
+                return 1.0 - self._cost(1.0 - cells.energies.at(self._targets))
             case "bits":
                 return _unknown(layout) if self._bits is None else self._bits
             case "residual":
@@ -82,7 +82,7 @@ class PlanMaps:
             case "spread":
                 return _unknown(layout) if cells.spreads is None else cells.spreads
 
-    def _lost(self, table: np.ndarray | None) -> np.ndarray:
+    def _cost(self, table: np.ndarray | None) -> np.ndarray:
         """Return the cost of gating: 0 at target 0, and unknown for shares rho that were not calibrated."""
         if table is None or self.plan.rho is not None:
             return _unknown(self.plan.layout)

@@ -81,7 +81,7 @@ class SparsityPage(Page):
     def __init__(self) -> None:
         super().__init__("sparsity", tr("Sparsity"))
         self._projections: tuple[str, ...] = ()
-        self._awaited: dict[str, object] = {}
+        self._saved_state: dict[str, object] = {}
         """The last session's state, until a plan is shown."""
         self.toolbar = SparsityToolbar()
         self.heatmap = EditableHeatmap(tr("Plan, layers by projections"))
@@ -117,24 +117,26 @@ class SparsityPage(Page):
     def restore_view(self, state: Mapping[str, object]) -> None:
         """Restore the form at once, and what concerns a plan when the first one is shown."""
         super().restore_view(state)
-        self._awaited = dict(state)
+        self._saved_state = dict(state)
 
     def _restore_on_plan(self) -> None:
         """Restore the selected cells that the plan has, and the kept budget."""
-        state, self._awaited = self._awaited, {}
+        state, self._saved_state = self._saved_state, {}
         if state.get("keep budget") is True and not self.editor.keep.isChecked():
             self.editor.keep_toggled.emit(True)
         empty, chosen = self.heatmap.selection.none(), state.get("selection")
         cells = [
             (cell[0], cell[1])
             for cell in (chosen if isinstance(chosen, list) else [])
-            if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(part, int) for part in cell)
+            if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(index, int) for index in cell)
         ]
-        known = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
-        if known:
-            self.heatmap.set_selection(replace(empty, anchor=known[0], cursor=known[0], earlier=frozenset(known)))
-        shown = state.get("experts")
-        self.heatmap.expand(row for row in (shown if isinstance(shown, list) else []) if isinstance(row, int))
+        selected = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
+        if selected:
+            self.heatmap.set_selection(
+                replace(empty, anchor=selected[0], cursor=selected[0], earlier=frozenset(selected))
+            )
+        expanded = state.get("experts")
+        self.heatmap.expand(row for row in (expanded if isinstance(expanded, list) else []) if isinstance(row, int))
 
     def _arrange(self) -> QWidget:
         left = QWidget()
@@ -227,13 +229,13 @@ class SparsityPage(Page):
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
-        if self._awaited and layers:
+        if self._saved_state and layers:
             QTimer.singleShot(0, self, self._restore_on_plan)  # once the controller has shown all of the plan
         self.show_content()
-        self._offer(True)
+        self._enable_plan_commands(True)
         self.set_primary(tr("Evaluate plan"))
 
-    def _offer(self, has_plan: bool) -> None:
+    def _enable_plan_commands(self, has_plan: bool) -> None:
         """Enable what needs a plan."""
         self.toolbar.edited.setEnabled(has_plan)
         self.export.show_reason("" if has_plan else _NO_MODEL)
@@ -278,7 +280,7 @@ class SparsityPage(Page):
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
         if not self.editor.brush.isChecked():
-            self.editor.show_targets(self._read() or self._named(self.heatmap.selection.cells), span)
+            self.editor.show_targets(self._expert_name() or self._cells_name(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
         self.heatmap.set_locked(locked)
@@ -292,7 +294,7 @@ class SparsityPage(Page):
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
         self.set_breadcrumb(breadcrumb)
-        self._offer(has_plan)
+        self._enable_plan_commands(has_plan)
         if not has_plan and not self.is_empty:
             self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
             self.show_empty(
@@ -319,7 +321,7 @@ class SparsityPage(Page):
         self.allocation.show_progress(entry)
 
     def show_allocation(self, text: str, details: str) -> None:
-        self.allocation.show_found(text, details)
+        self.allocation.show_outcome(text, details)
 
     def _choose_target(self, target: float) -> None:
         if not self.editor.brush.isChecked():
@@ -337,14 +339,14 @@ class SparsityPage(Page):
     def _show_brush(self) -> None:
         self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
 
-    def _read(self) -> str:
+    def _expert_name(self) -> str:
         """Return the name of the expert that is read, whose target is its layer's; empty for none."""
-        place = self.heatmap.reading
-        if place is None:
+        reading = self.heatmap.reading
+        if reading is None:
             return ""
-        return tr("expert {expert} · read-only, target of layer {layer}", expert=place.line, layer=place.row)
+        return tr("expert {expert} · read-only, target of layer {layer}", expert=reading.line, layer=reading.row)
 
-    def _named(self, cells: frozenset[Cell]) -> str:
+    def _cells_name(self, cells: frozenset[Cell]) -> str:
         if not cells:
             return tr("nothing selected")
         if len(cells) > 1:

@@ -34,7 +34,7 @@ class PlanCommands(QObject):
         self._tips: dict[QAction, str] = {}
         self._add_sharing()
         self._add_comparing()
-        self._add_shown(page.toolbar)
+        self._add_maps_and_presets(page.toolbar)
         self._menu.load_chosen.connect(library.load)
         self._menu.delete_chosen.connect(library.delete)
         self._menu.saved_chosen.connect(library.compare_saved)
@@ -95,7 +95,7 @@ class PlanCommands(QObject):
         self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file, "Ctrl+Alt+E")
         self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
 
-    def _add_shown(self, toolbar: SparsityToolbar) -> None:
+    def _add_maps_and_presets(self, toolbar: SparsityToolbar) -> None:
         for key, keys in zip(MAP_KEYS, _MAP_KEYS, strict=True):
             texts = map_texts(key)
             self._add(
@@ -118,7 +118,7 @@ class PlanCommands(QObject):
         return action
 
     def _open(self) -> None:
-        if name := self._chosen(tr("Open sparsity plan")):
+        if name := self._choose_file(tr("Open sparsity plan")):
             self._sparsity.open_plan(Path(name))
 
     def _save(self) -> None:
@@ -130,10 +130,10 @@ class PlanCommands(QObject):
             self._library.save_study(path)
 
     def _compare_file(self) -> None:
-        if name := self._chosen(tr("Compare with a sparsity plan")):
+        if name := self._choose_file(tr("Compare with a sparsity plan")):
             self._library.compare_file(Path(name))
 
-    def _chosen(self, title: str) -> str:
+    def _choose_file(self, title: str) -> str:
         kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy)")
         return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
 

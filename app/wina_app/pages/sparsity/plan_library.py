@@ -37,7 +37,7 @@ class PlanLibrary(QObject):
         self._workspace, self._store, self._view = workspace, store, view
         self._sparsity, self._editing = sparsity, sparsity.editing
         self._choices = PlanChoices()
-        self._shown: PlanChoices | None = None
+        self._shown_choices: PlanChoices | None = None
         self._plan: SparsityPlan | None = workspace.plan
         self._before: SparsityPlan | None = None
         self._allocated: SparsityPlan | None = None
@@ -53,7 +53,7 @@ class PlanLibrary(QObject):
         source = self._workspace.source
         if source is not None:
             self._store.ask(
-                lambda store: (store.list_plans(), store.planned_runs(source)), self._listed, self._view.show_error
+                lambda store: (store.list_plans(), store.planned_runs(source)), self._set_choices, self._view.show_error
             )
 
     def use_preset(self, preset: presets.Preset, budget: float) -> None:
@@ -62,12 +62,12 @@ class PlanLibrary(QObject):
         if plan is None:
             return
         try:
-            found = preset.make(plan.layout, self._workspace.method, budget)
+            new_plan = preset.make(plan.layout, self._workspace.method, budget)
         except WinaError as error:
             self._view.show_error(str(error))
             return
         text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
-        self._editing.take_over(PlanPair(plan=found), text)
+        self._editing.replace_plan(PlanPair(plan=new_plan), text)
 
     def save(self, name: str) -> None:
         """Save the plan in the database under a name, replacing an earlier one."""
@@ -81,9 +81,9 @@ class PlanLibrary(QObject):
 
     def load(self, name: str) -> None:
         """Replace the plan by a saved one."""
-        self._fetch(
+        self._read_plan(
             lambda store: store.load_plan(name),
-            lambda pair: self._editing.take_over(pair, tr("load {name}", name=name)),
+            lambda pair: self._editing.replace_plan(pair, tr("load {name}", name=name)),
         )
 
     def delete(self, name: str) -> None:
@@ -98,7 +98,7 @@ class PlanLibrary(QObject):
     def paste(self, text: str) -> None:
         """Replace the plan by one copied as text."""
         try:
-            self._editing.take_over(plan_files.parse_plan(text), tr("paste a plan"))
+            self._editing.replace_plan(plan_files.parse_plan(text), tr("paste a plan"))
         except WinaError as error:
             self._view.show_error(str(error))
 
@@ -118,19 +118,19 @@ class PlanLibrary(QObject):
 
     def compare_saved(self, name: str) -> None:
         """Compare with a saved plan."""
-        self._fetch(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
+        self._read_plan(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
         """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
-            self._fetch(
+            self._read_plan(
                 lambda store: store.run_plan(run.run, layout), lambda pair: self._compare(pair.plan, planned_text(run))
             )
 
     def compare_file(self, path: Path) -> None:
         """Compare with the plan in a file."""
-        self._fetch(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
+        self._read_plan(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
 
     def compare_before(self) -> None:
         """Compare with the plan before the last change."""
@@ -153,7 +153,7 @@ class PlanLibrary(QObject):
         self._allocated = plan
         self._show()
 
-    def _fetch(self, question: "Callable[[Store], PlanPair]", answer: Callable[[PlanPair], None]) -> None:
+    def _read_plan(self, question: "Callable[[Store], PlanPair]", answer: Callable[[PlanPair], None]) -> None:
         self._store.ask(question, answer, self._view.show_error)
 
     def _compare(self, other: SparsityPlan, name: str) -> None:
@@ -169,7 +169,7 @@ class PlanLibrary(QObject):
         self._sparsity.compare(other)
         self._show()
 
-    def _listed(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
+    def _set_choices(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
         saved, runs = stored
         self._choices = PlanChoices(saved, runs)
         self._show()
@@ -198,6 +198,6 @@ class PlanLibrary(QObject):
             possible=self._workspace.plan is not None,
             compared=self._compared,
         )
-        if choices != self._shown:
-            self._shown = choices
+        if choices != self._shown_choices:
+            self._shown_choices = choices
             self.choices_changed.emit(choices)

@@ -71,9 +71,9 @@ class PlanMenu(QToolButton):
 
 
 def _submenu(menu: QMenu, text: str) -> QMenu:
-    made = menu.addMenu(text)
-    made.setToolTipsVisible(True)
-    return made
+    submenu = menu.addMenu(text)
+    submenu.setToolTipsVisible(True)
+    return submenu
 
 
 def _escaped(text: str) -> str:

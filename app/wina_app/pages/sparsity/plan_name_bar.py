@@ -19,7 +19,7 @@ class PlanNameBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: frozenset[str] = frozenset()
+        self._used_names: frozenset[str] = frozenset()
         self.name = QLineEdit()
         self.name.setAccessibleName(tr("Name to save the plan under"))
         self.name.setPlaceholderText(tr("a name, for example attention first 50 %"))
@@ -35,11 +35,11 @@ class PlanNameBar(QWidget):
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         hbox(self, text_label(tr("Save the plan as"), "muted"), (self.name, 1), self.save, leave)
-        self.name.textChanged.connect(self._follow)
-        self.name.returnPressed.connect(self._choose)
-        self.save.clicked.connect(self._choose)
+        self.name.textChanged.connect(self._show_action)
+        self.name.returnPressed.connect(self._emit_name)
+        self.save.clicked.connect(self._emit_name)
         leave.clicked.connect(self.hide)
-        self._follow()
+        self._show_action()
         self.hide()
 
     def ask(self) -> None:
@@ -50,9 +50,9 @@ class PlanNameBar(QWidget):
 
     def show_names(self, names: Sequence[str]) -> None:
         """Set the names in use."""
-        self._known = frozenset(names)
+        self._used_names = frozenset(names)
         self._names.setStringList(list(names))
-        self._follow()
+        self._show_action()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Hide the line on Esc."""
@@ -61,15 +61,15 @@ class PlanNameBar(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _follow(self) -> None:
+    def _show_action(self) -> None:
         name = self.name.text().strip()
-        word = tr("Replace") if name in self._known else tr("Save")
+        word = tr("Replace") if name in self._used_names else tr("Save")
         self.save.setText(word)
         self.save.setAccessibleName(tr("{word} the saved plan", word=word))
         self.save.setEnabled(bool(name))
         self.save.setToolTip("" if name else tr("Type a name first"))
 
-    def _choose(self) -> None:
+    def _emit_name(self) -> None:
         if name := self.name.text().strip():
             self.hide()
             self.named.emit(name)

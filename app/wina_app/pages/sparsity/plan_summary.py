@@ -76,19 +76,19 @@ def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> Plan
     """Return all figures of a plan; `configuration` names the configuration in reasons."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
-    costing = _counted(maps, counting, reasons)
+    costing = _cost_figures(maps, counting, reasons)
     mean = partial(weighted_mean, layout)
     predicted, measured = mean(maps.table("predicted")), mean(maps.table("measured"))
     divergence = maps.table("kl")
     kl = None if np.isnan(divergence).any() else float(divergence.sum())
-    found: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
-    for key, value in found.items():
+    means: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
+    for key, value in means.items():
         if value is None:
             reasons[key] = _reason(key, maps, configuration)
     return PlanFigures(plan.budget, **costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
 
 
-def _counted(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) -> dict[str, float]:
+def _cost_figures(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) -> dict[str, float]:
     """Return the figures that follow from sizes; where they are unknown, the reason."""
     shape = None if counting.summary is None else counting.summary.shape
     reason = tr("The sizes of this model are unknown; open it again on the Model page.")

@@ -56,7 +56,7 @@ class QuantizationBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._label, self._in_planes, self._refused = "none", False, ""
-        self._taken: tuple[float | None, float | None] = (None, None)
+        self._bits_per_weight: tuple[float | None, float | None] = (None, None)
         """Bits held and read per gated weight; None if unknown."""
         self._quantizers = (
             *_QUANTIZERS,
@@ -114,11 +114,11 @@ class QuantizationBar(QWidget):
 
     def show_figures(self, figures: PlanFigures) -> None:
         """Show what the bits take, with scales and zeros."""
-        self._taken = (figures.bits_held, figures.bits_read)
+        self._bits_per_weight = (figures.bits_held, figures.bits_read)
         self._show_state()
 
     def _show_state(self) -> None:
-        held, read = self._taken
+        held, read = self._bits_per_weight
         if self._label == "none":
             self.state.setText(_NOT_QUANTIZED)
         elif self._refused:
@@ -126,13 +126,13 @@ class QuantizationBar(QWidget):
         elif held is None or read is None:
             self.state.setText(tr("runs have {bits}", bits=self._label))
         else:
-            taken = f"{read:.3g}"
+            bits_read = f"{read:.3g}"
             self.state.setText(
                 tr(
                     "{bits}: {held} bits held, {read} read per weight",
                     bits=self._label,
                     held=f"{held:.3g}",
-                    read=tr("about {bits}", bits=taken) if self._in_planes else taken,
+                    read=tr("about {bits}", bits=bits_read) if self._in_planes else bits_read,
                 )
             )
 

@@ -64,15 +64,15 @@ class StoredPlanData:
     """Numbers of each expert in that run."""
 
 
-def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
-    """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
+def read_plan_data(store: "Store", subject: Subject, previous: StoredCellData) -> StoredPlanData:
+    """Read the stored data of a plan, on the store's thread; `previous` was read before for the same configuration."""
     from wina_core.report.model_card import runs_of_plan
 
     runs = runs_of_plan(store, subject.source, subject.rotation, subject.method, subject.plan)
-    run = next((each.content_hash() for each in runs), None)
+    run = next((run_spec.content_hash() for run_spec in runs), None)
     return StoredPlanData(
         None if run is None else store.layer_map(run),
-        _cells(store, subject, known),
+        _cells(store, subject, previous),
         {} if run is None else expert_numbers(store.expert_stats(run)),
     )
 
@@ -83,11 +83,11 @@ def run_of_plan(subject: Subject) -> RunSpec:
     return run
 
 
-def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
+def _cells(store: "Store", subject: Subject, previous: StoredCellData) -> StoredCellData:
     configuration = subject.source, subject.rotation, subject.method
     stamp = store.cells_stamp(*configuration)
-    if stamp == known.stamp:
-        return known
+    if stamp == previous.stamp:
+        return previous
     stats: defaultdict[str, list[CellStat]] = defaultdict(list)
     for row in store.cell_stats(*configuration):
         stats[row.metric].append(row)

@@ -147,7 +147,7 @@ class SparsityFigures(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: list[tuple[FigureKey, QLabel, QLabel]] = []
+        self._labels: list[tuple[FigureKey, QLabel, QLabel]] = []
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
         self.setAccessibleName(tr("Figures of the plan"))
@@ -157,7 +157,7 @@ class SparsityFigures(QWidget):
             number = text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             row.addWidget(stacked(_with_term(caption, key), number))
-            self._shown.append((key, caption, number))
+            self._labels.append((key, caption, number))
         self.copy_action = QAction(tr("Copy the read-outs"), self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
         self.copy_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -170,10 +170,10 @@ class SparsityFigures(QWidget):
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         """Show a plan's figures, and their differences to another's."""
         self._figures, self._other = figures, other
-        values, others = dict(figures.readouts()), {} if other is None else dict(other.readouts())
-        for key, caption, number in self._shown:
+        values, other_values = dict(figures.readouts()), {} if other is None else dict(other.readouts())
+        for key, caption, number in self._labels:
             texts, value = figure_texts(key), values[key]
-            _say(number, _text(texts, value, others.get(key)))
+            _set_text(number, _text(texts, value, other_values.get(key)))
             tip = texts.explanation
             if value is None:
                 tip += tr("\n\nUnknown: {reason}", reason=figures.reasons.get(key, ""))
@@ -186,13 +186,13 @@ class SparsityFigures(QWidget):
         """Return all figures as tab-separated lines of name, value and the other plan's value."""
         if self._figures is None:
             return ""
-        others = {} if self._other is None else dict(self._other.readouts())
+        other_values = {} if self._other is None else dict(self._other.readouts())
         lines = []
         for key, value in self._figures.readouts():
             texts = figure_texts(key)
             cells = [texts.caption, UNKNOWN if value is None else texts.text(value)]
             if self._other is not None:
-                other = others[key]
+                other = other_values[key]
                 cells.append(UNKNOWN if other is None else texts.text(other))
             lines.append("\t".join(cells))
         return "\n".join(lines)
@@ -203,20 +203,20 @@ class SparsityFigures(QWidget):
 
     def text(self, key: FigureKey) -> str:
         """Return a figure's text."""
-        return next(number.text() for shown, _, number in self._shown if shown == key)
+        return next(number.text() for figure, _, number in self._labels if figure == key)
 
     def tip(self, key: FigureKey) -> str:
         """Return a figure's tooltip."""
-        return next(number.toolTip() for shown, _, number in self._shown if shown == key)
+        return next(number.toolTip() for figure, _, number in self._labels if figure == key)
 
     def _restyle(self) -> None:
-        for _, caption, number in self._shown:
+        for _, caption, number in self._labels:
             caption.setMinimumHeight(tokens().small + HALF)  # that of the marks beside some of them
             number.setFont(font("body", bold=True, tabular=True))
             number.setFixedSize(number.sizeHint())
 
 
-def _say(number: QLabel, text: str) -> None:
+def _set_text(number: QLabel, text: str) -> None:
     """Set a label's text without changing its size if it fits: Qt lays out the page again for every text of a label
     without a fixed size."""
     before = number.text()
@@ -225,9 +225,9 @@ def _say(number: QLabel, text: str) -> None:
     number.setText(text)
     if text.translate(_ALIKE) == before.translate(_ALIKE):  # to ask for a size takes longer than to paint it
         return
-    wanted, room = number.sizeHint(), number.minimumSize()
-    if not room.width() - _LOOSE <= wanted.width() <= room.width() or wanted.height() != room.height():
-        number.setFixedSize(wanted)
+    hint, room = number.sizeHint(), number.minimumSize()
+    if not room.width() - _LOOSE <= hint.width() <= room.width() or hint.height() != room.height():
+        number.setFixedSize(hint)
 
 
 def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
@@ -254,5 +254,5 @@ def _signed(value: float) -> str:
 def _text(texts: FigureTexts, value: float | None, other: float | None) -> str:
     if value is None:
         return UNKNOWN
-    shown = texts.text(value)
-    return shown if other is None else f"{shown} ({texts.difference(value - other)})"
+    text = texts.text(value)
+    return text if other is None else f"{text} ({texts.difference(value - other)})"

@@ -28,8 +28,8 @@ class ValueEditor(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._values: CellValues = SPARSITY
-        self._what = text_label("")
-        self._what.setMinimumWidth(22 * GRID)
+        self._subject = text_label("")
+        self._subject.setMinimumWidth(22 * GRID)
         self.slider = QSlider(Qt.Orientation.Horizontal)
         ignore_unfocused_wheel(self.slider)
         self.spin = _ValueBox()
@@ -40,7 +40,7 @@ class ValueEditor(QWidget):
         self.keep = _switch(tr("Keep budget"))
         self.show_locked(False, possible=False)
         self.show_kept(None)
-        hbox(self, self._what, (self.slider, 1), self.spin, self.brush, self.lock, self.keep)
+        hbox(self, self._subject, (self.slider, 1), self.spin, self.brush, self.lock, self.keep)
         self.slider.sliderPressed.connect(self.gesture_began)
         self.slider.sliderReleased.connect(self.gesture_ended)
         self.slider.valueChanged.connect(lambda value: self._choose(value * self._values.resolution))
@@ -67,10 +67,10 @@ class ValueEditor(QWidget):
         self.spin.setAccessibleName(tr("{name} in{unit}", name=name, unit=values.suffix))
         self.show_targets(tr("nothing selected"), None)
 
-    def show_targets(self, what: str, span: tuple[float, float] | None) -> None:
+    def show_targets(self, subject: str, span: tuple[float, float] | None) -> None:
         """Show whose value this is, and its lowest and highest one; None disables it."""
         values = self._values
-        self._what.setText(what)
+        self._subject.setText(subject)
         for control in (self.slider, self.spin):
             control.setEnabled(span is not None)
             control.setToolTip("" if span else _NOTHING)
@@ -114,7 +114,7 @@ class ValueEditor(QWidget):
         if number < self._values.lowest:  # the spin box's text for several values, not a value
             return
         value = self._value(number)
-        self.show_targets(self._what.text(), (value, value))
+        self.show_targets(self._subject.text(), (value, value))
         self.target_chosen.emit(value)
 
 

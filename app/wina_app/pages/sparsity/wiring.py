@@ -9,7 +9,7 @@ from wina_app.heatmap.editable_heatmap import EditableHeatmap
 from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.calibration_controller import CalibrationController
 from wina_app.pages.sparsity.controller import SparsityController
-from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
+from wina_app.pages.sparsity.editing.plan_editor import PlanEditor
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_commands import PlanCommands
 from wina_app.pages.sparsity.plan_library import PlanLibrary
@@ -43,8 +43,8 @@ def wire(
     allocation.allocated.connect(library.keep_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
-    for part in (calibration, allocation, export):
-        part.setParent(control)
+    for controller in (calibration, allocation, export):
+        controller.setParent(control)
     add_inspector(view, view.heatmap)
     add_page(view)
     view.primary_triggered.connect(evaluate_plan)
@@ -63,7 +63,7 @@ def connect_plans(
     control = SparsityController(workspace, store, view)
     view.heatmap.tooltip, view.heatmap.detail_text = control.cell_text, control.expert_text
     view.experts_copied.connect(
-        lambda: QGuiApplication.clipboard().setText(control.experts_table(view.heatmap.rows_meant()))
+        lambda: QGuiApplication.clipboard().setText(control.experts_table(view.heatmap.target_rows()))
     )
     view.toolbar.map_chosen.connect(control.show)
     view.set_undo_stack(control.editing.undo_stack)
@@ -75,7 +75,7 @@ def connect_plans(
     return control, library
 
 
-def _connect_editing(view: SparsityPage, editing: PlanEditing) -> None:
+def _connect_editing(view: SparsityPage, editing: PlanEditor) -> None:
     heatmap, editor, profile = view.heatmap, view.editor, view.profile
     heatmap.selection_changed.connect(lambda: editing.select(heatmap.selection.cells))
     heatmap.text_entered.connect(editing.type_target)

@@ -58,7 +58,7 @@ class StudiesView(ConsentView, QuestionView, Protocol):
     def show_roles(self, roles: Sequence[Role]) -> None:
         """Show the models of the selected study's roles."""
 
-    def show_data(self, folder: str, own: str) -> None:
+    def show_data(self, folder: str, file_folder: str) -> None:
         """Show the selected study's data folder, or the file's own if empty."""
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
@@ -103,7 +103,7 @@ class StudiesController(QObject):
         self._arrays = arrays or SubmittedArrays(workbench)
         self._submission = SubmitChoice()
         """The last one."""
-        self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
+        self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._visible = self._launching = False
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -148,7 +148,7 @@ class StudiesController(QObject):
             before, self._catalogue.selected = self._selected, file
             self._show_selected()
             if self._catalogue.samples:  # which are asked of the selected study alone
-                self._catalogue.read_these([each for each in (before, file) if each])
+                self._catalogue.read_these([path for path in (before, file) if path])
 
     def restore(self, file: Path) -> None:
         """Select a study as soon as the list is read, if it is still there."""
@@ -244,13 +244,13 @@ class StudiesController(QObject):
 
             return or_refusal(read_and_launch)
 
-        def answer(found: tuple[StudyState, Launched] | TaskCodeError) -> None:
-            if isinstance(found, TaskCodeError):
+        def answer(result: tuple[StudyState, Launched] | TaskCodeError) -> None:
+            if isinstance(result, TaskCodeError):
                 self._launching = False
-                if ask_consent(found, self._view):
+                if ask_consent(result, self._view):
                     self.run()
                 return
-            state, launched = found
+            state, launched = result
             self._catalogue.forget_expansion(file)
             self._catalogue.set_state(file, state)
 
@@ -336,7 +336,7 @@ class StudiesController(QObject):
         for file, state in catalogue.states.items():
             if file in catalogue.entries:
                 self._view.show_state(file, state)
-        if self._shown != self._to_show():
+        if self._shown_study != self._selected_study():
             self._show_selected()
         self._read_states()
 
@@ -359,7 +359,7 @@ class StudiesController(QObject):
         if self._visible:
             self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
 
-    def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
+    def _selected_study(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
         if file is None or file not in self._catalogue.entries:  # one that was just opened is yet to be read
             return None, []
@@ -368,14 +368,14 @@ class StudiesController(QObject):
 
     def _show_selected(self) -> None:
         file = self._selected
-        self._shown = entry, roles = self._to_show()
+        self._shown_study = entry, roles = self._selected_study()
         self._view.show_study(entry, removable=self._catalogue.is_own(file))
         if file is None or entry is None:
             return
         self._view.show_roles(roles)
         study = self._catalogue.entries[file].study
-        own = study.evaluation.data_folder if study else None
-        self._view.show_data(self._catalogue.data_folder(file), own or "")
+        file_folder = study.evaluation.data_folder if study else None
+        self._view.show_data(self._catalogue.data_folder(file), file_folder or "")
         self._view.show_state(file, self._state)
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))

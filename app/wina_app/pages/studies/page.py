@@ -101,16 +101,16 @@ class StudiesPage(Page):
         self.search.returnPressed.connect(self._take_first)
         self.unmatched = text_label(tr("No study matches."), "muted", wrap=True)
         self.unmatched.hide()
-        found = QWidget()
-        found.setMinimumWidth(_NARROWEST_LIST)
+        left = QWidget()
+        left.setMinimumWidth(_NARROWEST_LIST)
         top = vbox(None, self.search, self.unmatched, margins=(GRID, GRID, GRID, GRID))
-        vbox(found, top, (self.list, 1), spacing=0)
+        vbox(left, top, (self.list, 1), spacing=0)
         detail = ScrollPage(self.detail)
         detail.setMinimumWidth(_DETAIL_WIDTH)
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setAccessibleName(tr("Studies and the selected one"))
         self.splitter.setChildrenCollapsible(False)
-        for widget in (found, detail):
+        for widget in (left, detail):
             self.splitter.addWidget(widget)
         self.splitter.setSizes([_LIST_WIDTH, 2 * _LIST_WIDTH])
         self.splitter.setStretchFactor(1, 1)
@@ -208,8 +208,8 @@ class StudiesPage(Page):
     def show_roles(self, roles: Sequence[Role]) -> None:
         self.launch.show_roles(roles)
 
-    def show_data(self, folder: str, own: str) -> None:
-        self.launch.show_data(folder, own)
+    def show_data(self, folder: str, file_folder: str) -> None:
+        self.launch.show_data(folder, file_folder)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
         self.list.show_state(file, state)

@@ -12,7 +12,7 @@ from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
 from wina_core.specs.studies import StudySpec
 
-_SAYS, _END = "The report is ", "."
+_PREFIX, _SUFFIX = "The report is ", "."
 """Output of `wina report` around its page's path."""
 
 
@@ -60,8 +60,8 @@ class StudyReports(QObject):
 
     def _on_written(self, process: SideProcess, file: Path, output: str) -> None:
         self._release(process)
-        said = [line for line in output.splitlines() if line.startswith(_SAYS)]
-        self.pages[file] = Path(said[-1].removeprefix(_SAYS).removesuffix(_END))
+        report_lines = [line for line in output.splitlines() if line.startswith(_PREFIX)]
+        self.pages[file] = Path(report_lines[-1].removeprefix(_PREFIX).removesuffix(_SUFFIX))
         self.written.emit(file)
 
     def _on_failed(self, process: SideProcess, reason: str) -> None:

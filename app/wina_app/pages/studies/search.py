@@ -22,10 +22,10 @@ class StudySearch:
         If no study has, titles and names match that resemble the query: mistyped or abbreviated ones.
         """
         words = query.casefold().split()
-        found = {
+        matches = {
             file for file, text in zip(self._files, self._texts, strict=True) if all(word in text for word in words)
         }
-        return found or {self._files[index] for index in self._names.search(query)}
+        return matches or {self._files[index] for index in self._names.search(query)}
 
 
 def _name(entry: GalleryEntry) -> str:

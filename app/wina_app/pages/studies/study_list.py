@@ -89,20 +89,20 @@ class StudyList(QTreeWidget):
         Where the selected study is not among them, the first one is selected.
         """
         self._query = query
-        found = self._search.matching(query) if query.strip() else set(self._items)
+        matches = self._search.matching(query) if query.strip() else set(self._items)
         for file, item in self._items.items():
-            item.setHidden(file not in found)
+            item.setHidden(file not in matches)
         groups = {item.parent() for item in self._items.values()}
-        shown = {self._items[file].parent() for file in found}
+        visible_groups = {self._items[file].parent() for file in matches}
         for group in groups:
             if group is not None:
-                group.setHidden(group not in shown)
+                group.setHidden(group not in visible_groups)
         current = self.currentItem()
-        if current is not None and current.isHidden() and found:
+        if current is not None and current.isHidden() and matches:
             self._select_first()
         elif current is not None:
             self.scrollToItem(current)
-        return len(found)
+        return len(matches)
 
     def select_first(self) -> None:
         """Select the first visible study, and give the list the focus."""

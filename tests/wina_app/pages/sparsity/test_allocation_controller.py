@@ -2,13 +2,13 @@
 
 import pytest
 from wina_app.pages.sparsity.allocation_controller import (
-    KEPT,
+    CANCELLED_RESULTS_STAY,
     OTHER_CONFIGURATION,
     AllocationController,
     AllocationView,
 )
 from wina_app.pages.sparsity.allocation_summary import outcome
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditor
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
@@ -32,7 +32,7 @@ def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPla
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
     view = Recorded(AllocationView)
-    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
+    plans = PlanEditor(workbench.workspace, Recorded(EditingView))
     load(workbench)
     yield AllocationController(workbench, view, plans), view, workbench, engine, plans
     store.store.close()
@@ -86,7 +86,7 @@ def test_a_cancelled_allocation_leaves_the_plan_and_can_go_on(bench):
     controller.cancel()
     engine.answer(done(cancelled=True))
     assert workbench.workspace.plan == before
-    assert view.last("show_notice") == KEPT
+    assert view.last("show_notice") == CANCELLED_RESULTS_STAY
     first = engine.last.job
     controller.allocate(CURVES, 0.5)
     assert engine.last.job == first, "the same question, so that the engine goes on where it stopped"

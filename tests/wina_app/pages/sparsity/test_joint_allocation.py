@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.pages.sparsity.allocation_controller import OTHER_CONFIGURATION, AllocationController, AllocationView
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditor
 from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -31,7 +31,7 @@ FOUND = JointRecord(
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
     view = Recorded(AllocationView)
-    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
+    plans = PlanEditor(workbench.workspace, Recorded(EditingView))
     load(workbench)
     workbench.workspace.set_quantization(RTN)
     yield AllocationController(workbench, view, plans), view, workbench.workspace, engine, plans

@@ -45,8 +45,8 @@ class BitsValues(CellValues):
         """Parse bits: "4", or by energy "4.25"."""
         value = self._value(text)
         if value is None:
-            shown = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
-            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=shown, range=self._range()))
+            quoted = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
+            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=quoted, range=self._range()))
         return value
 
     def stepped(self, value: float, step: int) -> float:
@@ -84,17 +84,17 @@ class BitsValues(CellValues):
         nearest = balanced(values, weights, free, budget, HIGHEST, self.lowest)
         if self.by_energy:
             return self._possible(nearest, weights, free, budget)
-        found = np.where(free, _rounded_down(nearest, self._ladder), values)
+        widths = np.where(free, _rounded_down(nearest, self._ladder), values)
         share = weights / weights.sum()
-        room = budget - float((share * found).sum())
-        lost = np.where(free, nearest - found, 0.0)
-        for place in np.argsort(-lost, axis=None, kind="stable").tolist():
-            row, column = divmod(place, lost.shape[1])
-            cost = share[row, column] * (self.stepped(found[row, column], 5) - found[row, column])
+        room = budget - float((share * widths).sum())
+        lost = np.where(free, nearest - widths, 0.0)
+        for index in np.argsort(-lost, axis=None, kind="stable").tolist():
+            row, column = divmod(index, lost.shape[1])
+            cost = share[row, column] * (self.stepped(widths[row, column], 5) - widths[row, column])
             if lost[row, column] > EXACT and cost <= room + EXACT:
-                found[row, column] = self.stepped(found[row, column], 5)
+                widths[row, column] = self.stepped(widths[row, column], 5)
                 room -= cost
-        return found
+        return widths
 
     def meets(self, reached: float, budget: float) -> bool:
         """Return whether the mean is the budget, or at most the budget where not every mean is possible."""

@@ -21,31 +21,31 @@ class Constraints:
 
 def edited(table: CellTable, values: Mapping[Cell, float], constraints: Constraints, kind: CellValues) -> CellTable:
     """Return the table with new values in unlocked cells; other cells compensate for a kept budget."""
-    wanted = {cell: value for cell, value in values.items() if cell not in constraints.locked}
-    if not wanted:
+    free_values = {cell: value for cell, value in values.items() if cell not in constraints.locked}
+    if not free_values:
         return table
-    return _balanced(table.with_cells(wanted), constraints.budget, constraints.locked | wanted.keys(), kind)
+    return _balanced(table.with_cells(free_values), constraints.budget, constraints.locked | free_values.keys(), kind)
 
 
-def replaced(table: CellTable, found: CellTable, constraints: Constraints, kind: CellValues) -> CellTable:
+def replaced(table: CellTable, replacement: CellTable, constraints: Constraints, kind: CellValues) -> CellTable:
     """Return another table with this one's locked cells, at the kept budget if any."""
-    kept = {
+    locked_values = {
         (row, column): table.rows[row][column]
         for row, column in constraints.locked
-        if table.rows[row][column] != found.rows[row][column]
+        if table.rows[row][column] != replacement.rows[row][column]
     }
-    if not kept:
-        return found
-    return _balanced(found.with_cells(kept), constraints.budget, constraints.locked, kind)
+    if not locked_values:
+        return replacement
+    return _balanced(replacement.with_cells(locked_values), constraints.budget, constraints.locked, kind)
 
 
-def remark(table: CellTable, asked: frozenset[Cell], constraints: Constraints, kind: CellValues) -> str:
-    """Return what an edit of the `asked` cells could not do, as a sentence; empty if nothing."""
-    if asked and asked <= constraints.locked:
+def remark(table: CellTable, cells: frozenset[Cell], constraints: Constraints, kind: CellValues) -> str:
+    """Return what an edit of the cells could not do, as a sentence; empty if nothing."""
+    if cells and cells <= constraints.locked:
         return tr(
             "The {n} cells are locked and stay unchanged; L on the heatmap unlocks the selection.",
             "The cell is locked and stays unchanged; L on the heatmap unlocks the selection.",
-            len(asked),
+            len(cells),
         )
     if constraints.budget is not None and not kind.meets(table.budget, constraints.budget):
         return tr(

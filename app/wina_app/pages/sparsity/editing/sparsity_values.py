@@ -42,11 +42,11 @@ class SparsityValues(CellValues):
         except ValueError:
             value = math.nan
         if not 0 <= value < 1:
-            shown = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
+            quoted = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
             raise WinaError(
                 tr(
                     '"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.',
-                    text=shown,
+                    text=quoted,
                 )
             )
         return value

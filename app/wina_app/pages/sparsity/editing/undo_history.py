@@ -50,22 +50,22 @@ class EditState:
         plan = SparsityPlan(layout=table.layout, sparsity=table.rows, provenance=table.provenance, rho=self.plan.rho)
         return replace(self, plan=plan)
 
-    def like(self, known: "EditState") -> "EditState":
+    def reuse_equal(self, other: "EditState") -> "EditState":
         """Return the state with the very plan and bits of another where these are equal but for their provenance."""
-        same_bits = (self.bits.settings, self.bits.table.rows) == (known.bits.settings, known.bits.table.rows)
+        same_bits = (self.bits.settings, self.bits.table.rows) == (other.bits.settings, other.bits.table.rows)
         return replace(
             self,
-            plan=known.plan if same_table(known.plan, self.plan) else self.plan,
-            bits=known.bits if same_bits else self.bits,
+            plan=other.plan if same_table(other.plan, self.plan) else self.plan,
+            bits=other.bits if same_bits else self.bits,
         )
 
     def with_constraints(self, key: ValueKey, constraints: Constraints) -> "EditState":
         """Return the state with other constraints on one map."""
-        others = {other: each for other, each in self.constraints.items() if other != key}
-        return replace(self, constraints=others if constraints == _FREE else others | {key: constraints})
+        remaining = {map_key: value for map_key, value in self.constraints.items() if map_key != key}
+        return replace(self, constraints=remaining if constraints == _FREE else remaining | {key: constraints})
 
 
-class Choices(QObject):
+class EditModel(QObject):
     """Owner of the state: the workspace, the quantizer's settings, and the constraints on edits."""
 
     constraints_changed = Signal()
@@ -77,8 +77,8 @@ class Choices(QObject):
         self._workspace = workspace
         self._bits: ModelBits | None = None
         self.constraints: Mapping[ValueKey, Constraints] = {}
-        workspace.quantization_changed.connect(self._follow)
-        workspace.model_changed.connect(self._follow)
+        workspace.quantization_changed.connect(self._drop_outdated_bits)
+        workspace.model_changed.connect(self._drop_outdated_bits)
 
     @property
     def state(self) -> EditState | None:
@@ -90,18 +90,18 @@ class Choices(QObject):
             self._bits = bits = ModelBits.of(self._workspace.quantization, plan.layout)
         return EditState(plan, bits, self._workspace.method, self.constraints)
 
-    def go(self, there: EditState, here: EditState) -> None:
-        """Apply what differs between `here` and `there`; other later changes stay."""
-        if there.method != here.method:
-            self._workspace.set_method(there.method)
-        if there.constraints != here.constraints:
-            self.constrain(there.constraints)
-        if there.bits != here.bits:
-            self._bits = there.bits
-            self._workspace.set_quantization(there.bits.quantization)
+    def apply(self, target: EditState, previous: EditState) -> None:
+        """Apply what differs between `previous` and `target`; other later changes stay."""
+        if target.method != previous.method:
+            self._workspace.set_method(target.method)
+        if target.constraints != previous.constraints:
+            self.constrain(target.constraints)
+        if target.bits != previous.bits:
+            self._bits = target.bits
+            self._workspace.set_quantization(target.bits.quantization)
             self.bits_changed.emit()
-        if there.plan is not here.plan:
-            self._workspace.set_plan(there.plan)
+        if target.plan is not previous.plan:
+            self._workspace.set_plan(target.plan)
 
     def constrain(self, constraints: Mapping[ValueKey, Constraints]) -> None:
         """Set the constraints on edits."""
@@ -109,7 +109,7 @@ class Choices(QObject):
             self.constraints = constraints
             self.constraints_changed.emit()
 
-    def _follow(self) -> None:
+    def _drop_outdated_bits(self) -> None:
         """Take over a quantization that was chosen elsewhere."""
         if self._bits is not None and self._bits.quantization != self._workspace.quantization:
             self._bits = None
@@ -119,16 +119,16 @@ class Choices(QObject):
 class PlanHistory:
     """QUndoStack over the state. No step refers to the stack: Qt deletes its steps, and a cycle would outlive them."""
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, model: EditModel) -> None:
         self.stack = QUndoStack()
-        self._choices = choices
+        self._model = model
         self._gesture = 0
         self._start: EditState | None = None
 
     @property
     def start(self) -> EditState | None:
         """Return the state at the gesture's begin; outside a gesture the current one."""
-        return self._start or self._choices.state
+        return self._start or self._model.state
 
     @property
     def in_gesture(self) -> bool:
@@ -138,7 +138,7 @@ class PlanHistory:
     def begin_gesture(self) -> None:
         """Begin one undo step; `end_gesture` ends it."""
         self._gesture += 1
-        self._start = self._choices.state
+        self._start = self._model.state
 
     def end_gesture(self) -> None:
         """End the undo step."""
@@ -151,21 +151,21 @@ class PlanHistory:
 
     def change(self, text: str, after: EditState) -> None:
         """Apply a new state as one undo step, or as part of the gesture; `text` names the step."""
-        before = self._choices.state
+        before = self._model.state
         assert before is not None  # what `after` was made of
-        for known in (self.start, before):
-            after = after if known is None else after.like(known)
+        for base in (self.start, before):
+            after = after if base is None else after.reuse_equal(base)
         if after == before:
             return
         if not self.in_gesture:
             self._gesture += 1
-        self.stack.push(_Step(self._choices, before, after, text, self._gesture))
+        self.stack.push(_EditCommand(self._model, before, after, text, self._gesture))
 
 
-class _Step(QUndoCommand):
-    def __init__(self, choices: Choices, before: EditState, after: EditState, text: str, gesture: int) -> None:
+class _EditCommand(QUndoCommand):
+    def __init__(self, model: EditModel, before: EditState, after: EditState, text: str, gesture: int) -> None:
         super().__init__(text)
-        self._choices = choices
+        self._model = model
         self._before = before
         self._after = after
         self._gesture = gesture
@@ -174,7 +174,7 @@ class _Step(QUndoCommand):
         return 1
 
     def mergeWith(self, other: QUndoCommand) -> bool:
-        if not isinstance(other, _Step) or other._gesture != self._gesture:
+        if not isinstance(other, _EditCommand) or other._gesture != self._gesture:
             return False
         self._after = other._after
         self.setText(other.text())
@@ -182,7 +182,7 @@ class _Step(QUndoCommand):
         return True
 
     def redo(self) -> None:
-        self._choices.go(self._after, self._before)
+        self._model.apply(self._after, self._before)
 
     def undo(self) -> None:
-        self._choices.go(self._before, self._after)
+        self._model.apply(self._before, self._after)
