@@ -30,10 +30,16 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
-from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, HeatmapSizes, text_sizes
+from wina_app.heatmap.geometry import (
+    MAX_CELL_HEIGHT,
+    MAX_CELL_WIDTH,
+    HeatmapGeometry,
+    HeatmapSizes,
+    rows_alone,
+    text_sizes,
+)
 from wina_app.heatmap.keys import JUMPS, MOVES
 from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
-from wina_app.heatmap.row_details import rows_alone
 from wina_app.heatmap.selection import Selection
 from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale

@@ -9,8 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QRegion
 
-from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, TRIANGLE_WIDTH, HeatmapGeometry
-from wina_app.heatmap.row_details import Detail, RowDetails
+from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, TRIANGLE_WIDTH, Detail, HeatmapGeometry, RowDetails
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale, hatch
 from wina_app.style.theme import GRID, HALF, font, text_on, tokens

@@ -1,11 +1,11 @@
 """Controller of the gate inspector: inspect the selected cell, and follow the plan."""
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_entry import JobEntry
+from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.view_state import (
     PROMPT,
     ComparedMethod,
@@ -15,7 +15,7 @@ from wina_app.pages.gate_inspector.view_state import (
     target_of,
 )
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.jobs import InspectGateJob
@@ -31,36 +31,11 @@ _MAX_CELLS = 4
 """Inspected cells kept in memory; each takes some MB."""
 
 
-class GateView(QuestionView, Protocol):
-    """The inspector as its controller sees it."""
-
-    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
-        """Show the cell's name and target, empty for none, and its methods."""
-
-    def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason disables it."""
-
-    def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the running inspection; None hides it."""
-
-    def show_cell(self, cell: InspectedCell | None, planned: tuple[PlannedGate, ...]) -> None:
-        """Show an inspected cell; None if it was not inspected."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
-
-
 class GateController(QObject):
     """Runner of one inspection at a time. After the first, selected cells are inspected automatically, unless that
     would first compute a long rotation."""
 
-    def __init__(self, workbench: Workbench, view: GateView) -> None:
+    def __init__(self, workbench: Workbench, view: GateInspector) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace

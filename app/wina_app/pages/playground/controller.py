@@ -1,7 +1,6 @@
 """Controller of the Playground: complete a prompt by the dense and by a sparse model."""
 
 from dataclasses import replace
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -18,18 +17,17 @@ from wina_app.pages.playground.form_state import (
     problem,
     recent,
 )
-from wina_app.pages.playground.served_completion import ServedCompletion
-from wina_app.services.server_answer import ServerAnswer
+from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground.server_controller import ServedCompletion, ServerController
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, completion_of, first_difference
 from wina_core.records.completions import CompletionToken, StoredCompletion
-from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
+from wina_core.specs import NO_ROTATION
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.run_labels import model_label
@@ -40,66 +38,10 @@ COUNT_MS = 100
 """Pause between updates of the read-outs while tokens arrive."""
 
 
-class PlaygroundView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> PlaygroundSettings:
-        """Return the chosen settings."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
-        """Show the header, or the empty state without a model and a server."""
-
-    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Show the possible choices, and choose a rotation and a method."""
-
-    def show_settings(self, settings: PlaygroundSettings) -> None:
-        """Show settings whose method and rotation are chosen."""
-
-    def show_prompts(self, prompts: list[str]) -> None:
-        """Show the recent prompts."""
-
-    def show_action(self, *, running: bool, reason: str) -> None:
-        """Enable stopping while running, and generating unless there is a reason against it."""
-
-    def show_waiting(self, text: str) -> None:
-        """Say what happens before the first token; empty after it."""
-
-    def show_completion(self, side: Side, completion: Completion | None) -> None:
-        """Show a side's completion so far; None clears it."""
-
-    def add_token(self, side: Side, token: CompletionToken) -> None:
-        """Append a token to a side's completion."""
-
-    def show_figures(self, side: Side, figures: dict[str, str]) -> None:
-        """Show a side's read-outs."""
-
-    def show_divergence(self, at: int | None, text: str) -> None:
-        """Mark the token where the completions diverge, and say so."""
-
-
-class PromptServer(Protocol):
-    """A server that prompts can be sent to."""
-
-    @property
-    def runs(self) -> bool:
-        """Return whether it runs, perhaps before it accepts requests."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of its model; empty if it accepts no requests."""
-
-    @property
-    def chat(self) -> bool:
-        """Return whether it accepts requests of conversations."""
-
-    def answer(self, choice: PlaygroundSettings) -> ServerAnswer:
-        """Send a prompt."""
-
-
 class PlaygroundController(QObject):
     """Runner of one job at a time. A change of the sparse setting restarts the sparse side alone."""
 
-    def __init__(self, workbench: Workbench, view: PlaygroundView, server: PromptServer | None = None) -> None:
+    def __init__(self, workbench: Workbench, view: PlaygroundPage, server: ServerController | None = None) -> None:
         super().__init__()
         self._server = server
         self._answer: ServedCompletion | None = None
@@ -245,7 +187,7 @@ class PlaygroundController(QObject):
         self.stop()
         self._job_id, self._last_job, self._difference = None, None, None
 
-    def _send_to_server(self, server: PromptServer, choice: PlaygroundSettings) -> None:
+    def _send_to_server(self, server: ServerController, choice: PlaygroundSettings) -> None:
         """Show a server's completion in place of the last ones."""
         self._discard_completions()
         title = tr("Server: {model}", model=server.name)

@@ -1,10 +1,10 @@
 """Controller of the stored completions: list, search, show, use again and delete them."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from wina_app.pages.playground.history_panel import HistoryPanel
 from wina_app.services.workbench import Workbench
 from wina_core.records.completions import CompletionRow, StoredCompletion
 
@@ -13,16 +13,6 @@ LISTED = 200
 
 _REST_MS = 300
 """Least time between readings while results are stored."""
-
-
-class HistoryView(Protocol):
-    """The list as its controller sees it."""
-
-    def show_rows(self, rows: Sequence[CompletionRow], *, more: bool, searched: bool) -> None:
-        """List completions, the latest first; `more` are stored."""
-
-    def show_stored(self, stored: StoredCompletion | None) -> None:
-        """Show the prompt of a completion; None for none."""
 
 
 class HistoryController(QObject):
@@ -34,7 +24,7 @@ class HistoryController(QObject):
     """The StoredCompletion whose settings are to be used."""
     failed = Signal(str)
 
-    def __init__(self, workbench: Workbench, view: HistoryView) -> None:
+    def __init__(self, workbench: Workbench, view: HistoryPanel) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._visible = False

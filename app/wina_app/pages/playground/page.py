@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QSizePolicy, QStackedWidget, QWidget
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
 from wina_app.pages.playground.history_panel import HistoryPanel
-from wina_app.pages.playground.response_pane import CompletionPane
-from wina_app.pages.playground.token_text import DIVERGENCE
+from wina_app.pages.playground.response_pane import DIVERGENCE, CompletionPane
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -150,6 +149,7 @@ class PlaygroundPage(Page):
         self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
 
     def choice(self) -> PlaygroundSettings:
+        """Return the chosen settings."""
         return self.form.choice()
 
     def view_state(self) -> dict[str, object]:
@@ -206,6 +206,7 @@ class PlaygroundPage(Page):
         self.panes[side].text.viewport().setToolTip(text)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
+        """Show the header, or the empty state without a model and a server."""
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
@@ -222,18 +223,22 @@ class PlaygroundPage(Page):
             )
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """Show the possible choices, and choose a rotation and a method."""
         self.form.show_choices(choices, rotation, method)
         if not self.is_empty:
             QTimer.singleShot(0, self, self._restore_sparse_side)  # after method and rotation of the other pages
 
     def show_settings(self, settings: PlaygroundSettings) -> None:
+        """Show settings whose method and rotation are chosen."""
         self.form.show_settings(settings)
         self._type_prompt()
 
     def show_prompts(self, prompts: list[str]) -> None:
+        """Show the recent prompts."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
+        """Enable stopping while running, and generating unless there is a reason against it."""
         self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
         nothing = tr("Nothing is being generated")
         explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut(tr("Stop"), _STOP_KEYS))
@@ -241,18 +246,22 @@ class PlaygroundPage(Page):
         self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
+        """Say what happens before the first token; empty after it."""
         for pane in self.panes.values():
             pane.show_waiting(text)
 
     def show_completion(self, side: Side, completion: Completion | None) -> None:
+        """Show a side's completion so far; None clears it."""
         self._completions[side] = completion
         self.panes[side].show_completion(completion)
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: CompletionToken) -> None:
+        """Append a token to a side's completion."""
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
+        """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
         self._align()
 
@@ -269,6 +278,7 @@ class PlaygroundPage(Page):
             readout.setMinimumHeight(height)
 
     def show_divergence(self, at: int | None, text: str) -> None:
+        """Mark the token where the completions diverge, and say so."""
         self.divergence.setText(text)
         self._divergence_index = at
         for pane in self.panes.values():

@@ -1,26 +1,34 @@
-"""Controller of allocations: the engine spreads a budget, the result becomes the plan."""
+"""Controllers of the page's jobs: an allocation, whose result becomes the plan, and a calibration."""
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
+from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome
-from wina_app.pages.sparsity.editing.plan_editor import PlanEditor
-from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
+from wina_app.pages.sparsity.toolbar import JointBudget
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.colour_scales import bits_text
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError
-from wina_core.jobs import AllocateJob, AllocateJointlyJob
+from wina_core.errors import WinaError, explain
+from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
+from wina_core.model_info.cost.terms import group_scale_bits
 from wina_core.records import AllocationRecord, JointRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    Configuration,
+    JointSpec,
+    QuantizationSpec,
+)
 from wina_core.specs.plans import same_table
-from wina_core.specs.quantization import PlanPair
+from wina_core.specs.quantization import PlanPair, check_made
 
 CANCELLED_RESULTS_STAY = tr(
     "The allocation was cancelled. Results so far are kept: allocating the same again continues from there."
@@ -33,26 +41,13 @@ OTHER_CONFIGURATION = tr(
 )
 
 
-class AllocationView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def show_allocating(self, running: bool) -> None:
-        """Enable cancelling while an allocation runs."""
-
-    def show_allocation_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the allocation; None hides it."""
-
-    def show_allocation(self, text: str, details: str) -> None:
-        """Say how the current plan was allocated; empty if it was not."""
-
-
 class AllocationController(QObject):
     """Runner of one allocation at a time; its result is one undo step."""
 
     allocated = Signal(object)
     """SparsityPlan found for the chosen configuration."""
 
-    def __init__(self, workbench: Workbench, view: AllocationView, plans: PlanEditor) -> None:
+    def __init__(self, workbench: Workbench, view: SparsityPage, plans: PlanEditor) -> None:
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace
@@ -218,3 +213,118 @@ def _finished_allocation(entry: JobEntry) -> _FinishedAllocation | None:
     if isinstance(job, AllocateJointlyJob) and isinstance(record, JointRecord):
         return _FinishedAllocation(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
     return None
+
+
+def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
+    """Return for example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
+    value = f"{record.value:.3g}"
+    if record.objective == "KL":
+        value = tr("{value} nats per token", value=value)
+    return _with_gap(f"{allocator.label}: {record.objective} {value}", _gap(record.value, record.bound))
+
+
+def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
+    """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held".
+
+    Gates of planes select by threshold, which is said of them instead of the gap.
+    """
+    text = tr(
+        "{name}: KL {kl} nats per token, {read} bits read and {held} held",
+        name=spec.label,
+        kl=f"{record.kl:.3g}",
+        read=f"{record.bits_read:.3g}",
+        held=f"{record.bits_held:.3g}",
+    )
+    if spec.in_planes:
+        return tr("{outcome}, by threshold selection", outcome=text)
+    return _with_gap(text, _gap(record.value, record.bound))
+
+
+def effort(record: AllocationRecord | JointRecord) -> str:
+    """Return the passes and seconds of a search, in words."""
+    return tr(
+        "{passes} forward passes of the model, {seconds} s",
+        passes=f"{record.evaluations:,}",
+        seconds=f"{record.seconds:.0f}",
+    )
+
+
+def _with_gap(text: str, gap: float | None) -> str:
+    if gap is None:
+        return text
+    if gap < 5e-5:
+        return tr("{outcome}, the optimum on the curves", outcome=text)
+    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+
+
+def _gap(value: float, bound: float | None) -> float | None:
+    """Return the largest gap of objective and bound, as a fraction of the bound; None without a bound."""
+    if bound is None:
+        return None
+    if bound <= 0:
+        return 0.0 if value <= 0 else None
+    return max(0.0, value / bound - 1)
+
+
+def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
+    """Return the allocation of bits by a quantizer within a budget. Raise WinaError where none of them can meet it."""
+    check_made(settings)
+    if budget.read is None and budget.held is None:
+        raise WinaError(tr("An allocation of bits needs a budget: set the bits read, the bits held, or both."))
+    if settings.quantizer == "planes":
+        return _planes_spec(budget, settings)
+    spec = JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=settings)
+    lowest = spec.choices[0]
+    least = lowest + group_scale_bits(lowest) / settings.group
+    if budget.held is not None and budget.held < least:
+        raise WinaError(
+            tr(
+                "A budget of {budget} bits held per weight is below what the bits allow: {lowest} bits with scales and "
+                "zeros for groups of {group} hold {least}; raise it, or choose another quantizer or group.",
+                budget=bits_text(budget.held),
+                lowest=bits_text(lowest),
+                group=settings.group,
+                least=bits_text(least),
+            )
+        )
+    return spec
+
+
+def _planes_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
+    """Return the allocation of planes, which hold 8 bits without a budget."""
+    if budget.read is None:
+        raise WinaError(tr("Weights in planes need a budget of bits read: gates choose the planes; set it."))
+    usual = JointSpec.model_fields["quantization"].default
+    planes = usual.model_copy(update={name: getattr(settings, name) for name in ("by_energy", "head_bits", "text")})
+    try:
+        return JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=planes, refined=budget.refined)
+    except ValidationError as error:
+        raise WinaError(explain(error)) from error
+
+
+class CalibrationController(QObject):
+    """Queues calibrations, and shows those of every other page too."""
+
+    def __init__(self, workbench: Workbench, view: SparsityPage) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._question = ProductQuestion(workbench, view)
+        workbench.jobs.added.connect(self._show_running)
+        workbench.jobs.ended.connect(self._show_running)
+
+    def calibrate(self) -> None:
+        """Queue a calibration of the current model, rotation and method."""
+        work = self._workbench.workspace
+        if work.source is not None:
+            configuration = Configuration(rotation=work.rotation, method=work.method)
+            job = CalibrateJob(
+                model=work.source,
+                rotation=configuration.rotation,
+                method=configuration.method,
+                calibration=CalibrationSpec(),
+            )
+            title = tr("Calibrate {configuration}", configuration=configuration.label)
+            self._question.before(job, lambda: self._workbench.submit(job, title))
+
+    def _show_running(self, _job_id: str) -> None:
+        self._view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in self._workbench.jobs.active))

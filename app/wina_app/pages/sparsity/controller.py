@@ -1,21 +1,18 @@
 """Controller of the Sparsity page: show the workspace's plan and its stored data."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from PySide6.QtCore import QObject
 
-from wina_app.heatmap.painter import Notes
-from wina_app.heatmap.row_details import Detail, RowDetails
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditor
+from wina_app.heatmap.geometry import Detail
 from wina_app.pages.sparsity.experts import ExpertRows
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps, cell_notes, remark
-from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
+from wina_app.pages.sparsity.plan_maps import Counting, PlanFigures, PlanMaps, cell_notes, plan_figures, remark
 from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
@@ -23,7 +20,6 @@ from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plans import Cell, SparsityPlan, read_searched_shares
 from wina_core.specs.quantization import PlanPair, load_pair
 
@@ -31,35 +27,10 @@ _ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
 """Numbers of a cell's tooltip, also where they are unknown."""
 
 
-class SparsityView(EditingView, Protocol):
-    """The page as its controller sees it."""
-
-    def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
-        """Set the names of rows and columns."""
-
-    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes) -> None:
-        """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
-
-    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
-        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
-
-    def show_bits(self, bits: ModelBits) -> None:
-        """Show the settings of the quantizer, and the quantization in runs."""
-
-    def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and their differences to another plan's."""
-
-    def show_method(self, method: MethodSpec) -> None:
-        """Show the method."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
-        """Show the header, or the empty state without a plan."""
-
-
 class SparsityController(QObject):
     """Presenter of the plan. Cells are (layer, index into the layout's projections)."""
 
-    def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
+    def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityPage) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
         self.editing = PlanEditor(workspace, view)

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from wina_app.heatmap.row_details import Detail, RowDetails
-from wina_app.pages.sparsity.expert_numbers import ExpertNumbers
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps
+from wina_app.heatmap.geometry import Detail, RowDetails
+from wina_app.pages.sparsity.plan_maps import PlanMaps
+from wina_app.pages.sparsity.stored_data import ExpertNumbers
 from wina_app.plots.colour_maps import percent_with_decimal
 from wina_app.shared.colour_scales import MapKey, threshold_text
 from wina_app.style.translation import tr

@@ -9,20 +9,17 @@ from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
+from wina_app.heatmap.geometry import RowDetails
 from wina_app.heatmap.painter import Notes
-from wina_app.heatmap.row_details import RowDetails
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.sparsity.allocation_progress import AllocationStrip
+from wina_app.pages.sparsity.cell_values import CellValues
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
-from wina_app.pages.sparsity.editing.cell_values import CellValues
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.plan_menu import PlanMenu
-from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
-from wina_app.pages.sparsity.plan_summary import PlanFigures
-from wina_app.pages.sparsity.quantization_bar import QuantizationBar
+from wina_app.pages.sparsity.edit_model import ModelBits
+from wina_app.pages.sparsity.plan_maps import PlanFigures
+from wina_app.pages.sparsity.plan_menu import PlanMenu, PlanNameBar
 from wina_app.pages.sparsity.summary_bar import SparsityFigures
-from wina_app.pages.sparsity.toolbar import SparsityToolbar
-from wina_app.pages.sparsity.value_editor import ValueEditor
+from wina_app.pages.sparsity.toolbar import AllocationStrip, SparsityToolbar
+from wina_app.pages.sparsity.value_editor import QuantizationBar, ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
@@ -227,6 +224,7 @@ class SparsityPage(Page):
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
+        """Set the names of rows and columns."""
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
         if self._saved_state and layers:
@@ -241,6 +239,7 @@ class SparsityPage(Page):
         self.export.show_reason("" if has_plan else _NO_MODEL)
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes = ()) -> None:
+        """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
         scale = scale_for(key, values, selection)
         self.toolbar.show_map_key(key)
         self._show_quantizer()
@@ -251,6 +250,7 @@ class SparsityPage(Page):
         self.heatmap.set_remark(remark)
 
     def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
         self.heatmap.set_details(counts, details, widest)
         for action, tip in zip(self._expert_commands, (_EXPERTS, _COPY_EXPERTS), strict=True):
             action.setEnabled(any(counts))
@@ -266,33 +266,41 @@ class SparsityPage(Page):
             self.quantization.changed.emit({"quantizer": "planes", "by_energy": True})
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
+        """Show the read-outs, and their differences to another plan's."""
         self.figures.show_figures(figures, other)
         self.quantization.show_figures(figures)
 
     def show_bits(self, bits: ModelBits) -> None:
+        """Show the settings of the quantizer, and the quantization in runs."""
         self.quantization.show_bits(bits)
         self.toolbar.show_quantizer(bits)
 
     def show_values(self, values: CellValues) -> None:
+        """Show the kind of values that edits change."""
         self.editor.show_values(values)
         if self.editor.brush.isChecked():
             self._show_brush()
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
+        """Show the selection's lowest and highest value; None for an empty selection."""
         if not self.editor.brush.isChecked():
             self.editor.show_targets(self._expert_name() or self._cells_name(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
+        """Mark the locked cells."""
         self.heatmap.set_locked(locked)
         self.editor.show_locked(selected_are_locked, possible=bool(self.heatmap.selection.cells))
 
     def show_kept_budget(self, budget: float | None) -> None:
+        """Show the kept budget, if any."""
         self.editor.show_kept(budget)
 
     def show_method(self, method: MethodSpec) -> None:
+        """Show the method."""
         self.toolbar.show_method(method)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
+        """Show the header, or the empty state without a plan."""
         self.set_breadcrumb(breadcrumb)
         self._enable_plan_commands(has_plan)
         if not has_plan and not self.is_empty:
@@ -308,19 +316,23 @@ class SparsityPage(Page):
             )
 
     def show_calibrating(self, running: bool) -> None:
+        """Disable calibrating while a calibration is queued or runs."""
         self.calibrate.setEnabled(not running)
         self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
         self.calibrate.setToolTip(tr("A calibration is running; see Jobs") if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
+        """Enable cancelling while an allocation runs."""
         self.toolbar.show_allocating(running)
         self.measure_kl.setEnabled(not running)
         self.measure_kl.setToolTip(tr("An allocation is running; see above") if running else _MEASURE_KL)
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the allocation; None hides it."""
         self.allocation.show_progress(entry)
 
     def show_allocation(self, text: str, details: str) -> None:
+        """Say how the current plan was allocated; empty if it was not."""
         self.allocation.show_outcome(text, details)
 
     def _choose_target(self, target: float) -> None:

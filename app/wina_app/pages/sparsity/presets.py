@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wina_app.pages.sparsity.editing.budget_projection import balanced
-from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
+from wina_app.pages.sparsity.cell_values import MAX_SPARSITY, balanced
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
@@ -101,7 +100,7 @@ def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndar
     """Return a plan of `offsets` plus a constant in the marked gated cells that meets the budget."""
     free = cells & _gated(layout, method)
     parameters = np.asarray(layout.parameters, dtype=float)
-    table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, HIGHEST)
+    table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, MAX_SPARSITY)
     reached = float(np.average(table, weights=parameters))
     if not math.isclose(reached, budget, abs_tol=1e-6):
         raise WinaError(

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QLabel, QWidget
 
-from wina_app.pages.sparsity.plan_summary import CONTEXT, FigureKey, PlanFigures
+from wina_app.pages.sparsity.plan_maps import CONTEXT, FigureKey, PlanFigures
 from wina_app.plots.colour_maps import signed_points, three_digits
 from wina_app.style.number_format import percent, size
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens

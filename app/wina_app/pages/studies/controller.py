@@ -1,20 +1,18 @@
 """Controller of the Studies page: show studies, and queue their missing measurements."""
 
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.studies.catalogue import StudyCatalogue
-from wina_app.pages.studies.jobs import StudyJobs
-from wina_app.pages.studies.reports import StudyReports
+from wina_app.pages.studies.jobs import StudyJobs, StudyReports
+from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import (
-    StudyProgress,
     StudyState,
     estimate_text,
     expansion_of,
@@ -22,62 +20,22 @@ from wina_app.pages.studies.study_state import (
     progress,
     read_state,
 )
-from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.pages.studies.submit_dialog import SubmitChoice
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion, QuestionView
-from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
+from wina_app.shared.product_question import ProductQuestion
+from wina_app.shared.task_consent import ask_consent, or_refusal
 from wina_app.style.translation import tr
 from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
 from wina_core.studies.expand import labelled
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.launch import Launched, LaunchOptions, launch
+from wina_core.studies.launch import Launched, launch
 from wina_core.studies.tasks.task_code import TaskCodeError, task_code
 
 _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
-
-
-class StudiesView(ConsentView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> LaunchOptions:
-        """Return the ticked options of the next launch."""
-
-    def withdraw_consent(self) -> None:
-        """Untick the consent: it holds for one launch."""
-
-    def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the studies in order."""
-
-    def show_study(self, entry: GalleryEntry | None, *, removable: bool) -> None:
-        """Show the selected study, or why its file is invalid."""
-
-    def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show the models of the selected study's roles."""
-
-    def show_data(self, folder: str, file_folder: str) -> None:
-        """Show the selected study's data folder, or the file's own if empty."""
-
-    def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Show the stored part of a study; None while it is read."""
-
-    def show_active(self, files: Collection[Path]) -> None:
-        """Mark the studies with jobs."""
-
-    def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show the progress of the selected study's jobs; None for none."""
-
-    def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Show the estimated time of the selected study; empty if unknown."""
-
-    def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
-        """Ask for the settings of an array job; None if the user declines."""
-
-    def show_report(self, page: Path | None) -> None:
-        """Enable opening the selected study's report; None if there is none."""
 
 
 class StudiesController(QObject):
@@ -89,7 +47,7 @@ class StudiesController(QObject):
     def __init__(
         self,
         workbench: Workbench,
-        view: StudiesView,
+        view: StudiesPage,
         reports: StudyReports | None = None,
         arrays: SubmittedArrays | None = None,
     ) -> None:

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.gate_inspector.panel import GateInspector
-from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
-from wina_app.pages.gate_inspector.view_state import compared_methods, planned_gates
+from wina_app.pages.gate_inspector.view_state import (
+    MOST_POINTS,
+    boundaries,
+    compared_methods,
+    histogram,
+    logs,
+    order,
+    planned_gates,
+    points,
+)
 from wina_app.plots.log_axis import log_ticks
 from wina_app.style.theme import apply_theme, method_colour
 

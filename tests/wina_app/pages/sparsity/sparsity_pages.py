@@ -2,8 +2,8 @@
 
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
+from wina_app.pages.sparsity import connect_plans
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.pages.sparsity.wiring import connect_plans
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme
 

@@ -2,7 +2,8 @@
 
 import pytest
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditor
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
@@ -18,7 +19,7 @@ PAIR = PlanPair(plan=HALF.with_cells({(0, 0): 0.1}), quantization="int8")
 @pytest.fixture
 def bench(qapp):  # noqa: ARG001 - signals need an application
     """(editing, view, workspace) with four layers at 50 % in 4 bits, whose bits are edited."""
-    workspace, view = Workspace(), Recorded(EditingView)
+    workspace, view = Workspace(), Recorded(SparsityPage)
     editing = PlanEditor(workspace, view)
     workspace.set_model(SOURCE, summary(4))
     editing.edit("bits")

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from wina_app.heatmap.row_details import Detail
+from wina_app.heatmap.geometry import Detail
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.services.workspace import Workspace
 

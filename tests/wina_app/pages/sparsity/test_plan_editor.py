@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditor
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
@@ -18,7 +19,7 @@ UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
 @pytest.fixture
 def bench(qapp):  # noqa: ARG001 - signals need an application
     """(editing, view, workspace) with four layers at 50 %."""
-    workspace, view = Workspace(), Recorded(EditingView)
+    workspace, view = Workspace(), Recorded(SparsityPage)
     editing = PlanEditor(workspace, view)
     workspace.set_model(SOURCE, summary(4))
     return editing, view, workspace
@@ -260,6 +261,6 @@ def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
 
 
 def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
-    view = Recorded(EditingView)
+    view = Recorded(SparsityPage)
     PlanEditor(Workspace(), view).replace_plan(PlanPair(plan=UNIFORM), "open")
     assert "No model is open" in view.last("show_error")

@@ -8,8 +8,7 @@ from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QWidget
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.pages.studies.submit_choice import SubmitChoice
-from wina_app.pages.studies.submit_dialog import SubmitDialog
+from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid import make_grid
 from wina_app.style.theme import apply_stylesheet, apply_theme, font
 from wina_app.widgets.two_line_delegate import wrapped

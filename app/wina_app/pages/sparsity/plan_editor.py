@@ -2,44 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoStack
 
 from wina_app.heatmap.clipboard import paste
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing import constraints
-from wina_app.pages.sparsity.editing.bits_values import values_for
-from wina_app.pages.sparsity.editing.cell_table import CellTable
-from wina_app.pages.sparsity.editing.cell_values import CellValues, ValueKey
-from wina_app.pages.sparsity.editing.constraints import Constraints
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.editing.sparsity_values import SPARSITY
-from wina_app.pages.sparsity.editing.undo_history import EditModel, EditState, PlanHistory
+from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues, ValueKey, values_for
+from wina_app.pages.sparsity.edit_model import CellTable, Constraints, EditModel, EditState, ModelBits, PlanHistory
+from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.workspace import Workspace
-from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
 from wina_core.specs.quantization import PlanPair, check_made
-
-
-class EditingView(MessageView, Protocol):
-    """The page as the editor sees it."""
-
-    def show_values(self, values: CellValues) -> None:
-        """Show the kind of values that edits change."""
-
-    def show_targets(self, span: tuple[float, float] | None) -> None:
-        """Show the selection's lowest and highest value; None for an empty selection."""
-
-    def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
-        """Mark the locked cells."""
-
-    def show_kept_budget(self, budget: float | None) -> None:
-        """Show the kept budget, if any."""
 
 
 class PlanEditor(QObject):
@@ -53,7 +31,7 @@ class PlanEditor(QObject):
     bits_changed = Signal()
     """Bits of the model, or settings of its quantizer."""
 
-    def __init__(self, workspace: Workspace, view: EditingView) -> None:
+    def __init__(self, workspace: Workspace, view: SparsityPage) -> None:
         super().__init__()
         self._workspace, self._view = workspace, view
         self._model = EditModel(workspace)
@@ -129,7 +107,10 @@ class PlanEditor(QObject):
         """End the undo step, and say what it could not do."""
         state, edited, self._edits = self._model.state, frozenset(self._edits), {}
         self._history.end_gesture()
-        remark = self._remark(state, edited) if state is not None and edited else ""
+        remark = ""
+        if state is not None and edited:
+            constraints = state.constraints_on(self._key)
+            remark = constraints.remark(state.table(self._key), edited, state.values(self._key))
         if remark:
             self._view.show_notice(remark)
         elif edited:
@@ -302,7 +283,7 @@ class PlanEditor(QObject):
         start = self._history.start
         if start is None:
             return
-        table, kind, constrained = start.table(self._key), start.values(self._key), start.constrained(self._key)
+        table, kind, constraints = start.table(self._key), start.values(self._key), start.constraints_on(self._key)
         new_values = values(table, kind)
         if not new_values:
             return
@@ -310,8 +291,8 @@ class PlanEditor(QObject):
         if alone:
             self.begin_gesture()
         self._edits |= new_values
-        after = constraints.edited(table, self._edits, constrained, kind)
-        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - constrained.locked))
+        after = constraints.edit(table, self._edits, kind)
+        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - constraints.locked))
         self._history.change(text(cells, kind), self._current_state.with_table(self._key, after))
         if alone:
             self.end_gesture()
@@ -322,16 +303,19 @@ class PlanEditor(QObject):
         """Replace whole maps of `before` except their locked cells; `after` has everything else."""
         locked_cells, remark = 0, ""
         for key, new_table in tables.items():
-            constrained, kind = before.constrained(key), after.values(key)
-            if constrained.budget is not None:
-                constrained = replace(constrained, budget=new_table.budget)
-            table = constraints.replaced(before.table(key), new_table, constrained, kind)
-            after = after.with_table(key, table).with_constraints(key, constrained)
-            locked_cells += len(constrained.locked) if table is not new_table else 0
-            remark = remark or constraints.remark(table, table.cells, constrained, kind)
+            constraints, kind = before.constraints_on(key), after.values(key)
+            if constraints.budget is not None:
+                constraints = replace(constraints, budget=new_table.budget)
+            table = constraints.substitute(before.table(key), new_table, kind)
+            after = after.with_table(key, table).with_constraints(key, constraints)
+            locked_cells += len(constraints.locked) if table is not new_table else 0
+            remark = remark or constraints.remark(table, table.cells, kind)
         self._history.change(text, after)
-        if remark or locked_cells:
-            self._view.show_notice(remark or constraints.kept_remark(locked_cells))
+        if locked_cells and not remark:
+            cells = tr("{n} locked cells", "{n} locked cell", locked_cells)
+            remark = tr("{cells} stayed unchanged; all others follow the new plan.", cells=cells)
+        if remark:
+            self._view.show_notice(remark)
         else:
             self._view.clear_message()
 
@@ -340,9 +324,6 @@ class PlanEditor(QObject):
         state = self._model.state
         assert state is not None  # there is something to edit
         return state
-
-    def _remark(self, state: EditState, cells: frozenset[Cell]) -> str:
-        return constraints.remark(state.table(self._key), cells, state.constrained(self._key), state.values(self._key))
 
     def _show_values(self) -> None:
         """Show the kind of the shown map's values, which is another one by energy."""
