@@ -2,10 +2,13 @@
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from wina_app.heatmap.selection import Selection
+from wina_app.plots.colour_maps import ColourScale
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs.plans import Cell
@@ -44,12 +47,34 @@ class Pasted:
     """Remark on what was left out; empty where the whole block has a place."""
 
 
-def tab_separated(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
-    """Write cells as tab-separated lines, with headings where `rows` and `columns` are given."""
-    lines = [list(row) for row in values]
-    if rows:
-        lines = [["layer", *columns], *([name, *line] for name, line in zip(rows, lines, strict=True))]
-    return "\n".join("\t".join(line) for line in lines)
+def copied_text(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    scale: ColourScale,
+    cells: Iterable[Cell],
+    headings: bool,
+) -> str:
+    """Write the bounding rectangle of some cells as tab-separated text; other cells in it are empty.
+
+    Values have 12 digits; fractions are percentages with their sign, which spreadsheets read as such.
+    """
+    chosen = set(cells)
+    down, across = (sorted({cell[axis] for cell in chosen}) for axis in (0, 1))
+    table = [
+        [_exact(float(values[row, column]), scale) if (row, column) in chosen else "" for column in across]
+        for row in down
+    ]
+    if headings:
+        names = [columns[column] for column in across]
+        table = [["layer", *names], *([rows[row], *line] for row, line in zip(down, table, strict=True))]
+    return "\n".join("\t".join(line) for line in table)
+
+
+def _exact(value: float, scale: ColourScale) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{100 * value:.12g}%" if scale.unit in ("%", "points") else f"{value:.12g}"
 
 
 def paste(text: str, selection: Selection, projections: Sequence[str], format_: BlockFormat) -> Pasted:
@@ -65,7 +90,7 @@ def paste(text: str, selection: Selection, projections: Sequence[str], format_: 
     rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
     across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
     height, width = len(block), len(block[0])
-    if down % height == 0 and across % width == 0:
+    if down % height == 0 and across % width == 0:  # as in a spreadsheet: one value fills the whole selection
         targets = selection.cells
     else:
         targets = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
@@ -93,7 +118,7 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
             tr("The clipboard has {n} characters, too many for a plan's {name}.", n=f"{len(text):,}", name=format_.name)
         )
     lines = [[cell.strip(_SPACES) for cell in line] for line in csv.reader(text.splitlines(), delimiter="\t")]
-    while lines and not any(lines[-1]):
+    while lines and not any(lines[-1]):  # spreadsheets end a block with an empty line
         lines.pop()
     first_row, first_column = 0, 0
     if lines and _is_heading(lines[0], projections):

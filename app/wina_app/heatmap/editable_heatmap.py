@@ -284,7 +284,7 @@ class EditableHeatmap(ExpandableHeatmap):
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Name the rows and columns; new names discard what is being typed."""
-        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
+        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):  # else the plan changed while typing
             self._typed = ""
         super().set_table(rows, columns)
 
@@ -306,7 +306,7 @@ class EditableHeatmap(ExpandableHeatmap):
     def set_selection(self, selection: Selection) -> None:
         """Enter what was typed, then select."""
         if selection != self.selection:
-            self._commit()
+            self._commit()  # first, for the cell where it was typed
         super().set_selection(selection)
 
     # ---- pointer -------------------------------------------------------------------------------------------------

@@ -291,6 +291,7 @@ class HeatmapGeometry:
         return self._snap(self.header_height + line * self.cell_height - self.dy)
 
     def _snap(self, position: float) -> float:
+        # Edges, not sizes, are rounded: cells differ by a device pixel, but every gap is equally wide and sharp.
         return round(position * self.ratio) / self.ratio
 
 

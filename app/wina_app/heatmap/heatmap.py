@@ -30,6 +30,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
+from wina_app.heatmap.clipboard import copied_text
 from wina_app.heatmap.geometry import (
     MAX_CELL_HEIGHT,
     MAX_CELL_WIDTH,
@@ -41,7 +42,6 @@ from wina_app.heatmap.geometry import (
 from wina_app.heatmap.keys import JUMPS, MOVES
 from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
 from wina_app.heatmap.selection import Selection
-from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.plots.figure import map_figure
 from wina_app.style.theme import notifier, tokens
@@ -148,6 +148,7 @@ class Heatmap(QAbstractScrollArea):
             return
         before, self._selection = self._selection, selection
         touched = (before.cells ^ selection.cells) | {c for c in (before.cursor, selection.cursor) if c}
+        # A cell's outline depends on whether its neighbours are selected: these are painted again, too.
         self.update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
         geometry, view = self.geometry_now(), self.viewport().size()
         self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
@@ -212,8 +213,27 @@ class Heatmap(QAbstractScrollArea):
             self.viewport().update(geometry.cell(row, column).toAlignedRect())
 
     def description(self) -> str:
-        """Describe the cursor's cell and the size of the selection."""
-        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection, self._notes)
+        """Describe the cursor's cell with its note, and the size of the selection."""
+        scale = self._scale
+        if self._selection.cursor is None or scale is None:
+            return tr(
+                "{layers} layers by {projections} projections, nothing selected",
+                layers=len(self._rows),
+                projections=len(self._columns),
+            )
+        row, column = self._selection.cursor
+        value = float(self._values[row, column])
+        text = tr(
+            "layer {layer}, {projection}: {quantity} {value}",
+            layer=self._rows[row],
+            projection=self._columns[column],
+            quantity=scale.title,
+            value=tr("no data") if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip(),
+        )
+        if self._notes:
+            text = f"{text}, {self._notes[row][column]}"
+        count = len(self._selection.cells)
+        return tr("{cell}; {count} cells selected", cell=text, count=count) if count > 1 else text
 
     def describe(self) -> None:
         """Describe the cursor's cell to screen readers."""
@@ -234,6 +254,7 @@ class Heatmap(QAbstractScrollArea):
             (self.horizontalScrollBar(), geometry.content_width, view.width(), geometry.cell_width),
             (self.verticalScrollBar(), geometry.content_height, view.height(), geometry.cell_height),
         ):
+            # Cells that fill the viewport add up to its size but for rounding, which must not show a scroll bar.
             bar.setRange(0, max(0, math.floor(content + 1e-6) - page))
             bar.setPageStep(page)
             bar.setSingleStep(round(step))
@@ -280,7 +301,7 @@ class Heatmap(QAbstractScrollArea):
         self._dragging = ""
         if cell is not None:
             self._dragging = "cell"
-            self._band = (point + QPointF(geometry.dx, geometry.dy), point)
+            self._band = (point + QPointF(geometry.dx, geometry.dy), point)  # begins on the content, which may scroll
             self.set_selection(self._selection.click(cell, extend, toggle))
         elif geometry.in_row_header(point) and row < geometry.rows:
             self._dragging = "row"
@@ -316,6 +337,7 @@ class Heatmap(QAbstractScrollArea):
         """Stretch the band from where it began, or take it away."""
         before = self._band_area()
         self._band = (self._band[0], point) if self._band is not None and point is not None else None
+        # The pen draws half outside of the band, on whole device pixels.
         self.viewport().update(before.united(self._band_area()).toAlignedRect().adjusted(-2, -2, 2, 2))
 
     def _band_area(self) -> QRectF:
@@ -361,6 +383,7 @@ class Heatmap(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Take the heatmap's keys before the window's shortcuts."""
+        # Qt asks the focused widget before it triggers a shortcut; a key accepted here arrives as a key press.
         override = event.type() == QEvent.Type.ShortcutOverride
         if override and isinstance(event, QKeyEvent) and self.claims_key(event):
             event.accept()
@@ -376,7 +399,7 @@ class Heatmap(QAbstractScrollArea):
         if self._scale is None:
             return ""
         cells = self._selection.cells or self._selection.all().cells
-        return table_text(self._rows, self._columns, self._values, self._scale, cells, headings)
+        return copied_text(self._rows, self._columns, self._values, self._scale, cells, headings)
 
     def copy(self, headings: bool) -> None:
         """Put the selection on the clipboard as tab-separated text."""

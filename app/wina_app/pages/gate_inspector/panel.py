@@ -395,9 +395,8 @@ class GateInspector(QScrollArea):
 
     def _pick(self, token: int, neuron: int) -> None:
         self._focus = token, neuron
-        self.input.blockSignals(True)
-        self.input.setValue(neuron)
-        self.input.blockSignals(False)
+        with QSignalBlocker(self.input):  # or it would pick the input for the token chosen in the box
+            self.input.setValue(neuron)
         self._show_focus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -419,7 +418,6 @@ class GateInspector(QScrollArea):
 
 
 def _block(title: str, *widgets: QWidget) -> QWidget:
-    """Return widgets under a heading."""
     holder = QWidget()
     column = vbox(holder, text_label(title, "section", wrap=True), margins=(0, GRID, 0, 0), spacing=GRID // 2)
     for widget in widgets:

@@ -237,7 +237,6 @@ class GateHistogram(GatePlot):
 
 
 def _magnitude(cell: InspectedCell, current: PlannedGate) -> str:
-    """Return the name of the scored magnitudes."""
     scored = current.gate.decision.scored
     return tr("|x|, column norms folded in") if cell.record.folded and scored == "input" else MAGNITUDES[scored]
 

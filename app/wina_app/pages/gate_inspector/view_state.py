@@ -176,6 +176,7 @@ def points(cell: InspectedCell, planned: PlannedGate, token: int | None) -> Poin
     total = magnitudes.size
     picked = np.arange(total)
     if total > MOST_POINTS:
+        # A fixed seed: the same inputs are drawn for every method, and while the plan changes.
         picked = np.sort(np.random.default_rng(0).choice(total, MOST_POINTS, replace=False))
     row, neuron = np.divmod(picked, magnitudes.shape[1])
     return Points(
@@ -195,7 +196,7 @@ def boundaries(
     is straight in log10. All tokens have their median's."""
     axis, lines = weights(cell, current), []
     low, high = float(logs(axis).min()), float(logs(axis).max())
-    low, high = low - 0.05, high + 0.05
+    low, high = low - 0.05, high + 0.05  # beyond the outermost points
     for planned in gates:
         thresholds = finite(planned.boundaries[rows(token, len(planned.mask))])
         if planned.gate.decision.scored != current.gate.decision.scored or not thresholds.size:

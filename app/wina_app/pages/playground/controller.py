@@ -162,6 +162,7 @@ class PlaygroundController(QObject):
             configurations.insert(0, CompletionSpec())
             self._begin("dense", configurations[0])
         elif not dense.is_whole and not self._stopped_by_user:
+            # The running job ends: its dense side continues in the new one, after the tokens that it has.
             configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
@@ -316,7 +317,7 @@ class PlaygroundController(QObject):
         configurations = self._last_job.configurations if self._last_job is not None else ()
         for side, spec in zip(self._sides, configurations, strict=True):
             completion = self._completions[side]
-            del completion.tokens[len(spec.prefix) :]
+            del completion.tokens[len(spec.prefix) :]  # those of the prefix were given to the job
             completion.ended = None
             self._view.show_completion(side, completion)
         self._difference = None

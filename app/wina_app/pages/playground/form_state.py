@@ -69,8 +69,6 @@ class PlaygroundChoices:
     """The plan in words; empty for none."""
     chat: bool
     """True if the tokenizer has a chat template."""
-    context: int
-    """Most tokens of prompt and completion together."""
 
 
 def make_choices(
@@ -94,7 +92,6 @@ def make_choices(
         rotations=tuple((text, spec) for spec, text in rotations.items()),
         plan="" if plan is None else f"{percent(plan.budget)}, {plan.provenance}",
         chat=summary is not None and summary.chat_template,
-        context=0 if summary is None else summary.context,
     )
 
 

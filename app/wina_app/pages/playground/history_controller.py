@@ -61,7 +61,7 @@ class HistoryController(QObject):
         reading = self._readings
 
         def answer(rows: list[CompletionRow]) -> None:
-            if reading == self._readings:
+            if reading == self._readings:  # else the search has changed meanwhile
                 self._view.show_rows(rows[:limit], more=len(rows) > limit, searched=bool(search.strip()))
 
         self._workbench.store.ask(

@@ -112,6 +112,7 @@ class TokenText(QPlainTextEdit):
     def token_at(self, point: QPoint) -> int | None:
         """Return the position of the token under a point of the viewport, or None."""
         cursor = self.cursorForPosition(point)
+        # Qt returns the nearest gap between two characters, which may be right of the character under the point.
         position, box = cursor.position(), self.cursorRect(cursor)
         if not box.adjusted(-box.height(), 0, box.height(), 0).contains(point):
             return None
@@ -153,6 +154,7 @@ class TokenText(QPlainTextEdit):
     def _paint(self, position: int) -> None:
         if position >= len(self._tokens):
             return
+        # A document counts the end of its last paragraph as a character.
         end = self._starts[position + 1] if position + 1 < len(self._starts) else self.document().characterCount() - 1
         cursor = QTextCursor(self.document())
         cursor.setPosition(self._starts[position])

@@ -11,7 +11,7 @@ from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.plan_library import PlanCommands, PlanLibrary
-from wina_app.pages.sparsity.stored_data import Subject, run_of_plan
+from wina_app.pages.sparsity.stored_data import PlanSubject, run_of_plan
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
@@ -32,12 +32,12 @@ def wire(
     view = SparsityPage()
     control, library = connect_plans(view, workbench.workspace, workbench.store)
     calibration = CalibrationController(workbench, view)
-    view.calibration_requested.connect(calibration.calibrate)
+    view.calibrate.clicked.connect(calibration.calibrate)
     allocation = AllocationController(workbench, view, control.editing)
-    view.allocation_requested.connect(allocation.allocate)
-    view.joint_requested.connect(allocation.allocate_jointly)
-    view.divergences_requested.connect(allocation.measure_divergences)
-    view.cancel_requested.connect(allocation.cancel)
+    view.toolbar.allocation_chosen.connect(allocation.allocate)
+    view.toolbar.joint_chosen.connect(allocation.allocate_jointly)
+    view.measure_kl.clicked.connect(allocation.measure_divergences)
+    view.allocation.cancel_requested.connect(allocation.cancel)
     allocation.allocated.connect(library.keep_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
@@ -49,7 +49,7 @@ def wire(
     return control
 
 
-def _export(export: SparseExport, subject: Subject | None, folder: Path) -> None:
+def _export(export: SparseExport, subject: PlanSubject | None, folder: Path) -> None:
     if subject is not None:
         export.export(folder, lambda _store: run_of_plan(subject))
 

@@ -66,7 +66,6 @@ EXACT = 1e-9
 class CellValues(ABC):
     """A kind of values, as the editor, the brush and the controls below the map need it."""
 
-    key: ClassVar[ValueKey]
     lowest: float
     highest: ClassVar[float]
     """Range of edits."""
@@ -134,10 +133,14 @@ MAX_SPARSITY = 0.999
 """Largest target of steps; a target must stay below 1."""
 
 
+def _quoted(text: str) -> str:
+    """Return a typed text for an error, cut to a line."""
+    return text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
+
+
 class SparsityValues(CellValues):
     """Fractions from 0 to under 1, shown in percent."""
 
-    key = "sparsity"
     lowest, highest, empty = 0.0, MAX_SPARSITY, 0.0
     format = FRACTIONS
     name = tr("Target sparsity")
@@ -161,11 +164,10 @@ class SparsityValues(CellValues):
         except ValueError:
             value = math.nan
         if not 0 <= value < 1:
-            quoted = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
             raise WinaError(
                 tr(
                     '"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.',
-                    text=quoted,
+                    text=_quoted(text),
                 )
             )
         return value
@@ -208,7 +210,6 @@ class BitsValues(CellValues):
     A matrix of the highest width is not quantized.
     """
 
-    key = "bits"
     highest, empty = MAX_BITS, MAX_BITS
     suffix = tr(" bits")
     name = tr("Code width")
@@ -231,8 +232,7 @@ class BitsValues(CellValues):
         """Parse bits: "4", or by energy "4.25"."""
         value = self._value(text)
         if value is None:
-            quoted = text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
-            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=quoted, range=self._range()))
+            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=_quoted(text), range=self._range()))
         return value
 
     def stepped(self, value: float, step: int) -> float:
@@ -274,7 +274,7 @@ class BitsValues(CellValues):
         share = weights / weights.sum()
         room = budget - float((share * rounded).sum())
         lost = np.where(free, nearest - rounded, 0.0)
-        for index in np.argsort(-lost, axis=None, kind="stable").tolist():
+        for index in np.argsort(-lost, axis=None, kind="stable").tolist():  # stable: equal losses rise in reading order
             row, column = divmod(index, lost.shape[1])
             cost = share[row, column] * (self.stepped(rounded[row, column], 5) - rounded[row, column])
             if lost[row, column] > EXACT and cost <= room + EXACT:
@@ -299,7 +299,7 @@ class BitsValues(CellValues):
         return [self._value(cell) for cell in cells]
 
     def _value(self, text: str) -> float | None:
-        value = finite(text.strip().removesuffix("b"))
+        value = finite(text.strip().removesuffix("b"))  # the map's notes have a b
         if value is None or not self.lowest <= value <= MAX_BITS or self.snapped(value) != value:
             return None
         return value

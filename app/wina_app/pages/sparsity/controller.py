@@ -13,7 +13,7 @@ from wina_app.pages.sparsity.experts import ExpertRows
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.plan_maps import Counting, PlanFigures, PlanMaps, cell_notes, plan_figures, remark
-from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
+from wina_app.pages.sparsity.stored_data import PlanSubject, StoredPlanData, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
@@ -35,7 +35,7 @@ class SparsityController(QObject):
         self._workspace, self._store, self._view = workspace, store, view
         self.editing = PlanEditor(workspace, view)
         self._stored = StoredPlanData()
-        self._reading_subject: Subject | None = None
+        self._reading_subject: PlanSubject | None = None
         self._outdated = False
         self._key: MapKey = "target"
         self._maps: PlanMaps | None = None
@@ -177,17 +177,17 @@ class SparsityController(QObject):
             self._read_stored()
 
     @property
-    def subject(self) -> Subject | None:
+    def subject(self) -> PlanSubject | None:
         """Return what is edited; None without a model."""
         work = self._workspace
         if work.source is None or work.plan is None:
             return None
-        return Subject(work.source, work.rotation, work.method, work.plan)
+        return PlanSubject(work.source, work.rotation, work.method, work.plan)
 
     def _read_stored(self) -> None:
         """Read stored data, one query at a time: later changes mark a running one as outdated."""
         if self._reading_subject is not None:
-            self._outdated = True
+            self._outdated = True  # read again once the answer is there
             return
         subject = self.subject
         if subject is not None:
@@ -203,7 +203,7 @@ class SparsityController(QObject):
             self._read_stored()
         current = self._stored
         is_new = (stored.measured, stored.cells, stored.experts) != (current.measured, current.cells, current.experts)
-        if is_new and subject == self.subject:
+        if is_new and subject == self.subject:  # else the plan has changed meanwhile, and is read again
             self._stored, self._other_figures = stored, None
             self._show_all()
 

@@ -152,6 +152,7 @@ class ModelBits:
 
     def with_settings(self, **changes: Any) -> "ModelBits":
         """Return the same bits with other settings, rounded to whole bits where these need them."""
+        # Four bits are valid for every quantizer; the table's own bits are rounded for the new one below.
         settings = QuantizationSpec.model_validate(_plain(self.settings) | {"bits": 4.0} | changes)
         table = _allowed(self.table, settings)
         return ModelBits(_quantization(settings, table), settings, table)
@@ -321,6 +322,8 @@ class PlanHistory:
         """Apply a new state as one undo step, or as part of the gesture; `text` names the step."""
         before = self._model.state
         assert before is not None  # what `after` was made of
+        # The very objects of an equal state are used again: `apply` compares plans by identity, and readers keep what
+        # they computed of a plan.
         for base in (self.start, before):
             after = after if base is None else after.reuse_equal(base)
         if after == before:
@@ -339,7 +342,7 @@ class _EditCommand(QUndoCommand):
         self._gesture = gesture
 
     def id(self) -> int:
-        return 1
+        return 1  # any number but -1, with which Qt never asks to merge two commands
 
     def mergeWith(self, other: QUndoCommand) -> bool:
         if not isinstance(other, _EditCommand) or other._gesture != self._gesture:

@@ -57,15 +57,6 @@ _NO_EXPERTS = tr("The open model is no Mixture of Experts")
 class SparsityPage(Page):
     """Page to edit a plan on a heatmap. Its widgets emit edits of cells."""
 
-    calibration_requested = Signal()
-    allocation_requested = Signal(object, float)
-    """AllocatorSpec and the budget, a fraction."""
-    joint_requested = Signal(object)
-    """JointBudget of bits and sparsity together."""
-    divergences_requested = Signal()
-    """Measure KL curves."""
-    cancel_requested = Signal()
-    """Cancel the allocation."""
     target_chosen = Signal(float)
     """Target of the selected cells."""
     lock_toggled = Signal()
@@ -200,7 +191,7 @@ class SparsityPage(Page):
         self.add_command(
             tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Allocate the budget as chosen in the toolbar")
         )
-        self.add_command(tr("Cancel the allocator"), self.cancel_requested.emit, "Shift+F8")
+        self.add_command(tr("Cancel the allocator"), self.allocation.cancel_requested.emit, "Shift+F8")
         self.add_command(tr("Copy the read-outs"), self.figures.copy, "Ctrl+Alt+R")
         self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()), "Ctrl+Shift+A")
 
@@ -212,14 +203,9 @@ class SparsityPage(Page):
             source.lock_toggled.connect(self.lock_toggled)
         self.editor.target_chosen.connect(self._choose_target)
         self.editor.brush_toggled.connect(self._toggle_brush)
-        self.toolbar.allocation_chosen.connect(self.allocation_requested)
-        self.toolbar.joint_chosen.connect(self.joint_requested)
         self.toolbar.allocator.currentIndexChanged.connect(self._show_quantizer)
         self.toolbar.allocator.activated.connect(self._begin_with_planes)
-        self.allocation.cancel_requested.connect(self.cancel_requested)
-        self.measure_kl.clicked.connect(self.divergences_requested)
         self.profile.readout_changed.connect(self._readout.setText)
-        self.calibrate.clicked.connect(self.calibration_requested)
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
@@ -234,7 +220,6 @@ class SparsityPage(Page):
         self.set_primary(tr("Evaluate plan"))
 
     def _enable_plan_commands(self, has_plan: bool) -> None:
-        """Enable what needs a plan."""
         self.toolbar.edited.setEnabled(has_plan)
         self.export.show_reason("" if has_plan else _NO_MODEL)
 

@@ -280,6 +280,8 @@ class PlanEditor(QObject):
 
         `text` describes the edit of "3 cells".
         """
+        # From the table at the gesture's begin, so that the compensation for a kept budget does not add up while a
+        # drag passes many values.
         start = self._history.start
         if start is None:
             return

@@ -25,7 +25,6 @@ _REACH = 0.15
 class Preset:
     """A named way to fill a plan."""
 
-    key: str
     name: str
     explanation: str
     make: Callable[[PlanLayout, MethodSpec, float], SparsityPlan]
@@ -64,31 +63,26 @@ def presets() -> tuple[Preset, ...]:
     """Return all presets in the order of the menu."""
     return (
         Preset(
-            "uniform",
             tr("Uniform"),
             tr("One target in all gated cells that meets the budget"),
             uniform,
         ),
         Preset(
-            "dense_ends",
             tr("First and last layer dense"),
             tr("Dense first and last layer; one target elsewhere that meets the budget"),
             dense_ends,
         ),
         Preset(
-            "rising",
             tr("Rising with depth"),
             tr("Targets rise evenly from the first to the last layer by 30 points, and meet the budget"),
             rising,
         ),
         Preset(
-            "attention_only",
             tr("Attention only"),
             tr("The budget's percentage as the target of q, k, v and o; the MLP stays dense"),
             attention_only,
         ),
         Preset(
-            "mlp_only",
             tr("MLP only"),
             tr("The budget's percentage as the target of gate, up and down; the attention stays dense"),
             mlp_only,

@@ -76,7 +76,7 @@ def expert_numbers(stats: "Iterable[CellStat]") -> ExpertNumbers:
 
 
 @dataclass(frozen=True)
-class Subject:
+class PlanSubject:
     """Model, rotation, method and plan of a query."""
 
     source: ModelSource
@@ -118,7 +118,7 @@ class StoredPlanData:
     """Numbers of each expert in that run."""
 
 
-def read_plan_data(store: "Store", subject: Subject, previous: StoredCellData) -> StoredPlanData:
+def read_plan_data(store: "Store", subject: PlanSubject, previous: StoredCellData) -> StoredPlanData:
     """Read the stored data of a plan, on the store's thread; `previous` was read before for the same configuration."""
     from wina_core.report.model_card import runs_of_plan
 
@@ -144,14 +144,15 @@ def plan_study(
     )
 
 
-def run_of_plan(subject: Subject) -> RunSpec:
+def run_of_plan(subject: PlanSubject) -> RunSpec:
     """Return the run of the plan's study."""
     (run,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
     return run
 
 
-def _cells(store: "Store", subject: Subject, previous: StoredCellData) -> StoredCellData:
+def _cells(store: "Store", subject: PlanSubject, previous: StoredCellData) -> StoredCellData:
     configuration = subject.source, subject.rotation, subject.method
+    # The stamp is read faster than the numbers, which change with a calibration only.
     stamp = store.cells_stamp(*configuration)
     if stamp == previous.stamp:
         return previous

@@ -63,7 +63,10 @@ class StudyCatalogue(QObject):
         self._listings += 1
         listing = self._listings
 
-        def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
+        def question(
+            _store: Any,
+        ) -> tuple[list[GalleryEntry], dict[str, str], str]:
+            # Needs no store: its thread reads the files, so that the window does not wait for a disk.
             shipped = list(gallery())
             shipped_files = {entry.file for entry in shipped}
             entries = [*shipped, *(entry_of(file, "own") for file in own_files if file not in shipped_files)]
@@ -201,7 +204,7 @@ class StudyCatalogue(QObject):
 
         def answer(result: tuple[Expansion, StudyState]) -> None:
             expansion, state = result
-            if reading == self._reading:
+            if reading == self._reading:  # else roles or data folders have changed meanwhile
                 self._expanded[file] = bound, expansion
                 self.set_state(file, replace(state, needs=tuple(stand_in), needs_data=needs_data))
 

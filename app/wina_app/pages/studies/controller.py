@@ -221,7 +221,7 @@ class StudiesController(QObject):
 
             def declined() -> None:
                 self._launching = False
-                runs = run_hashes(launched.pending)
+                runs = run_hashes(launched.pending)  # `launch` has stored them as queued
                 self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
 
             if launched.job is None:

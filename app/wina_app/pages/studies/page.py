@@ -134,19 +134,11 @@ _NO_RESULTS = tr("Nothing of this study is stored yet")
 class StudiesPage(Page):
     """Page to run whole studies: the paper's, the demo's and own ones."""
 
-    changed = Signal()
-    study_chosen = Signal(Path)
     study_restored = Signal(Path)
     """Study that was selected when the window was closed."""
     file_opened = Signal(Path)
     forget_requested = Signal()
-    role_mapped = Signal(str, str)
-    data_chosen = Signal(str)
-    estimate_requested = Signal()
     run_requested = Signal()
-    pause_requested = Signal()
-    resume_requested = Signal()
-    cancel_requested = Signal()
     results_requested = Signal()
     report_requested = Signal(Path)
     submit_requested = Signal()
@@ -159,7 +151,6 @@ class StudiesPage(Page):
         self._state: StudyState | None = None
         self._progress: StudyProgress | None = None
         self.list = StudyList()
-        self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
         self.open = push_button(tr("Open study file…"), self._choose_file)
@@ -172,13 +163,6 @@ class StudiesPage(Page):
         self.show_report(None)
         for button in (self.opening, self.report, self.results, self.submit, self.forget, self.open):
             self.header_actions.addWidget(button)
-        self.launch.role_mapped.connect(self.role_mapped)
-        self.launch.data_chosen.connect(self.data_chosen)
-        self.launch.changed.connect(self.changed)
-        self.launch.estimate_requested.connect(self.estimate_requested)
-        self.launch.pause_requested.connect(self.pause_requested)
-        self.launch.resume_requested.connect(self.resume_requested)
-        self.launch.cancel_requested.connect(self.cancel_requested)
         self.set_content(self._build())
         self.add_command(tr("Search the studies"), self._to_search, "Ctrl+F")
         self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))

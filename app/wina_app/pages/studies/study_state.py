@@ -264,6 +264,7 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     if not entries:
         return None
     started = [entry for entry in entries if entry.started is not None]
+    # Stored units are part of the jobs' fractions and of the state, and must not be counted twice.
     going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in started)
     done = min(state.total, state.stored + max(0.0, going))
     phases = {entry.phase for entry in entries}
@@ -288,7 +289,6 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
 
 
 def _size(entry: JobEntry) -> int:
-    """Return the number of a job's measurements."""
     runs = getattr(entry.job, "runs", ())
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 

@@ -19,7 +19,7 @@ def open_page(qtbot, qapp: QApplication, store: Store) -> SparsityPage:
     shown = SparsityPage()
     shown.controller, shown.library = connect_plans(shown, workspace, access)
     shown.editing, shown.workspace, shown.access = shown.controller.editing, workspace, access
-    shown.allocation_requested.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
+    shown.toolbar.allocation_chosen.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
     qtbot.addWidget(shown, before_close_func=lambda _: workspace.stop())
     shown.resize(1208, 560)
     with qtbot.waitActive(shown):

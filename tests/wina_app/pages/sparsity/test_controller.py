@@ -142,13 +142,13 @@ def test_each_map_shows_the_numbers_of_the_other_beside_its_own(bench):
     controller, view, workspace, _ = bench
     assert view.notes == ()
     controller.show("bits")
-    assert view.kind.key == "bits"
+    assert view.kind.name == "Code width"
     assert view.notes[0][0] == "50 %"
     controller.editing.paint(frozenset({(0, 0)}), 4)
     assert view.values[0, 0] == 4
     assert view.bits.quantization == workspace.quantization
     controller.show("target")
-    assert (view.kind.key, view.notes[0][:2]) == ("sparsity", ("4 b", "16 b"))
+    assert (view.kind.name, view.notes[0][:2]) == ("Target sparsity", ("4 b", "16 b"))
     assert "bits: 4 bits" in controller.cell_text((0, 0))
     controller.show("measured")
     assert view.notes == ()

@@ -179,7 +179,7 @@ def test_the_budgets_of_bits_replace_that_of_sparsity_for_a_joint_allocation(qtb
     page = open_page(qtbot, qapp, store)
     page.workspace.set_model(SOURCE, summary())
     toolbar, asked = page.toolbar, []
-    page.joint_requested.connect(asked.append)
+    page.toolbar.joint_chosen.connect(asked.append)
     assert not toolbar.joint.isVisible()
     assert not page.quantization.isVisible()
     toolbar.allocator.setCurrentText("Joint")

@@ -21,7 +21,6 @@ from wina_app.pages.sparsity.presets import (
     attention_only,
     dense_ends,
     mlp_only,
-    presets,
     rising,
     uniform,
 )
@@ -206,7 +205,6 @@ def test_presets_look_as_they_are_called():
     assert (attention[:, 4:] == 0).all()
     assert (np.asarray(mlp_only(layout(8), WINA, 0.5).sparsity) == 0.5 - attention).all()
     assert uniform(layout(8), WINA, 0.5).provenance == "uniform"
-    assert len({preset.key for preset in presets()}) == len(presets())
 
 
 def test_presets_leave_alone_what_the_method_does_not_gate():
