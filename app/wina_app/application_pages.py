@@ -93,11 +93,11 @@ class ApplicationPages(QObject):
         self.rotation = wire(self.workbench, self.window.add_page)
 
     def _make_sparsity(self) -> Iterator[None]:
-        from wina_app.pages.sparsity.wiring import wire
+        from wina_app.pages.sparsity import wire
 
         yield
+        from wina_app.pages.gate_inspector import wire as wire_inspector
         from wina_app.pages.gate_inspector.panel import GateInspector
-        from wina_app.pages.gate_inspector.wiring import wire as wire_inspector
 
         yield
         inspector = GateInspector()
@@ -124,7 +124,7 @@ class ApplicationPages(QObject):
         self.latency = wire(self.workbench, self.window.add_page)
 
     def _make_playground(self) -> Iterator[None]:
-        from wina_app.pages.playground.wiring import wire
+        from wina_app.pages.playground import wire
 
         yield
         self.playground = wire(self.workbench, self.window.add_page, self.show_log, self.window.status.show_server)
@@ -144,7 +144,7 @@ class ApplicationPages(QObject):
         )
 
     def _make_studies(self) -> Iterator[None]:
-        from wina_app.pages.studies.wiring import wire
+        from wina_app.pages.studies import wire
 
         yield
         self.studies = wire(self.workbench, self.window.add_page, self.show_study, self.show_run, self.arrays)

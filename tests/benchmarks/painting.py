@@ -37,8 +37,8 @@ from event_loop import wait
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication
+from wina_app.pages.sparsity import connect_plans
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.pages.sparsity.wiring import connect_plans
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_stylesheet, apply_theme

@@ -2,10 +2,13 @@
 
 import csv
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from wina_app.heatmap.selection import Selection
+from wina_app.plots.colour_maps import ColourScale
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs.plans import Cell
@@ -16,7 +19,7 @@ _SPACES = " \u00a0\u202f"
 _DIGITS = 14
 """Digits of a fraction: more than are copied, fewer than division by 100 rounds."""
 
-LARGEST = 100_000
+MAX_CHARACTERS = 100_000
 """Most characters of a block, under `csv`'s limit for one cell; a plan of a thousand layers has half of it."""
 
 Block = list[list[float | None]]
@@ -44,12 +47,34 @@ class Pasted:
     """Remark on what was left out; empty where the whole block has a place."""
 
 
-def copied(values: Sequence[Sequence[str]], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> str:
-    """Write cells as tab-separated lines, with headings where `rows` and `columns` are given."""
-    lines = [list(row) for row in values]
-    if rows:
-        lines = [["layer", *columns], *([name, *line] for name, line in zip(rows, lines, strict=True))]
-    return "\n".join("\t".join(line) for line in lines)
+def copied_text(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: np.ndarray,
+    scale: ColourScale,
+    cells: Iterable[Cell],
+    headings: bool,
+) -> str:
+    """Write the bounding rectangle of some cells as tab-separated text; other cells in it are empty.
+
+    Values have 12 digits; fractions are percentages with their sign, which spreadsheets read as such.
+    """
+    chosen = set(cells)
+    down, across = (sorted({cell[axis] for cell in chosen}) for axis in (0, 1))
+    table = [
+        [_exact(float(values[row, column]), scale) if (row, column) in chosen else "" for column in across]
+        for row in down
+    ]
+    if headings:
+        names = [columns[column] for column in across]
+        table = [["layer", *names], *([rows[row], *line] for row, line in zip(down, table, strict=True))]
+    return "\n".join("\t".join(line) for line in table)
+
+
+def _exact(value: float, scale: ColourScale) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{100 * value:.12g}%" if scale.unit in ("%", "points") else f"{value:.12g}"
 
 
 def paste(text: str, selection: Selection, projections: Sequence[str], format_: BlockFormat) -> Pasted:
@@ -65,21 +90,21 @@ def paste(text: str, selection: Selection, projections: Sequence[str], format_: 
     rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
     across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
     height, width = len(block), len(block[0])
-    if down % height == 0 and across % width == 0:
-        places = selection.cells
+    if down % height == 0 and across % width == 0:  # as in a spreadsheet: one value fills the whole selection
+        targets = selection.cells
     else:
-        places = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
+        targets = frozenset((rows[0] + r, columns[0] + c) for r in range(height) for c in range(width))
     values = {
         cell: value
-        for cell in places
+        for cell in targets
         if cell[0] < selection.rows
         and cell[1] < selection.columns
         and (value := block[(cell[0] - rows[0]) % height][(cell[1] - columns[0]) % width]) is not None
     }
-    beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in places)
+    beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in targets)
     cells = tr("{n} cells", "{n} cell", beyond)
-    said = tr("Left out {cells} of the block beyond the table.", cells=cells)
-    return Pasted(values, said if beyond else "")
+    remark = tr("Left out {cells} of the block beyond the table.", cells=cells)
+    return Pasted(values, remark if beyond else "")
 
 
 def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> Block:
@@ -88,25 +113,25 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
     A first line of projections is a heading, and with "layer" or nothing before them the first column too. Raises
     WinaError that names the first invalid cell.
     """
-    if len(text) > LARGEST:
+    if len(text) > MAX_CHARACTERS:
         raise WinaError(
             tr("The clipboard has {n} characters, too many for a plan's {name}.", n=f"{len(text):,}", name=format_.name)
         )
     lines = [[cell.strip(_SPACES) for cell in line] for line in csv.reader(text.splitlines(), delimiter="\t")]
-    while lines and not any(lines[-1]):
+    while lines and not any(lines[-1]):  # spreadsheets end a block with an empty line
         lines.pop()
     first_row, first_column = 0, 0
     if lines and _is_heading(lines[0], projections):
         first_row = 1
         first_column = int(lines[0][0].lower() in _CORNERS)
     cells = [line[first_column:] for line in lines[first_row:]]
-    places = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
-    if not places:
+    filled = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
+    if not filled:
         raise WinaError(
             tr("The clipboard has no {name}; copy cells of a heatmap or of a spreadsheet first.", name=format_.name)
         )
     block: Block = [[None] * max(map(len, cells)) for _ in cells]
-    for (row, column), value in zip(places, format_.read([cells[r][c] for r, c in places]), strict=True):
+    for (row, column), value in zip(filled, format_.read([cells[r][c] for r, c in filled]), strict=True):
         if value is None:
             raise _bad(cells[row][column], row + first_row + 1, column + first_column + 1, format_)
         block[row][column] = value

@@ -1,20 +1,250 @@
-"""The editable heatmap: typed targets, steps, the brush, locks, and the clipboard."""
+"""Heatmaps with keys of their own: rows that expand to read-only details, and cells that are edited."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFocusEvent, QGuiApplication, QKeyEvent, QMouseEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QFocusEvent, QGuiApplication, QHelpEvent, QKeyEvent, QMouseEvent
+from PySide6.QtWidgets import QToolTip, QWidget
 
-from wina_app.heatmap.expandable_heatmap import ExpandableHeatmap
-from wina_app.heatmap.geometry import cells_between
-from wina_app.heatmap.keys import has_alt, is_command
+from wina_app.heatmap.geometry import (
+    TRIANGLE_WIDTH,
+    Detail,
+    HeatmapSizes,
+    LazyDetails,
+    Lines,
+    RowDetails,
+    cells_between,
+    line_names,
+    line_values,
+    text_sizes,
+)
+from wina_app.heatmap.heatmap import Heatmap
+from wina_app.heatmap.keys import MOVES, STEPS, has_alt, is_command
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH, HeatmapLook
 from wina_app.heatmap.selection import Selection
+from wina_app.plots.figure import map_figure
 from wina_app.style.theme import HALF
 from wina_app.style.translation import tr
+from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
+
+
+class ExpandableHeatmap(Heatmap):
+    """A heatmap with a triangle in the headings of rows that have details.
+
+    A click on the triangle or E shows and hides them. The arrows and clicks put a reading cursor on their cells, which
+    are never selected.
+    """
+
+    expanded_changed = Signal()
+    reading_changed = Signal()
+
+    def __init__(self, name: str, *, parent: QWidget | None = None) -> None:
+        super().__init__(name, parent=parent)
+        self.detail_text: Callable[[Detail], str] | None = None
+        """Describes a cell of a detail, for its tooltip and for screen readers."""
+        self._counts: tuple[int, ...] = ()
+        self._details_of: Callable[[int], RowDetails] = _no_details
+        self._widest = ""
+        self._details = LazyDetails(_no_details)
+        self._expanded: frozenset[int] = frozenset()
+        self._reading: Detail | None = None
+
+    def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
+        """Name the rows and columns; new names take the details away."""
+        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
+            self._counts, self._expanded, self._reading = (), frozenset(), None
+        super().set_table(rows, columns)
+
+    def set_details(self, counts: Sequence[int], details_of: Callable[[int], RowDetails], widest: str) -> None:
+        """Give each row a number of details, 0 for none; `details_of` makes those of a row once they are painted, with
+        headings no wider than `widest`."""
+        self._counts, self._details_of, self._widest = tuple(counts), details_of, widest
+        self._show(self._expanded)
+
+    @property
+    def expandable(self) -> frozenset[int]:
+        """The rows that have details."""
+        return frozenset(row for row, count in enumerate(self._counts) if count)
+
+    @property
+    def expanded(self) -> frozenset[int]:
+        """The rows whose details are shown."""
+        return self._expanded
+
+    @property
+    def reading(self) -> Detail | None:
+        """The cell of a detail that the reading cursor is on."""
+        return self._reading
+
+    def expand(self, rows: Iterable[int]) -> None:
+        """Show the details of these rows alone."""
+        before = self.expanded
+        self._show(rows)
+        if self.expanded == before:
+            return
+        new = self.expanded - before
+        if new:  # the whole of the first, or as much as there is room for
+            geometry = self.geometry_now()
+            self._scroll_to(geometry.detail(Detail(min(new), self._counts[min(new)] - 1, 0)))
+            self._scroll_to(self.geometry_now().cell(min(new), 0))
+        self.expanded_changed.emit()
+
+    def toggle(self, rows: Iterable[int]) -> None:
+        """Hide the details of these rows if all are shown, else show them."""
+        chosen = self.expandable & frozenset(rows)
+        self.expand(self.expanded - chosen if chosen <= self.expanded else self.expanded | chosen)
+
+    def toggle_selected(self) -> None:
+        """Show or hide the details of the selected rows, or of the row that is read; of all without either."""
+        self.toggle(self.target_rows())
+
+    def target_rows(self) -> list[int]:
+        """Return the rows of the selection or of the reading cursor, or else all."""
+        if self._reading is not None:
+            return [self._reading.row]
+        return sorted({row for row, _ in self.selection.cells}) or list(range(len(self._rows)))
+
+    def _show(self, rows: Iterable[int]) -> None:
+        self._expanded, self._details = self.expandable & frozenset(rows), LazyDetails(self._details_of)
+        every = range(len(self._rows))
+        lines = Lines(tuple(self._counts[row] if row in self._expanded else 0 for row in every))
+        sizes = self._text_sizes()
+        if (lines, sizes) != (self._lines, self._sizes):
+            self._lines, self._sizes = lines, sizes
+            self._fit()
+            self.viewport().update()
+        elif self._expanded:
+            self.viewport().update()
+        reading = self._reading
+        if reading is not None and reading.line >= lines.details[reading.row]:
+            self.set_selection(self.selection.click((reading.row, reading.column)))
+        self.describe()
+
+    def _text_sizes(self) -> HeatmapSizes:
+        headings = (*self._rows, self._widest) if self._expanded else self._rows
+        plain = text_sizes(headings, self._columns, self.mark_width)
+        return replace(plain, header_width=plain.header_width + (TRIANGLE_WIDTH if self.expandable else 0.0))
+
+    def look(self) -> HeatmapLook | None:
+        """Return the look with the details."""
+        look = super().look()
+        return look and replace(
+            look,
+            expandable=self.expandable,
+            expanded=self._expanded,
+            details=self._details,
+            reading=self._reading,
+        )
+
+    def figure(self) -> Figure:
+        """Return the map with the shown details as plain data."""
+        details = {row: self._details[row] for row in self._expanded}
+        names, values = line_names(self._rows, details), line_values(self._values, details)
+        return map_figure(self.accessibleName(), names, self._columns, values, self._scale)
+
+    def description(self) -> str:
+        """Describe the cell that is read, or else the cursor's."""
+        if self._reading is not None and self.detail_text is not None:
+            return self.detail_text(self._reading)
+        return super().description()
+
+    # ---- reading cursor ------------------------------------------------------------------------------------------
+
+    def read(self, detail: Detail | None) -> None:
+        """Put the reading cursor on a cell, which takes the selection away; None for nowhere."""
+        if detail == self._reading:
+            return
+        self._reading = detail
+        if detail is not None:
+            super().set_selection(self.selection.none())
+            self._scroll_to(self.geometry_now().detail(detail))
+        self.viewport().update()
+        self.describe()
+        self.reading_changed.emit()
+
+    def set_selection(self, selection: Selection) -> None:
+        """Select cells, and stop reading."""
+        if selection.cursor is not None:
+            self.read(None)
+        super().set_selection(selection)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        """Show or hide details by their triangle, read a cell of theirs, or select."""
+        geometry, point = self.geometry_now(), event.position()
+        row, _ = geometry.nearest(point)
+        in_heading = geometry.in_row_header(point) and geometry.row_header(row).contains(point)
+        if in_heading and row in self.expandable and point.x() < TRIANGLE_WIDTH:
+            self.toggle([row])
+            return
+        super().mousePressEvent(event)
+        detail = geometry.detail_at(point)
+        if detail is not None and detail.line >= 0:
+            self.read(detail if detail.column in self._details[detail.row].columns else None)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        """Show the tooltip of a cell of a detail, or of its heading."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            text, area = self._tip(QPointF(event.pos()))
+            if text:
+                QToolTip.showText(event.globalPos(), text, self.viewport(), area.toAlignedRect())
+                return True
+        return super().viewportEvent(event)
+
+    def _tip(self, point: QPointF) -> tuple[str, QRectF]:
+        """Return the tooltip of the detail at a point, with the area that it is about; empty for none."""
+        geometry = self.geometry_now()
+        nearest = geometry.nearest_detail(point)
+        if nearest.line >= 0 and geometry.in_row_header(point):
+            return self._details[nearest.row].tip, geometry.row_header(nearest.row, nearest.line)
+        cell = geometry.detail_at(point)
+        is_known = cell is not None and cell.line >= 0 and cell.column in self._details[cell.row].columns
+        return (self.detail_text(nearest) if is_known and self.detail_text else ""), geometry.detail(nearest)
+
+    def claims_key(self, event: QKeyEvent) -> bool:
+        """Return True for E, and for Esc while a cell is read."""
+        escape = event.key() == Qt.Key.Key_Escape and self._reading is not None
+        return escape or self._is_toggle(event) or super().claims_key(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Toggle on E, read on arrows that reach details, stop reading on Esc; select on others."""
+        key, plain = Qt.Key(event.key()), not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if self._is_toggle(event):
+            self.toggle_selected()
+        elif key == Qt.Key.Key_Escape and self._reading is not None:
+            self.read(None)
+        elif not (plain and self._expanded and key in STEPS and self._step(*MOVES[key])):
+            if self._reading is not None and key in MOVES:
+                self.set_selection(self.selection.click((self._reading.row, self._reading.column)))
+            super().keyPressEvent(event)
+
+    def _is_toggle(self, event: QKeyEvent) -> bool:
+        return event.text().lower() == "e" and not is_command(event) and bool(self.expandable)
+
+    def _step(self, down: int, right: int) -> bool:
+        """Move the cursor by one line or column if it is, or comes, on a detail; return False for other moves."""
+        cursor = self.selection.cursor
+        current = self._reading or (Detail(cursor[0], -1, cursor[1]) if cursor else None)
+        if current is None or (right and current.line < 0):
+            return False
+        row, line = self._lines.at(self._lines.of(current.row, current.line) + down)
+        if not 0 <= row < len(self._rows) or (line < 0 and current.line < 0):
+            return current.line >= 0
+        if line < 0:
+            self.set_selection(self.selection.click((row, current.column)))
+            return True
+        columns = sorted(self._details[row].columns)
+        if current.column not in columns:
+            return False
+        at = columns.index(current.column) + right
+        self.read(Detail(row, line, columns[min(max(at, 0), len(columns) - 1)]))
+        return True
+
+
+def _no_details(row: int) -> RowDetails:
+    raise ValueError(f"row {row} has no details")
+
 
 _TYPED = "0123456789.,"
 _STEP = 5
@@ -54,7 +284,7 @@ class EditableHeatmap(ExpandableHeatmap):
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Name the rows and columns; new names discard what is being typed."""
-        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):
+        if (tuple(rows), tuple(columns)) != (self._rows, self._columns):  # else the plan changed while typing
             self._typed = ""
         super().set_table(rows, columns)
 
@@ -76,7 +306,7 @@ class EditableHeatmap(ExpandableHeatmap):
     def set_selection(self, selection: Selection) -> None:
         """Enter what was typed, then select."""
         if selection != self.selection:
-            self._commit()
+            self._commit()  # first, for the cell where it was typed
         super().set_selection(selection)
 
     # ---- pointer -------------------------------------------------------------------------------------------------
@@ -112,12 +342,12 @@ class EditableHeatmap(ExpandableHeatmap):
 
     # ---- keyboard and clipboard ----------------------------------------------------------------------------------
 
-    def takes(self, event: QKeyEvent) -> bool:
+    def claims_key(self, event: QKeyEvent) -> bool:
         """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
         mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
         stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
-        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().takes(event)
+        return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().claims_key(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Edit on digits, Enter, Esc, Backspace, Delete, +, - and L; select on others."""

@@ -1,16 +1,113 @@
-"""Geometry of a heatmap in its viewport, in logical pixels that fall on whole device pixels."""
+"""Lines and geometry of a heatmap in its viewport, in logical pixels that fall on whole device pixels."""
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
+import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize
 from PySide6.QtGui import QFontMetricsF
 
-from wina_app.heatmap.row_details import Detail, Lines
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
+
+
+class Detail(NamedTuple):
+    """A cell of a line below a row."""
+
+    row: int
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class RowDetails:
+    """The lines below one row."""
+
+    names: tuple[str, ...]
+    """Headings of the lines."""
+    values: np.ndarray
+    """Numbers on the heatmap's scale, float64 [lines, columns], NaN for no data."""
+    columns: frozenset[int]
+    """Columns that have details; the others stay blank."""
+    notes: tuple[tuple[str, ...], ...] = ()
+    """Small second text of each cell, [line][column]; empty for none."""
+    tip: str = ""
+    """Tooltip of the headings; empty for none."""
+
+
+class LazyDetails(dict[int, RowDetails]):
+    """Details of rows, each made on first access: of hundreds of lines, few are in view."""
+
+    def __init__(self, make: Callable[[int], RowDetails]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, row: int) -> RowDetails:
+        return self.setdefault(row, self._make(row))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a table in which some rows have details below them."""
+
+    details: tuple[int, ...]
+    """Lines of details below each row."""
+    starts: tuple[int, ...] = field(init=False)
+    """The line of each row, then the number of lines."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", (0, *accumulate(1 + count for count in self.details)))
+
+    @property
+    def count(self) -> int:
+        """All lines, those of rows and of details."""
+        return self.starts[-1]
+
+    def of(self, row: int, detail: int = -1) -> int:
+        """Return the line of a row, or of one of its details; the numbering continues beyond the table's ends."""
+        if row > len(self.details):
+            return self.count + row - len(self.details)
+        return (row if row < 0 else self.starts[row]) + 1 + detail
+
+    def at(self, line: int) -> tuple[int, int]:
+        """Return the row of a line, and its detail or -1 for the row itself; rows continue beyond the table's ends."""
+        if not 0 <= line < self.count:
+            return (line if line < 0 else len(self.details) + line - self.count), -1
+        row = bisect_right(self.starts, line) - 1
+        return row, line - self.starts[row] - 1
+
+
+def rows_alone(rows: int) -> Lines:
+    """Return the lines of rows without details."""
+    return Lines((0,) * rows)
+
+
+def line_names(rows: Sequence[str], details: Mapping[int, RowDetails]) -> list[str]:
+    """Return the headings of all lines."""
+    return [
+        name
+        for row, row_name in enumerate(rows)
+        for name in (row_name, *(details[row].names if row in details else ()))
+    ]
+
+
+def line_values(values: np.ndarray, details: Mapping[int, RowDetails]) -> np.ndarray:
+    """Return the numbers of all lines, float64 [lines, columns], of values [rows, columns]."""
+    after = {row + 1: details[row].values for row in details}
+    return np.vstack(
+        [
+            block
+            for row in range(len(values) + 1)
+            for block in (after.get(row), values[row : row + 1])
+            if block is not None
+        ]
+    )
+
 
 GAP = 1
 """Logical pixels of background between two cells."""
@@ -25,7 +122,7 @@ CORNER = tr("layer")
 
 
 @dataclass(frozen=True)
-class Measures:
+class HeatmapSizes:
     """Sizes of the texts in logical pixels."""
 
     header_width: float
@@ -36,10 +133,10 @@ class Measures:
     """Least height."""
 
 
-def measure(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> Measures:
+def text_sizes(rows: Sequence[str], columns: Sequence[str], mark_width: float) -> HeatmapSizes:
     """Measure the headings, and a percentage with a mark beside it, in the theme's font."""
     small, body = QFontMetricsF(font("small", bold=True)), QFontMetricsF(font())
-    return Measures(
+    return HeatmapSizes(
         math.ceil(max(small.horizontalAdvance(text) for text in (CORNER, *rows)) + 2 * GRID),
         math.ceil(small.height() + GRID),
         max(body.horizontalAdvance(text) for text in ("00.0", *columns)) + GRID + mark_width,
@@ -69,18 +166,18 @@ class HeatmapGeometry:
 
     @classmethod
     def fitted(
-        cls, lines: Lines, columns: int, measured: Measures, view: QSize, scrolled: QPoint, ratio: float
+        cls, lines: Lines, columns: int, sizes: HeatmapSizes, view: QSize, scrolled: QPoint, ratio: float
     ) -> "HeatmapGeometry":
         """Return the geometry with cells that fill a viewport, within their least and largest sizes."""
-        width = (view.width() - measured.header_width) / max(columns, 1)
-        height = (view.height() - measured.header_height) / max(lines.count, 1)
+        width = (view.width() - sizes.header_width) / max(columns, 1)
+        height = (view.height() - sizes.header_height) / max(lines.count, 1)
         return cls(
             lines=lines,
             columns=columns,
-            header_width=measured.header_width,
-            header_height=measured.header_height,
-            cell_width=min(max(width, measured.cell_width), MAX_CELL_WIDTH),
-            cell_height=min(max(height, measured.cell_height), MAX_CELL_HEIGHT),
+            header_width=sizes.header_width,
+            header_height=sizes.header_height,
+            cell_width=min(max(width, sizes.cell_width), MAX_CELL_WIDTH),
+            cell_height=min(max(height, sizes.cell_height), MAX_CELL_HEIGHT),
             dx=scrolled.x(),
             dy=scrolled.y(),
             ratio=ratio,
@@ -115,10 +212,10 @@ class HeatmapGeometry:
         """Return a cell's rectangle without the gap at its right and below."""
         return self.detail(Detail(row, -1, column))
 
-    def detail(self, place: Detail) -> QRectF:
+    def detail(self, cell: Detail) -> QRectF:
         """Return the rectangle of a cell in a line below a row, or of the row's own cell for line -1."""
-        line = self.lines.of(place.row, place.line)
-        left, right = self._x(place.column), self._x(place.column + 1) - GAP
+        line = self.lines.of(cell.row, cell.line)
+        left, right = self._x(cell.column), self._x(cell.column + 1) - GAP
         top, bottom = self._y(line), self._y(line + 1) - GAP
         return QRectF(left, top, right - left, bottom - top)
 
@@ -144,20 +241,20 @@ class HeatmapGeometry:
     def nearest(self, point: QPointF) -> Cell:
         """Return the (row, column) under a point, beyond the table's edge for a point outside; details are part of
         their row."""
-        place = self.place(point)
-        return place.row, place.column
+        cell = self.nearest_detail(point)
+        return cell.row, cell.column
 
     def cell_at(self, point: QPointF) -> Cell | None:
         """Return the (row, column) under a point, None over the headings or details, or outside the table."""
-        place = self.detail_at(point)
-        return None if place is None or place.line >= 0 else (place.row, place.column)
+        cell = self.detail_at(point)
+        return None if cell is None or cell.line >= 0 else (cell.row, cell.column)
 
     def detail_at(self, point: QPointF) -> Detail | None:
         """Return the cell under a point, of line -1 for a row's own; None over the headings or outside the table."""
         if point.x() < self.header_width or point.y() < self.header_height:
             return None
-        place = self.place(point)
-        return place if place.row < self.rows and place.column < self.columns else None
+        cell = self.nearest_detail(point)
+        return cell if cell.row < self.rows and cell.column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
         """Return the rows that an area touches, with their details."""
@@ -175,7 +272,7 @@ class HeatmapGeometry:
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
 
-    def place(self, point: QPointF) -> Detail:
+    def nearest_detail(self, point: QPointF) -> Detail:
         """Return the row, line and column at a point, beyond the table's edge for a point outside."""
         column = int((point.x() + self.dx - self.header_width) // self.cell_width)
         return Detail(*self.lines.at(self._line(point.y())), column)
@@ -194,6 +291,7 @@ class HeatmapGeometry:
         return self._snap(self.header_height + line * self.cell_height - self.dy)
 
     def _snap(self, position: float) -> float:
+        # Edges, not sizes, are rounded: cells differ by a device pixel, but every gap is equally wide and sharp.
         return round(position * self.ratio) / self.ratio
 
 

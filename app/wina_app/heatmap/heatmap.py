@@ -30,12 +30,18 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
-from wina_app.heatmap.geometry import MAX_CELL_HEIGHT, MAX_CELL_WIDTH, HeatmapGeometry, Measures, measure
+from wina_app.heatmap.clipboard import copied_text
+from wina_app.heatmap.geometry import (
+    MAX_CELL_HEIGHT,
+    MAX_CELL_WIDTH,
+    HeatmapGeometry,
+    HeatmapSizes,
+    rows_alone,
+    text_sizes,
+)
 from wina_app.heatmap.keys import JUMPS, MOVES
 from wina_app.heatmap.painter import HeatmapLook, Notes, paint_band, paint_heatmap, paint_remark
-from wina_app.heatmap.row_details import rows_alone
 from wina_app.heatmap.selection import Selection
-from wina_app.heatmap.text import cursor_text, table_text
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.plots.figure import map_figure
 from wina_app.style.theme import notifier, tokens
@@ -71,7 +77,7 @@ class Heatmap(QAbstractScrollArea):
         self._dragging = ""
         self._band: tuple[QPointF, QPointF] | None = None
         self._lines = rows_alone(0)
-        self._measured = measure((), (), self.mark_width)
+        self._sizes = text_sizes((), (), self.mark_width)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
@@ -99,7 +105,7 @@ class Heatmap(QAbstractScrollArea):
         self._rows, self._columns = tuple(rows), tuple(columns)
         self._values, self._notes = np.full((len(rows), len(columns)), math.nan), ()
         self._lines = rows_alone(len(rows))
-        self._measured = self._measure()
+        self._sizes = self._text_sizes()
         self._fit()
         self.set_selection(Selection(len(rows), len(columns)))
         self.viewport().update()
@@ -117,7 +123,7 @@ class Heatmap(QAbstractScrollArea):
             self._notes = notes
             changed[:] = True
         self._values, self._scale = values.copy(), scale
-        self.update_cells(zip(*(places.tolist() for places in np.nonzero(changed)), strict=True))
+        self.update_cells(zip(*(indices.tolist() for indices in np.nonzero(changed)), strict=True))
         self.describe()
 
     def set_remark(self, text: str) -> None:
@@ -142,6 +148,7 @@ class Heatmap(QAbstractScrollArea):
             return
         before, self._selection = self._selection, selection
         touched = (before.cells ^ selection.cells) | {c for c in (before.cursor, selection.cursor) if c}
+        # A cell's outline depends on whether its neighbours are selected: these are painted again, too.
         self.update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
         geometry, view = self.geometry_now(), self.viewport().size()
         self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
@@ -155,7 +162,7 @@ class Heatmap(QAbstractScrollArea):
         """Return the present geometry in viewport coordinates."""
         scrolled = QPoint(self.horizontalScrollBar().value(), self.verticalScrollBar().value())
         view, ratio = self.viewport().size(), self.devicePixelRatioF()
-        return HeatmapGeometry.fitted(self._lines, len(self._columns), self._measured, view, scrolled, ratio)
+        return HeatmapGeometry.fitted(self._lines, len(self._columns), self._sizes, view, scrolled, ratio)
 
     def sizeHint(self) -> QSize:
         """Return room for all columns at a comfortable width and about a dozen rows."""
@@ -196,18 +203,37 @@ class Heatmap(QAbstractScrollArea):
 
     def update_cells(self, cells: Iterable[Cell]) -> None:
         """Paint these cells again."""
-        geometry, wanted = self.geometry_now(), list(cells)
-        if len(wanted) >= _MANY:
-            rows, columns = zip(*wanted, strict=True)
+        geometry, changed = self.geometry_now(), list(cells)
+        if len(changed) >= _MANY:
+            rows, columns = zip(*changed, strict=True)
             ends = geometry.cell(min(rows), min(columns)), geometry.cell(max(rows), max(columns))
             self.viewport().update(self.viewport().rect() & ends[0].united(ends[1]).toAlignedRect())
             return
-        for row, column in wanted:
+        for row, column in changed:
             self.viewport().update(geometry.cell(row, column).toAlignedRect())
 
     def description(self) -> str:
-        """Describe the cursor's cell and the size of the selection."""
-        return cursor_text(self._rows, self._columns, self._values, self._scale, self._selection, self._notes)
+        """Describe the cursor's cell with its note, and the size of the selection."""
+        scale = self._scale
+        if self._selection.cursor is None or scale is None:
+            return tr(
+                "{layers} layers by {projections} projections, nothing selected",
+                layers=len(self._rows),
+                projections=len(self._columns),
+            )
+        row, column = self._selection.cursor
+        value = float(self._values[row, column])
+        text = tr(
+            "layer {layer}, {projection}: {quantity} {value}",
+            layer=self._rows[row],
+            projection=self._columns[column],
+            quantity=scale.title,
+            value=tr("no data") if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip(),
+        )
+        if self._notes:
+            text = f"{text}, {self._notes[row][column]}"
+        count = len(self._selection.cells)
+        return tr("{cell}; {count} cells selected", cell=text, count=count) if count > 1 else text
 
     def describe(self) -> None:
         """Describe the cursor's cell to screen readers."""
@@ -228,6 +254,7 @@ class Heatmap(QAbstractScrollArea):
             (self.horizontalScrollBar(), geometry.content_width, view.width(), geometry.cell_width),
             (self.verticalScrollBar(), geometry.content_height, view.height(), geometry.cell_height),
         ):
+            # Cells that fill the viewport add up to its size but for rounding, which must not show a scroll bar.
             bar.setRange(0, max(0, math.floor(content + 1e-6) - page))
             bar.setPageStep(page)
             bar.setSingleStep(round(step))
@@ -244,12 +271,12 @@ class Heatmap(QAbstractScrollArea):
                 bar.setValue(bar.value() + math.ceil(high - end))
 
     def _restyle(self) -> None:
-        self._measured = self._measure()
+        self._sizes = self._text_sizes()
         self._fit()
         self.viewport().update()
 
-    def _measure(self) -> Measures:
-        return measure(self._rows, self._columns, self.mark_width)
+    def _text_sizes(self) -> HeatmapSizes:
+        return text_sizes(self._rows, self._columns, self.mark_width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Fit the cells to the new size."""
@@ -274,7 +301,7 @@ class Heatmap(QAbstractScrollArea):
         self._dragging = ""
         if cell is not None:
             self._dragging = "cell"
-            self._band = (point + QPointF(geometry.dx, geometry.dy), point)
+            self._band = (point + QPointF(geometry.dx, geometry.dy), point)  # begins on the content, which may scroll
             self.set_selection(self._selection.click(cell, extend, toggle))
         elif geometry.in_row_header(point) and row < geometry.rows:
             self._dragging = "row"
@@ -310,6 +337,7 @@ class Heatmap(QAbstractScrollArea):
         """Stretch the band from where it began, or take it away."""
         before = self._band_area()
         self._band = (self._band[0], point) if self._band is not None and point is not None else None
+        # The pen draws half outside of the band, on whole device pixels.
         self.viewport().update(before.united(self._band_area()).toAlignedRect().adjusted(-2, -2, 2, 2))
 
     def _band_area(self) -> QRectF:
@@ -355,13 +383,14 @@ class Heatmap(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         """Take the heatmap's keys before the window's shortcuts."""
+        # Qt asks the focused widget before it triggers a shortcut; a key accepted here arrives as a key press.
         override = event.type() == QEvent.Type.ShortcutOverride
-        if override and isinstance(event, QKeyEvent) and self.takes(event):
+        if override and isinstance(event, QKeyEvent) and self.claims_key(event):
             event.accept()
             return True
         return super().event(event)
 
-    def takes(self, event: QKeyEvent) -> bool:
+    def claims_key(self, event: QKeyEvent) -> bool:
         """Return True for a key that the heatmap takes before any shortcut."""
         return event.key() == Qt.Key.Key_Escape and self._selection.cursor is not None
 
@@ -370,7 +399,7 @@ class Heatmap(QAbstractScrollArea):
         if self._scale is None:
             return ""
         cells = self._selection.cells or self._selection.all().cells
-        return table_text(self._rows, self._columns, self._values, self._scale, cells, headings)
+        return copied_text(self._rows, self._columns, self._values, self._scale, cells, headings)
 
     def copy(self, headings: bool) -> None:
         """Put the selection on the clipboard as tab-separated text."""

@@ -9,8 +9,7 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPixmap, QRegion
 
-from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, TRIANGLE_WIDTH, HeatmapGeometry
-from wina_app.heatmap.row_details import Detail, RowDetails
+from wina_app.heatmap.geometry import CORNER, GAP, NOTE_GAP, TRIANGLE_WIDTH, Detail, HeatmapGeometry, RowDetails
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale, hatch
 from wina_app.style.theme import GRID, HALF, font, text_on, tokens
@@ -174,8 +173,8 @@ def _paint_details(painter: QPainter, type_: _Type, region: QRegion, look: Heatm
     geometry, details = look.geometry, look.details[row]
     for line in geometry.details_in(row, region.boundingRect()):
         for column in details.columns:
-            place, value = Detail(row, line, column), float(details.values[line, column])
-            rect = geometry.detail(place)
+            cell, value = Detail(row, line, column), float(details.values[line, column])
+            rect = geometry.detail(cell)
             if not region.intersects(rect.toAlignedRect()):
                 continue
             if math.isnan(value):
@@ -184,7 +183,7 @@ def _paint_details(painter: QPainter, type_: _Type, region: QRegion, look: Heatm
                 note = details.notes[line][column] if details.notes else ""
                 source = QRectF(0, 0, rect.width() * geometry.ratio, rect.height() * geometry.ratio)
                 painter.drawPixmap(rect.topLeft(), _value_tile(type_, look, value, note, rect), source)
-            if place == look.reading:
+            if cell == look.reading:
                 background = QColor(tokens().raised) if math.isnan(value) else look.scale.colour(value)
                 painter.setPen(QPen(_ink(background.rgb()), 1, Qt.PenStyle.DotLine))
                 painter.drawRect(rect.adjusted(2.5, 2.5, -2.5, -2.5))

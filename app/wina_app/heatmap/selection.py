@@ -63,6 +63,7 @@ class Selection:
         single = Selection(self.rows, self.columns, anchor, cursor)
         if not toggle:
             return single
+        # Whether a drag adds or removes is decided by the cell where it begins, as in a spreadsheet.
         return replace(single, earlier=self.cells, removing=single.cells <= self.cells)
 
     def _rectangle(self) -> frozenset[Cell]:

@@ -84,7 +84,7 @@ def _edit_plan(application: "Application") -> None:
     plan = workspace.plan
     assert plan is not None  # a model is open
     layout = plan.layout
-    editing.take_over(PlanPair(plan=rising(layout, workspace.method, plan.budget)), "a preset")
+    editing.replace_plan(PlanPair(plan=rising(layout, workspace.method, plan.budget)), "a preset")
     editing.keep_budget(True)
     editing.paint(frozenset(product(range(layout.layers), map(layout.projections.index, _SPARED))), _SPARED_TO)
     editing.keep_budget(False)

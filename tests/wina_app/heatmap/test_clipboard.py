@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.heatmap.clipboard import FRACTIONS, LARGEST, paste, read_block
+from wina_app.heatmap.clipboard import FRACTIONS, MAX_CHARACTERS, copied_text, paste, read_block
 from wina_app.heatmap.selection import Selection
-from wina_app.heatmap.text import table_text
 from wina_app.plots.colour_maps import ColourScale, percent
 
 from wina_core.errors import WinaError
@@ -66,7 +65,7 @@ def test_a_clipboard_without_targets_is_told(text):
 
 def test_a_clipboard_that_is_no_plan_by_far_is_not_read():
     with pytest.raises(WinaError, match="too many"):
-        read_block("5\t" * LARGEST, NAMES, FRACTIONS)
+        read_block("5\t" * MAX_CHARACTERS, NAMES, FRACTIONS)
 
 
 def test_one_cell_fills_what_is_selected_and_nothing_else():
@@ -108,7 +107,7 @@ SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
 def test_what_is_copied_comes_back_as_it_was(values, headings, digits):
     table = np.array(values) if digits is None else np.round(values, digits)
     chosen = TABLE.click((1, 0)).drag_to((3, 1))
-    text = table_text([*"0123"], NAMES, table, SCALE, chosen.cells, headings)
+    text = copied_text([*"0123"], NAMES, table, SCALE, chosen.cells, headings)
     back = paste(text, TABLE.click((1, 0)), NAMES, FRACTIONS)
     assert back.values.keys() == chosen.cells
     for cell, value in back.values.items():
@@ -117,5 +116,5 @@ def test_what_is_copied_comes_back_as_it_was(values, headings, digits):
 
 def test_cells_that_were_not_selected_are_copied_empty():
     chosen = TABLE.click((0, 0)).click((1, 2), toggle=True).cells
-    text = table_text([*"0123"], NAMES, np.full((4, 3), 0.625), SCALE, chosen, True)
+    text = copied_text([*"0123"], NAMES, np.full((4, 3), 0.625), SCALE, chosen, True)
     assert text == "layer\tq\tv\n0\t62.5%\t\n1\t\t62.5%"

@@ -6,8 +6,7 @@ from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
-from wina_app.heatmap.geometry import TRIANGLE_WIDTH
-from wina_app.heatmap.row_details import Detail, Lines, RowDetails, line_names, line_values
+from wina_app.heatmap.geometry import TRIANGLE_WIDTH, Detail, Lines, RowDetails, line_names, line_values
 from wina_app.plots.colour_maps import ColourScale, percent
 
 from wina_core.report.drawing import MapPanel
@@ -211,7 +210,7 @@ def test_only_details_in_view_are_made(heatmap):
 def test_tooltips_are_those_of_a_details_cell_or_heading(heatmap, monkeypatch):
     shown = []
     monkeypatch.setattr(
-        "wina_app.heatmap.expandable_heatmap.QToolTip.showText", lambda *given: shown.append((given[1], given[3]))
+        "wina_app.heatmap.editable_heatmap.QToolTip.showText", lambda *given: shown.append((given[1], given[3]))
     )
     heatmap.expand({1})
     geometry = heatmap.geometry_now()

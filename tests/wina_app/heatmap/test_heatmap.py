@@ -10,9 +10,8 @@ from PySide6.QtGui import QColor, QGuiApplication, QKeySequence, QShortcut
 from PySide6.QtTest import QTest
 from wina_app.heatmap import painter
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
-from wina_app.heatmap.geometry import HeatmapGeometry, cells_between
+from wina_app.heatmap.geometry import HeatmapGeometry, cells_between, rows_alone
 from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH
-from wina_app.heatmap.row_details import rows_alone
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, ColourScale, percent
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QLabel
-from wina_app.pages.sparsity.allocation_controller import AllocationController, AllocationView
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.allocation_controller import AllocationController
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.shared import product_question
 from wina_app.shared.product_question import ProductQuestion, QuestionView, compute_question, products_text
 from wina_app.style.theme import apply_stylesheet
@@ -245,8 +246,8 @@ def test_an_allocation_asks_before_a_long_rotation(bench):
     workbench, engine, products = bench
     products.append(LONG)
     load(workbench)
-    view = Recorded(AllocationView, ask_compute=False)
-    controller = AllocationController(workbench, view, PlanEditing(workbench.workspace, Recorded(EditingView)))
+    view = Recorded(SparsityPage, ask_compute=False)
+    controller = AllocationController(workbench, view, PlanEditor(workbench.workspace, Recorded(SparsityPage)))
     controller.allocate(AllocatorSpec(name="curves"), 0.5)
     assert "global refined" in view.last("ask_compute").text
     assert not engine.submitted

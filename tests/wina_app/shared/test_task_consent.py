@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from PySide6.QtWidgets import QDialog, QWidget
 from wina_app.pages.evaluate.controller import EvaluateController, EvaluateView
-from wina_app.pages.studies.controller import StudiesController, StudiesView
+from wina_app.pages.studies.controller import StudiesController
+from wina_app.pages.studies.page import StudiesPage
 from wina_app.shared.task_code_dialog import TaskCodeDialog, ask_task_code
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
@@ -101,7 +102,7 @@ def test_a_study_asks_before_it_is_measured_or_estimated(
     monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: (GalleryEntry(file, "own", study),))
     workbench, engine, store = make_workbench(tmp_path)
     choice = LaunchOptions()
-    view = Recorded(StudiesView, choice=choice, ask_task_code=trusted)
+    view = Recorded(StudiesPage, choice=choice, ask_task_code=trusted)
     controller = StudiesController(workbench, view)
     controller.set_visible(True)
     while controller._catalogue.read_next():

@@ -1,21 +1,21 @@
 """Controller of the gate inspector: inspect the selected cell, and follow the plan."""
 
 from collections import OrderedDict
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_entry import JobEntry
+from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.view_state import (
     PROMPT,
     ComparedMethod,
-    GateNow,
+    PlannedGate,
     compared_methods,
-    gates_now,
+    planned_gates,
     target_of,
 )
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.jobs import InspectGateJob
@@ -27,40 +27,15 @@ _PAUSE_MS = 250
 """Pause before a new selection is inspected automatically."""
 _LIVE_MS = 15
 """Pause before the masks follow edits of the plan."""
-_KEPT = 4
+_MAX_CELLS = 4
 """Inspected cells kept in memory; each takes some MB."""
-
-
-class GateView(QuestionView, Protocol):
-    """The inspector as its controller sees it."""
-
-    def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
-        """Show the cell's name and target, empty for none, and its methods."""
-
-    def show_action(self, text: str, reason: str) -> None:
-        """Name the button; a reason disables it."""
-
-    def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the running inspection; None hides it."""
-
-    def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
-        """Show an inspected cell; None if it was not inspected."""
-
-    def show_error(self, text: str) -> None:
-        """Show an error inline."""
-
-    def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
-
-    def clear_message(self) -> None:
-        """Hide the inline message."""
 
 
 class GateController(QObject):
     """Runner of one inspection at a time. After the first, selected cells are inspected automatically, unless that
     would first compute a long rotation."""
 
-    def __init__(self, workbench: Workbench, view: GateView) -> None:
+    def __init__(self, workbench: Workbench, view: GateInspector) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
@@ -70,12 +45,14 @@ class GateController(QObject):
         self._visible = self._follows = False
         self._job_id: str | None = None
         self._question = ProductQuestion(workbench, view)
-        self._known: OrderedDict[InspectGateJob, InspectedCell] = OrderedDict()
-        self._shown: InspectedCell | None = None
-        self._pause, self._live = (QTimer(self, singleShot=True, interval=each) for each in (_PAUSE_MS, _LIVE_MS))
-        self._pause.timeout.connect(self._inspect_unasked)
+        self._inspected: OrderedDict[InspectGateJob, InspectedCell] = OrderedDict()
+        self._shown_cell: InspectedCell | None = None
+        self._pause, self._live = (
+            QTimer(self, singleShot=True, interval=interval) for interval in (_PAUSE_MS, _LIVE_MS)
+        )
+        self._pause.timeout.connect(self._inspect_automatically)
         self._live.timeout.connect(self._show_gates)
-        self._workspace.model_changed.connect(self._forget)
+        self._workspace.model_changed.connect(self._forget_model)
         self._workspace.rotation_changed.connect(self._subject_changed)
         self._workspace.method_changed.connect(self._subject_changed)
         self._workspace.quantization_settled.connect(self._subject_changed)
@@ -106,18 +83,20 @@ class GateController(QObject):
         self._ticks[method.label] = on
         self._subject_changed()
 
-    def inspect(self, *, unasked: bool = False) -> None:
-        """Inspect the selected cell in the engine, or show it from memory; `unasked` starts no long rotation."""
+    def inspect(self, *, automatic: bool = False) -> None:
+        """Inspect the selected cell in the engine, or show it from memory; `automatic` starts no long rotation."""
         job = self._job()
         if job is None or self._reason() or self._job_id is not None:
             return
         self._follows = True
         self._view.clear_message()
-        known = self._find(job)
-        if known is not None and not any(now.outdated or now.error is None for now in self._gates(known)):
-            self._show(known)
+        inspected = self._find(job)
+        if inspected is not None and not any(
+            planned.outdated or planned.error is None for planned in self._gates(inspected)
+        ):
+            self._show(inspected)
             return
-        self._question.before(job, lambda: self._submit(job), silent=unasked)
+        self._question.before(job, lambda: self._submit(job), silent=automatic)
 
     def _submit(self, job: InspectGateJob) -> None:
         name = tr("layer {layer} · {projection}", layer=job.layer, projection=job.projection)
@@ -129,8 +108,8 @@ class GateController(QObject):
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
-    def _forget(self) -> None:
-        self._known.clear()
+    def _forget_model(self) -> None:
+        self._inspected.clear()
         self._cell = None
         self._subject_changed()
 
@@ -145,15 +124,15 @@ class GateController(QObject):
         self._live.stop()
         self._show_gates()
         job = self._job()
-        if self._shown is None and self._visible and self._follows and job is not None:
+        if self._shown_cell is None and self._visible and self._follows and job is not None:
             self._pause.start()
         else:
             self._pause.stop()
 
-    def _inspect_unasked(self) -> None:
+    def _inspect_automatically(self) -> None:
         waits = any(entry.is_interactive for entry in self._workbench.jobs.active)
-        if self._visible and self._shown is None and not waits:
-            self.inspect(unasked=True)
+        if self._visible and self._shown_cell is None and not waits:
+            self.inspect(automatic=True)
 
     def _show_gates(self) -> None:
         plan, cell = self._workspace.plan, self._cell
@@ -162,23 +141,23 @@ class GateController(QObject):
         else:
             name = tr("layer {layer} · {projection}", layer=cell[0], projection=plan.layout.projections[cell[1]])
             target = plan.sparsity[cell[0]][cell[1]]
-            self._view.show_subject(name, self._methods_here(), target)
+            self._view.show_subject(name, self._cell_methods(), target)
         job = self._job()
         self._show(None if job is None else self._find(job))
 
     def _show(self, cell: InspectedCell | None) -> None:
-        self._shown = cell
+        self._shown_cell = cell
         self._view.show_cell(cell, () if cell is None else self._gates(cell))
         self._show_action()
 
-    def _gates(self, cell: InspectedCell) -> tuple[GateNow, ...]:
+    def _gates(self, cell: InspectedCell) -> tuple[PlannedGate, ...]:
         assert self._workspace.plan is not None  # it has the cell
-        return gates_now(cell, self._workspace.plan)
+        return planned_gates(cell, self._workspace.plan)
 
     def _show_action(self) -> None:
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
-        again = self._shown is not None
-        self._view.show_action(tr("Inspect again") if again else tr("Inspect the gate"), self._reason())
+        inspected = self._shown_cell is not None
+        self._view.show_action(tr("Inspect again") if inspected else tr("Inspect the gate"), self._reason())
 
     def _reason(self) -> str:
         """Return why nothing can be inspected; empty if something can."""
@@ -188,7 +167,7 @@ class GateController(QObject):
             return tr("Select one cell of the heatmap first")
         if not self._prompt.strip():
             return tr("Type a prompt first")
-        if not self._asked():
+        if not self._chosen_methods():
             return tr("Tick a method that gates this projection first")
         if self._job_id is not None:
             return tr("An inspection is running")
@@ -198,19 +177,19 @@ class GateController(QObject):
         plan = self._workspace.plan
         return plan is not None and cell[0] < plan.layout.layers and cell[1] < len(plan.layout.projections)
 
-    def _methods_here(self) -> tuple[ComparedMethod, ...]:
+    def _cell_methods(self) -> tuple[ComparedMethod, ...]:
         plan = self._workspace.plan
         assert plan is not None  # there is a cell
         assert self._cell is not None
         return compared_methods(self._workspace.method, plan.layout.projections[self._cell[1]], self._ticks)
 
-    def _asked(self) -> tuple[MethodSpec, ...]:
-        return tuple(each.method for each in self._methods_here() if each.ticked and not each.reason)
+    def _chosen_methods(self) -> tuple[MethodSpec, ...]:
+        return tuple(choice.method for choice in self._cell_methods() if choice.ticked and not choice.reason)
 
     def _job(self) -> InspectGateJob | None:
         workspace, cell = self._workspace, self._cell
         plan, source = workspace.plan, workspace.source
-        if plan is None or source is None or cell is None or not self._prompt.strip() or not self._asked():
+        if plan is None or source is None or cell is None or not self._prompt.strip() or not self._chosen_methods():
             return None
         return InspectGateJob(
             model=source,
@@ -218,15 +197,15 @@ class GateController(QObject):
             layer=cell[0],
             projection=plan.layout.projections[cell[1]],
             prompt=self._prompt,
-            gates=tuple(target_of(plan, method, cell) for method in self._asked()),
+            gates=tuple(target_of(plan, method, cell) for method in self._chosen_methods()),
         )
 
     def _find(self, job: InspectGateJob) -> InspectedCell | None:
         """Return the inspected cell of a job, at its targets or else at the latest others."""
-        if job in self._known:
-            return self._known[job]
-        found = next((known for known in reversed(self._known) if _is_like(known, job)), None)
-        return None if found is None else self._known[found]
+        if job in self._inspected:
+            return self._inspected[job]
+        similar = next((other for other in reversed(self._inspected) if _differ_in_targets_only(other, job)), None)
+        return None if similar is None else self._inspected[similar]
 
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
@@ -251,22 +230,22 @@ class GateController(QObject):
     def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:
         """Unpack megabytes off the main thread."""
 
-        def keep(cell: InspectedCell) -> None:
+        def store_cell(cell: InspectedCell) -> None:
             if job.model != self._workspace.source:
                 return
-            self._known[job] = cell
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            self._inspected[job] = cell
+            while len(self._inspected) > _MAX_CELLS:
+                self._inspected.popitem(last=False)
             self._subject_changed()
 
         def unpack(_store: Any) -> InspectedCell:
             return InspectedCell(record)
 
-        self._workbench.store.ask(unpack, keep, self._view.show_error)
+        self._workbench.store.ask(unpack, store_cell, self._view.show_error)
 
 
-def _is_like(known: InspectGateJob, asked: InspectGateJob) -> bool:
+def _differ_in_targets_only(first: InspectGateJob, second: InspectGateJob) -> bool:
     """Return whether two jobs differ only in targets."""
-    methods = [[each.method for each in job.gates] for job in (known, asked)]
-    plain = [job.model_copy(update={"gates": ()}) for job in (known, asked)]
+    methods = [[gate.method for gate in job.gates] for job in (first, second)]
+    plain = [job.model_copy(update={"gates": ()}) for job in (first, second)]
     return methods[0] == methods[1] and plain[0] == plain[1]

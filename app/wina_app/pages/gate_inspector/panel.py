@@ -1,29 +1,158 @@
-"""View of the gate inspector."""
+"""View of the gate inspector, with its form."""
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QRect, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QRect, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QScrollArea, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QPlainTextEdit, QProgressBar, QScrollArea, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.gate_inspector.form import GateForm
-from wina_app.pages.gate_inspector.plots import GateHistogram, GateScatter, input_text
+from wina_app.pages.gate_inspector.plots import GateHistogram, GateMap, GateScatter, input_text
 from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures
-from wina_app.pages.gate_inspector.token_map import GateMap
-from wina_app.pages.gate_inspector.view_state import ComparedMethod, GateNow
+from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod, PlannedGate
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
-from wina_app.widgets.boxes import STRETCH, vbox
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.compute_question import ComputeQuestion
-from wina_app.widgets.controls import ElidedLabel, labelled, text_label
+from wina_app.widgets.controls import (
+    ElidedLabel,
+    explain_disabled,
+    labelled,
+    method_swatch,
+    push_button,
+    text_label,
+    wrap_words,
+)
 from wina_app.widgets.fields import whole_number
 from wina_app.widgets.message_bar import MessageBar
+from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.question import ask_compute
+from wina_app.widgets.start_button import StartButton
 from wina_core.analysis.gate_views import InspectedCell
+from wina_core.specs import MethodSpec
+
+_COLUMNS = (4, 2, 1)
+"""Numbers of columns of the methods."""
+_LINES = 3
+
+
+class GateForm(QWidget):
+    """Form of an inspection."""
+
+    prompt_changed = Signal(str)
+    ticked = Signal(object, bool)
+    """MethodSpec, and whether it is compared."""
+    inspect_requested = Signal()
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.prompt = QPlainTextEdit(PROMPT)
+        wrap_words(self.prompt)
+        self.prompt.setTabChangesFocus(True)
+        self.prompt.setFixedHeight(_LINES * self.prompt.fontMetrics().lineSpacing() + 2 * GRID)
+        self.prompt.textChanged.connect(lambda: self.prompt_changed.emit(self.prompt.toPlainText()))
+        self.boxes: dict[MethodSpec, QCheckBox] = {}
+        self._methods = QGridLayout()
+        self._methods.setContentsMargins(0, 0, 0, 0)
+        self._methods.setHorizontalSpacing(GRID)
+        self._methods.setVerticalSpacing(0)
+        self._room = 0
+        self._groups: list[list[QCheckBox]] = []
+        """Check boxes by column."""
+        self.inspect = StartButton()
+        self.inspect.clicked.connect(self.inspect_requested)
+        self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the inspection"))
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(tr("Progress of the inspection"))
+        self._doing = ElidedLabel("muted")
+        buttons = hbox(None, self.inspect, self.cancel, STRETCH)
+        vbox(
+            self,
+            labelled(tr("Prompt"), self.prompt),
+            text_label(tr("Methods")),
+            self._methods,
+            buttons,
+            self._bar,
+            self._doing,
+        )
+        self.show_progress(None)
+
+    def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
+        """Show the methods to tick; unsuitable ones are disabled with the reason."""
+        if [choice.method for choice in choices] != list(self.boxes):
+            self._make(choices)
+        for choice in choices:
+            box = self.boxes[choice.method]
+            with QSignalBlocker(box):
+                box.setChecked(choice.ticked and not choice.reason)
+            note = tr("{method}: needs a calibration first, which takes a while", method=choice.method.label)
+            explanation = choice.method.label if not choice.method.needs_calibration else note
+            explain_disabled(box, enabled=not choice.reason, reason=choice.reason, explanation=explanation)
+
+    def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
+        clear_layout(self._methods)
+        self.boxes = {}
+        for choice in choices:
+            box = QCheckBox(choice.method.label)
+            box.setIcon(method_swatch(choice.method.name))
+            box.toggled.connect(lambda on, method=choice.method: self.ticked.emit(method, on))
+            self.boxes[choice.method] = box
+        self._arrange()
+
+    def event(self, event: QEvent) -> bool:
+        """Arrange the methods again when the text size changes."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+        return super().event(event)
+
+    def fit(self, width: int) -> None:
+        """Arrange the methods in as many columns as fit a width."""
+        self._room = width
+        self._arrange()
+
+    def _arrange(self) -> None:
+        boxes = list(self.boxes.values())
+        for columns in _COLUMNS:
+            rows = -(-len(boxes) // columns)
+            groups = [boxes[start : start + rows] for start in range(0, len(boxes), rows)] if boxes else []
+            if self._width(groups) <= self._room:
+                break
+        if groups == self._groups:
+            return
+        self._groups = groups
+        for column, group in enumerate(groups):
+            for row, box in enumerate(group):
+                self._methods.addWidget(box, row, column)
+        for column in range(self._methods.columnCount()):
+            self._methods.setColumnStretch(column, int(column == len(groups) - 1))
+
+    def _width(self, groups: list[list[QCheckBox]]) -> int:
+        widest = (max(box.sizeHint().width() for box in group) for group in groups)
+        return sum(widest) + (len(groups) - 1) * self._methods.horizontalSpacing()
+
+    def show_action(self, text: str, reason: str) -> None:
+        """Name the button; a reason disables it."""
+        self.inspect.setText(text)
+        self.inspect.setAccessibleName(text)
+        self.inspect.setEnabled(not reason)
+        self.inspect.setToolTip(plain_tip(reason))
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the running inspection; None hides it."""
+        for widget in (self._bar, self._doing, self.cancel):
+            widget.setVisible(entry is not None)
+        if entry is not None:
+            self._bar.setRange(0, 0 if entry.fraction is None else 1000)
+            self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
+            begins = tr("waiting for other jobs") if entry.phase == "queued" else tr("starting")
+            self._doing.setText(entry.metric or begins)
+
 
 _WIDE = 90 * GRID
 """Least width of two columns of plots."""
@@ -39,13 +168,13 @@ class GateInspector(QScrollArea):
     def __init__(self) -> None:
         super().__init__()
         self._cell: InspectedCell | None = None
-        self._gates: tuple[GateNow, ...] = ()
+        self._gates: tuple[PlannedGate, ...] = ()
         self._method = 0
         self._focus: tuple[int, int] | None = None
         self._command: QAction | None = None
-        self._due = QTimer(self, singleShot=True, interval=0)
-        self._due.timeout.connect(self._show_next)
-        self._to_show: list[Callable[[], None]] = []
+        self._next_plot = QTimer(self, singleShot=True, interval=0)
+        self._next_plot.timeout.connect(self._show_next)
+        self._pending_plots: list[Callable[[], None]] = []
         self.title = text_label(tr("Gate inspector"), "section", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.message = MessageBar(self, lambda: QRect(GRID, GRID, self.viewport().width() - 2 * GRID, 0), "gate")
@@ -127,8 +256,8 @@ class GateInspector(QScrollArea):
         for plot, _ in self.plots:
             plot.setMinimumWidth(20 * GRID)
             plot.setFixedHeight(_HEIGHTS[columns - 1])
-        for place, block in enumerate(self._blocks):
-            self._grid.addWidget(block, place // columns, place % columns)
+        for index, block in enumerate(self._blocks):
+            self._grid.addWidget(block, index // columns, index % columns)
         for column in range(2):
             self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
@@ -143,8 +272,9 @@ class GateInspector(QScrollArea):
             plot.readout_changed.connect(self.pointed.setText)
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
-        shown = "" if target is None else tr(" · target {target}", target=percent(target))
-        self.title.setText(f"{name}{shown}" if name else tr("Gate inspector"))
+        """Show the cell's name and target, empty for none, and its methods."""
+        suffix = "" if target is None else tr(" · target {target}", target=percent(target))
+        self.title.setText(f"{name}{suffix}" if name else tr("Gate inspector"))
         self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
@@ -159,6 +289,7 @@ class GateInspector(QScrollArea):
             self._command.setToolTip(with_shortcut(tip, self._command.shortcut().toString()))
 
     def show_action(self, text: str, reason: str) -> None:
+        """Name the button; a reason disables it."""
         self.form.show_action(text, reason)
         self._enable_command()
         if self._cell is None:
@@ -169,39 +300,44 @@ class GateInspector(QScrollArea):
             self.remark.setText(f"{explanation} {reason}." if reason else explanation)
 
     def show_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the running inspection; None hides it."""
         self.form.show_progress(entry)
 
-    def show_cell(self, cell: InspectedCell | None, now: tuple[GateNow, ...]) -> None:
+    def show_cell(self, cell: InspectedCell | None, gates: tuple[PlannedGate, ...]) -> None:
+        """Show an inspected cell; None if it was not inspected."""
         fresh = cell is not self._cell
         before = self._gates[self._method].method if self._gates else None
-        self._cell, self._gates = cell, now
+        self._cell, self._gates = cell, gates
         self._results.setVisible(cell is not None)
         if cell is None:
             self.remark.show()
             return
-        self._method = next((place for place, each in enumerate(now) if each.method == before), 0)
+        self._method = next((index for index, gate in enumerate(gates) if gate.method == before), 0)
         if fresh:
-            self._take(cell)
-        self.figures.show_gates(now, self._method)
-        self.agreement.show_gates(now)
+            self._show_record(cell)
+        self.figures.show_gates(gates, self._method)
+        self.agreement.show_gates(gates)
         self._show_plots()
 
     def show_error(self, text: str) -> None:
+        """Show an error inline."""
         self.message.show_message("error", text)
 
     def show_notice(self, text: str) -> None:
+        """Show a remark inline."""
         self.message.show_message("notice", text)
 
     def ask_compute(self, question: ComputeQuestion) -> bool:
         return ask_compute(self, question)
 
     def clear_message(self) -> None:
+        """Hide the inline message."""
         self.message.clear()
 
-    def _take(self, cell: InspectedCell) -> None:
+    def _show_record(self, cell: InspectedCell) -> None:
         record = cell.record
-        words = [f"{place} · {word.strip() or repr(word)}" for place, word in enumerate(record.tokens)]
-        self.token.fill([(tr("all tokens"), None), *((word, place) for place, word in enumerate(words))], None)
+        words = [f"{index} · {word.strip() or repr(word)}" for index, word in enumerate(record.tokens)]
+        self.token.fill([(tr("all tokens"), None), *((word, index) for index, word in enumerate(words))], None)
         self.input.setRange(0, cell.inputs.shape[1] - 1)
         left = record.prompt_tokens - len(record.tokens)
         self.remark.setVisible(left > 0)
@@ -216,13 +352,13 @@ class GateInspector(QScrollArea):
 
     def _show_plots(self) -> None:
         """Draw each plot in its own turn of the event loop."""
-        self._to_show = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
-        self._due.start()
+        self._pending_plots = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
+        self._next_plot.start()
 
     def _show_next(self) -> None:
-        if self._cell is not None and self._to_show:
-            self._to_show.pop(0)()
-            self._due.start()
+        if self._cell is not None and self._pending_plots:
+            self._pending_plots.pop(0)()
+            self._next_plot.start()
 
     def _show_histogram(self) -> None:
         self.histogram.show_scores(self._gates[self._method], self.token.currentData())
@@ -230,11 +366,11 @@ class GateInspector(QScrollArea):
     def _show_scatter(self) -> None:
         if self._cell is None:
             return
-        shown = self._gates[self._method]
-        self.scatter.show_gates(self._cell, self._gates, shown, self.token.currentData())
-        places = self.scatter.drawn
-        drawn = "" if places is None else tr(" ({drawn} of {total} drawn)", drawn=places[0], total=places[1])
-        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=shown.method.label, drawn=drawn))
+        current = self._gates[self._method]
+        self.scatter.show_gates(self._cell, self._gates, current, self.token.currentData())
+        counts = self.scatter.drawn
+        drawn = "" if counts is None else tr(" ({drawn} of {total} drawn)", drawn=counts[0], total=counts[1])
+        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=current.method.label, drawn=drawn))
 
     def _show_map(self) -> None:
         if self._cell is not None:
@@ -247,9 +383,9 @@ class GateInspector(QScrollArea):
         for plot in (self.scatter, self.map, self.histogram):
             plot.mark_input(*self._focus)
 
-    def _choose_method(self, place: int) -> None:
-        if place < len(self._gates):
-            self._method = place
+    def _choose_method(self, index: int) -> None:
+        if index < len(self._gates):
+            self._method = index
             self._show_plots()
 
     def _choose_input(self, neuron: int) -> None:
@@ -259,9 +395,8 @@ class GateInspector(QScrollArea):
 
     def _pick(self, token: int, neuron: int) -> None:
         self._focus = token, neuron
-        self.input.blockSignals(True)
-        self.input.setValue(neuron)
-        self.input.blockSignals(False)
+        with QSignalBlocker(self.input):  # or it would pick the input for the token chosen in the box
+            self.input.setValue(neuron)
         self._show_focus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -283,7 +418,6 @@ class GateInspector(QScrollArea):
 
 
 def _block(title: str, *widgets: QWidget) -> QWidget:
-    """Return widgets under a heading."""
     holder = QWidget()
     column = vbox(holder, text_label(title, "section", wrap=True), margins=(0, GRID, 0, 0), spacing=GRID // 2)
     for widget in widgets:

@@ -1,18 +1,29 @@
-"""Scatter and histogram of the gate inspector."""
+"""Plots of the gate inspector: scatter, histogram, and the map of tokens by inputs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor
 
-from wina_app.pages.gate_inspector.points import Points, boundaries, histogram, logs, points, weights
-from wina_app.pages.gate_inspector.view_state import GateNow
-from wina_app.plots.axes import LogAxis
+from wina_app.pages.gate_inspector.view_state import (
+    PlannedGate,
+    Points,
+    boundaries,
+    histogram,
+    logs,
+    order,
+    points,
+    weights,
+)
+from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
+from wina_app.plots.figure import map_figure
+from wina_app.plots.axes import LogAxis
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr
@@ -73,18 +84,22 @@ class GatePlot(DataPlot):
 class GateScatter(GatePlot):
     """Scatter of inputs by magnitude and weight, with each method's boundary."""
 
-    _shown: tuple[InspectedCell, tuple[GateNow, ...], GateNow, int | None] | None = None
+    _subject: tuple[InspectedCell, tuple[PlannedGate, ...], PlannedGate, int | None] | None = None
     _points: Points | None = None
 
     def __init__(self) -> None:
         super().__init__(tr("Magnitude against column norm, with each method's boundary"), log_y=True)
 
-    def show_gates(self, cell: InspectedCell, gates: Sequence[GateNow], shown: GateNow, token: int | None) -> None:
+    def show_gates(
+        self, cell: InspectedCell, gates: Sequence[PlannedGate], current: PlannedGate, token: int | None
+    ) -> None:
         """Draw the inputs of one token or of all, coloured by one method."""
-        fresh = self._shown is None or (self._shown[0], self._shown[3]) != (cell, token)
-        self._shown = cell, tuple(gates), shown, token
-        scale = tr("c of {method}", method=shown.method.label) if shown.gate.scale is not None else tr("column norm c")
-        self.set_axes(_magnitude(cell, shown), scale, 0.1)
+        fresh = self._subject is None or (self._subject[0], self._subject[3]) != (cell, token)
+        self._subject = cell, tuple(gates), current, token
+        scale = (
+            tr("c of {method}", method=current.method.label) if current.gate.scale is not None else tr("column norm c")
+        )
+        self.set_axes(_magnitude(cell, current), scale, 0.1)
         self.redraw()
         if fresh:
             self.reset_zoom()
@@ -92,39 +107,39 @@ class GateScatter(GatePlot):
     @property
     def drawn(self) -> tuple[int, int] | None:
         """Return the numbers of drawn and of all inputs; None if all are drawn."""
-        found = self._points
-        return None if found is None or len(found.x) == found.total else (len(found.x), found.total)
+        sample = self._points
+        return None if sample is None or len(sample.x) == sample.total else (len(sample.x), sample.total)
 
     def redraw(self) -> None:
         """Draw points and boundaries."""
-        if self._shown is None:
+        if self._subject is None:
             return
-        cell, gates, shown, token = self._shown
-        self._points = found = points(cell, shown, token)
+        cell, gates, current, token = self._subject
+        self._points = drawn_points = points(cell, current, token)
         self.show_traces(
             [
-                self._cloud(found, ~found.kept, tr("dropped"), QColor(tokens().muted), "x"),
-                self._cloud(found, found.kept, tr("kept"), method_colour(shown.method.name), "o"),
-                *self._boundaries(cell, gates, shown, token),
+                self._cloud(drawn_points, ~drawn_points.kept_mask, tr("dropped"), QColor(tokens().muted), "x"),
+                self._cloud(drawn_points, drawn_points.kept_mask, tr("kept"), method_colour(current.method.name), "o"),
+                *self._boundaries(cell, gates, current, token),
             ]
         )
 
-    def _cloud(self, found: Points, chosen: np.ndarray, word: str, colour: QColor, symbol: str) -> Trace:
-        places = np.flatnonzero(chosen)
+    def _cloud(self, inputs: Points, chosen: np.ndarray, word: str, colour: QColor, symbol: str) -> Trace:
+        indices = np.flatnonzero(chosen)
 
         def readout(index: int) -> str:
-            return self._text(int(found.token[places[index]]), int(found.neuron[places[index]]))
+            return self._text(int(inputs.token[indices[index]]), int(inputs.neuron[indices[index]]))
 
         return Trace(
-            word, colour, found.x[places].tolist(), found.y[places].tolist(), readout, symbol=symbol,
+            word, colour, inputs.x[indices].tolist(), inputs.y[indices].tolist(), readout, symbol=symbol,
             style=Qt.PenStyle.NoPen, named=False, size=_SMALL,
         )  # fmt: skip
 
     def _boundaries(
-        self, cell: InspectedCell, gates: tuple[GateNow, ...], shown: GateNow, token: int | None
+        self, cell: InspectedCell, gates: tuple[PlannedGate, ...], current: PlannedGate, token: int | None
     ) -> list[Trace]:
         traces, seen = [], dict[str, int]()
-        for line in boundaries(cell, gates, shown, token):
+        for line in boundaries(cell, gates, current, token):
             name = line.gate.method.name
             style = _STYLES[seen.setdefault(name, 0) % len(_STYLES)]
             seen[name] += 1
@@ -133,31 +148,31 @@ class GateScatter(GatePlot):
         return traces
 
     def _text(self, token: int, neuron: int) -> str:
-        assert self._shown is not None  # there are points
-        cell, _, shown, _ = self._shown
-        return input_text(cell, shown, token, neuron)
+        assert self._subject is not None  # there are points
+        cell, _, current, _ = self._subject
+        return input_text(cell, current, token, neuron)
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a square around an input."""
-        if self._shown is not None and self._focus is not None:
-            cell, _, shown, _ = self._shown
-            x = logs(shown.gate.magnitudes[token])[neuron]
-            self._focus.setData([x], [logs(weights(cell, shown))[neuron]])
+        if self._subject is not None and self._focus is not None:
+            cell, _, current, _ = self._subject
+            x = logs(current.gate.magnitudes[token])[neuron]
+            self._focus.setData([x], [logs(weights(cell, current))[neuron]])
 
     def _clicked(self, event: MouseClickEvent) -> None:
         caught = self.nearest(event.scenePos())
         if event.double() or caught is None or self._points is None or caught[0] > 1:
             super()._clicked(event)
             return
-        chosen = self._points.kept if caught[0] else ~self._points.kept
-        place = np.flatnonzero(chosen)[caught[1]]
-        self.picked.emit(int(self._points.token[place]), int(self._points.neuron[place]))
+        chosen = self._points.kept_mask if caught[0] else ~self._points.kept_mask
+        index = np.flatnonzero(chosen)[caught[1]]
+        self.picked.emit(int(self._points.token[index]), int(self._points.neuron[index]))
 
 
 class GateHistogram(GatePlot):
     """Histogram of one method's scores, kept and dropped, with its threshold."""
 
-    _shown: tuple[GateNow, int | None] | None = None
+    _subject: tuple[PlannedGate, int | None] | None = None
 
     def __init__(self) -> None:
         super().__init__(tr("Histogram of scores with the threshold"), log_y=False)
@@ -166,11 +181,11 @@ class GateHistogram(GatePlot):
         self.getPlotItem().addItem(self._line, ignoreBounds=True)
         self._line.hide()
 
-    def show_scores(self, shown: GateNow, token: int | None) -> None:
+    def show_scores(self, current: PlannedGate, token: int | None) -> None:
         """Draw the scores of one token or of all."""
-        self._shown = shown, token
-        magnitude = MAGNITUDES[shown.gate.decision.scored]
-        title = magnitude if shown.gate.scale is None else f"{magnitude} c"
+        self._subject = current, token
+        magnitude = MAGNITUDES[current.gate.decision.scored]
+        title = magnitude if current.gate.scale is None else f"{magnitude} c"
         self.set_axes(tr("score {formula}", formula=title), tr("inputs"))
         self.set_y_limits(0.0)
         self.redraw()
@@ -178,40 +193,42 @@ class GateHistogram(GatePlot):
 
     def redraw(self) -> None:
         """Draw bars and boundaries."""
-        if self._shown is None:
+        if self._subject is None:
             return
-        shown, token = self._shown
-        found, colour = histogram(shown, token), method_colour(shown.method.name)
-        total = found.kept + found.dropped
+        current, token = self._subject
+        bins, colour = histogram(current, token), method_colour(current.method.name)
+        total = bins.kept_counts + bins.dropped_counts
 
         def readout(index: int) -> str:
-            low, high = (10 ** (found.middles[index] + side * found.width / 2) for side in (-1, 1))
-            counts = tr("{kept} kept, {dropped} dropped", kept=found.kept[index], dropped=found.dropped[index])
+            low, high = (10 ** (bins.middles[index] + side * bins.width / 2) for side in (-1, 1))
+            counts = tr(
+                "{kept} kept, {dropped} dropped", kept=bins.kept_counts[index], dropped=bins.dropped_counts[index]
+            )
             return f"{low:.3g} – {high:.3g}: {counts}"
 
         bars = [
-            Trace(name, drawn, found.middles.tolist(), counts.tolist(), says, width=found.width, named=False)
-            for name, drawn, counts, says in (
+            Trace(name, fill, bins.middles.tolist(), counts.tolist(), says, width=bins.width, named=False)
+            for name, fill, counts, says in (
                 (tr("dropped"), QColor(tokens().border), total, readout),
-                (tr("kept"), colour, found.kept, None),
+                (tr("kept"), colour, bins.kept_counts, None),
             )
         ]
         top = float(total.max())
-        middle = len(found.boundaries) // 2
+        middle = len(bins.boundaries) // 2
         lines = [
             Trace(
-                tr("threshold") if place == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
-                style=Qt.PenStyle.SolidLine if place == middle else Qt.PenStyle.DotLine, named=False,
+                tr("threshold") if index == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
+                style=Qt.PenStyle.SolidLine if index == middle else Qt.PenStyle.DotLine, named=False,
             )
-            for place, level in enumerate(found.boundaries)
+            for index, level in enumerate(bins.boundaries)
         ]  # fmt: skip
         self._line.setPen(pg.mkPen(tokens().text, width=2, style=Qt.PenStyle.DashLine))
         self.show_traces([*bars, *lines])
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a line at an input's score."""
-        if self._shown is not None:
-            self._line.setPos(logs(self._shown[0].gate.scores[token])[neuron])
+        if self._subject is not None:
+            self._line.setPos(logs(self._subject[0].gate.scores[token])[neuron])
             self._line.show()
 
     def unmark(self) -> None:
@@ -219,24 +236,175 @@ class GateHistogram(GatePlot):
         self._line.hide()
 
 
-def _magnitude(cell: InspectedCell, shown: GateNow) -> str:
-    """Return the name of the scored magnitudes."""
-    scored = shown.gate.decision.scored
+def _magnitude(cell: InspectedCell, current: PlannedGate) -> str:
+    scored = current.gate.decision.scored
     return tr("|x|, column norms folded in") if cell.record.folded and scored == "input" else MAGNITUDES[scored]
 
 
-def input_text(cell: InspectedCell, shown: GateNow, token: int, neuron: int) -> str:
+def input_text(cell: InspectedCell, current: PlannedGate, token: int, neuron: int) -> str:
     """Return all numbers of one input in a line."""
-    gate = shown.gate
+    gate = current.gate
     word = cell.record.tokens[token].replace("\n", "⏎")
     weight = 1.0 if gate.scale is None else float(gate.scale[neuron])
     return tr(
         "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}",
         word=word,
         neuron=neuron,
-        name=_magnitude(cell, shown),
+        name=_magnitude(cell, current),
         magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
         norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
         score=f"{gate.scores[token, neuron]:.3g}",
-        kept=tr("kept") if shown.mask[token, neuron] else tr("dropped"),
+        kept=tr("kept") if current.mask[token, neuron] else tr("dropped"),
     )
+
+
+_LINE = 14
+"""Pixels between two tokens' texts."""
+_GROUPS = 32
+"""Columns of an exported map, each a group of inputs."""
+_TEXT = 9
+"""Letters of a token beside the map."""
+
+
+class TokenAxis(pg.AxisItem):
+    """Axis with as many tokens' texts as fit."""
+
+    words: tuple[str, ...] = ()
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:
+        """Return (spacing, middles of rows)."""
+        low, high = sorted((minVal, maxVal))
+        step = max(1, math.ceil((high - low) * _LINE / max(size, 1.0)))
+        first, last = max(0, math.floor(low)), min(len(self.words), math.ceil(high))
+        return [(float(step), [row + 0.5 for row in range(first, last) if row % step == 0])]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
+        """Return the tokens' texts."""
+        return [_shortened(self.words[int(value)]) for value in values]
+
+
+def _shortened(text: str) -> str:
+    line = text.replace("\n", "⏎").strip() or "␣"
+    return line if len(line) <= _TEXT else line[: _TEXT - 1] + "…"
+
+
+class GateMap(DataPlot):
+    """Kept inputs in the method's colour; the strength is the kept share per pixel."""
+
+    picked = Signal(int, int)
+    """Token and neuron of the clicked place."""
+    _subject: tuple[InspectedCell, PlannedGate] | None = None
+    _focus_lines: tuple[pg.InfiniteLine, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(tr("Mask of tokens by inputs"), log_axes="")
+        self._order = np.empty(0, dtype=np.int64)
+        plot = self.getPlotItem()
+        self._words = TokenAxis(orientation="left")
+        plot.setAxisItems({"left": self._words})
+        self._words.setWidth(10 * GRID)
+        self._words.enableAutoSIPrefix(False)
+        plot.vb.invertY(True)
+        plot.vb.setDefaultPadding(0.0)
+        self._image = pg.ImageItem(axisOrder="row-major")
+        self._image.setAutoDownsample(True)
+        self._image.setZValue(-5)
+        plot.addItem(self._image)
+        self._focus_lines = pg.InfiniteLine(angle=90), pg.InfiniteLine(angle=0)
+        for line in self._focus_lines:
+            line.setZValue(12)
+            line.hide()
+            plot.addItem(line, ignoreBounds=True)
+        self._restyle()
+
+    def show_mask(self, cell: InspectedCell, current: PlannedGate, by: str) -> None:
+        """Draw a mask, its inputs in order of "index", "norm" or "kept"."""
+        fresh = self._subject is None or self._subject[0] is not cell
+        self._subject = cell, current
+        self._order = order(cell, current, by)
+        self._words.words = cell.record.tokens
+        names = {
+            "index": tr("input"),
+            "norm": tr("inputs by norm"),
+            "kept": tr("inputs by share kept"),
+        }
+        self.set_axes(names[by], tr("token"))
+        tokens_, inputs = current.mask.shape
+        self.getPlotItem().vb.setLimits(xMin=0, xMax=inputs, yMin=0, yMax=tokens_, minXRange=8, minYRange=2)
+        for side in ("left", "bottom"):
+            self.getPlotItem().getAxis(side).setStyle(showValues=True)
+        self.getPlotItem().showGrid(x=False, y=False)
+        self._image.setImage(current.mask[:, self._order].astype(np.float32), levels=(0.0, 1.0))
+        self._colour()
+        if fresh:
+            self.reset_zoom()
+
+    def figure(self) -> Figure:
+        """Return the figure: the kept share of tokens by groups of inputs."""
+        if self._subject is None:
+            return ()
+        mask = self._subject[1].mask
+        groups = np.array_split(self._order, min(_GROUPS, mask.shape[1]))
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+        kept_shares = np.stack([mask[:, group].mean(axis=1) for group in groups], axis=1)
+        words = [_shortened(word) for word in self._subject[0].record.tokens]
+        scale = ColourScale(tr("Kept share"), "%", 0.0, 1.0, percent)
+        return map_figure(self.accessibleName(), words, [str(start) for start in starts], kept_shares, scale)
+
+    def mark_input(self, token: int, neuron: int) -> None:
+        """Cross lines at an input."""
+        if self._subject is not None:
+            column = int(np.flatnonzero(self._order == neuron)[0])
+            for line, position in zip(self._focus_lines, (column + 0.5, token + 0.5), strict=True):
+                line.setPos(position)
+                line.show()
+
+    def unmark(self) -> None:
+        """Remove the mark."""
+        for line in self._focus_lines:
+            line.hide()
+
+    def _colour(self) -> None:
+        if self._subject is not None:
+            low, high = QColor(tokens().raised), method_colour(self._subject[1].method.name)
+            ends = np.array([[low.red(), low.green(), low.blue()], [high.red(), high.green(), high.blue()]])
+            steps = np.linspace(0.0, 1.0, 256)[:, None]
+            self._image.setLookupTable((ends[0] + steps * (ends[1] - ends[0])).round().astype(np.uint8))
+
+    def _restyle(self) -> None:
+        super()._restyle()
+        self.getPlotItem().showGrid(x=False, y=False)
+        for line in self._focus_lines:
+            line.setPen(pg.mkPen(tokens().text, width=1, style=Qt.PenStyle.DashLine))
+        self._colour()
+
+    def _draw(self) -> None:
+        super()._draw()
+        for side in ("left", "bottom"):
+            self.getPlotItem().getAxis(side).setStyle(showValues=True)
+
+    def input_at(self, scene: QPointF) -> tuple[int, int] | None:
+        """Return (token, neuron) at a position in the scene; None beside the map."""
+        box = self.getPlotItem().vb
+        if self._subject is None or not box.sceneBoundingRect().contains(scene):
+            return None
+        at = box.mapSceneToView(scene)
+        token, column = math.floor(at.y()), math.floor(at.x())
+        rows, columns = self._subject[1].mask.shape
+        if not (0 <= token < rows and 0 <= column < columns):
+            return None
+        return token, int(self._order[column])
+
+    def _pointer_moved(self, scene: QPointF) -> None:
+        target = self.input_at(scene)
+        if target is None or self._subject is None:
+            self._hide_crosshair()
+        else:
+            self.readout_changed.emit(input_text(*self._subject, *target))
+
+    def _clicked(self, event: MouseClickEvent) -> None:
+        target = self.input_at(event.scenePos())
+        if event.double() or target is None:
+            super()._clicked(event)
+        else:
+            self.picked.emit(*target)

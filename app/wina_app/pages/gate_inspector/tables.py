@@ -7,7 +7,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
-from wina_app.pages.gate_inspector.view_state import GateNow
+from wina_app.pages.gate_inspector.view_state import PlannedGate
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.style.number_format import percent as share
 from wina_app.style.theme import GRID, font, notifier, scaled, text_on
@@ -21,7 +21,7 @@ _NAMES = 14 * GRID
 """Most pixels of the methods' names; tooltips have longer ones."""
 
 
-class _Table(QTableWidget):
+class _FittedTable(QTableWidget):
     """Read-only table as high as its rows."""
 
     def __init__(self, name: str) -> None:
@@ -52,7 +52,7 @@ class _Table(QTableWidget):
         self.setFixedHeight(self.horizontalHeader().sizeHint().height() + self.rowCount() * row + frame + 2)
 
 
-class GateFigures(_Table):
+class GateFigures(_FittedTable):
     """Table with a row per method; the current one colours the plots."""
 
     method_chosen = Signal(int)
@@ -77,60 +77,60 @@ class GateFigures(_Table):
             self.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         self.currentCellChanged.connect(lambda row, *_: self.method_chosen.emit(row) if row >= 0 else None)
 
-    def show_gates(self, gates: Sequence[GateNow], current: int) -> None:
+    def show_gates(self, gates: Sequence[PlannedGate], current: int) -> None:
         """Show the figures, and mark the current method."""
         with QSignalBlocker(self):
             self.setRowCount(len(gates))
-            for row, now in enumerate(gates):
-                for column, (text, tip) in enumerate(_cells(now)):
+            for row, planned in enumerate(gates):
+                for column, (text, tip) in enumerate(_cells(planned)):
                     item = QTableWidgetItem(text)
                     item.setToolTip(plain_tip(tip))
                     if column:
                         item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
                     else:
-                        item.setIcon(method_swatch(now.method.name))
+                        item.setIcon(method_swatch(planned.method.name))
                     self.setItem(row, column, item)
             self.setCurrentCell(current, 0)
         self._fit()
 
 
-def _cells(now: GateNow) -> list[tuple[str, str]]:
+def _cells(planned: PlannedGate) -> list[tuple[str, str]]:
     """Return (text, tooltip) of each column."""
-    name, inputs = now.method.label, now.mask.shape[1]
-    outdated = tr("Mask for a target of {target}; inspect again for the plan's", target=share(now.target))
-    error = tr("Error for a target of {target}; inspect again for the plan's", target=share(now.gate.target))
-    rank = now.gate.decision.rank
-    note = tr("{method} at {target}", method=name, target=share(now.target))
-    note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not now.outdated else ""
-    kept = tr("{kept} of {inputs} inputs", kept=f"{now.kept:,.1f}", inputs=f"{inputs:,}")
+    name, inputs = planned.method.label, planned.mask.shape[1]
+    outdated = tr("Mask for a target of {target}; inspect again for the plan's", target=share(planned.target))
+    error = tr("Error for a target of {target}; inspect again for the plan's", target=share(planned.gate.target))
+    rank = planned.gate.decision.rank
+    note = tr("{method} at {target}", method=name, target=share(planned.target))
+    note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not planned.outdated else ""
+    kept_text = tr("{kept} of {inputs} inputs", kept=f"{planned.kept:,.1f}", inputs=f"{inputs:,}")
     return [
-        (f"{name}*" if now.outdated else name, outdated if now.outdated else note),
-        (f"{100 * now.kept / inputs:.1f}", kept),
-        (f"{100 * now.energy:.2f}", ""),
-        ("–" if now.error is None else f"{now.error:.3g}", error if now.error is None else ""),
+        (f"{name}*" if planned.outdated else name, outdated if planned.outdated else note),
+        (f"{100 * planned.kept / inputs:.1f}", kept_text),
+        (f"{100 * planned.energy:.2f}", ""),
+        ("–" if planned.error is None else f"{planned.error:.3g}", error if planned.error is None else ""),
     ]
 
 
-class GateAgreement(_Table):
+class GateAgreement(_FittedTable):
     """Agreement of pairs of methods: above the diagonal the share decided alike, below it the share of inputs kept by
     both among those kept by either."""
 
-    _gates: tuple[GateNow, ...] = ()
+    _gates: tuple[PlannedGate, ...] = ()
 
     def __init__(self) -> None:
         super().__init__(tr("Agreement between methods"))
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
 
-    def show_gates(self, gates: Sequence[GateNow]) -> None:
+    def show_gates(self, gates: Sequence[PlannedGate]) -> None:
         """Show the agreement of each pair."""
         self._gates = tuple(gates)
-        names = [now.method.label for now in gates]
+        names = [planned.method.label for planned in gates]
         self.setRowCount(len(names))
         self.setColumnCount(len(names))
-        self.setVerticalHeaderLabels([f"{place} {name}" for place, name in enumerate(names, start=1)])
-        self.setHorizontalHeaderLabels([str(place) for place in range(1, len(names) + 1)])
-        for place, name in enumerate(names):
-            for item in (self.horizontalHeaderItem(place), self.verticalHeaderItem(place)):
+        self.setVerticalHeaderLabels([f"{index} {name}" for index, name in enumerate(names, start=1)])
+        self.setHorizontalHeaderLabels([str(index) for index in range(1, len(names) + 1)])
+        for index, name in enumerate(names):
+            for item in (self.horizontalHeaderItem(index), self.verticalHeaderItem(index)):
                 _set_tip(item, name)
         self._fill()
         self._fit()
@@ -145,7 +145,7 @@ class GateAgreement(_Table):
     def _fill(self) -> None:
         if not self._gates:
             return
-        alike, jaccard = agreement([now.mask for now in self._gates])
+        alike, jaccard = agreement([planned.mask for planned in self._gates])
         scale = ColourScale(tr("agreement"), "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
         for row in range(len(alike)):
             for column in range(len(alike)):
@@ -165,10 +165,10 @@ class GateAgreement(_Table):
             item.setForeground(QColor(text_on(scale.colour(value))))
             share, a, b = f"{100 * value:.2f}", self._gates[row].method.label, self._gates[column].method.label
             if above:
-                said = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
+                tip = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
             else:
-                said = tr("{a} and {b} both keep {share} % of what either keeps (Jaccard)", a=a, b=b, share=share)
-            item.setToolTip(plain_tip(said))
+                tip = tr("{a} and {b} both keep {share} % of what either keeps (Jaccard)", a=a, b=b, share=share)
+            item.setToolTip(plain_tip(tip))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item
 

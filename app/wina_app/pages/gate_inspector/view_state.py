@@ -1,6 +1,6 @@
-"""State of the gate inspector: compared methods, and their masks at the plan's targets."""
+"""State of the gate inspector: compared methods at the plan's targets, and the points and boundaries of its plots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,11 +33,11 @@ class ComparedMethod:
 
 def compared_methods(current: MethodSpec, projection: str, ticks: Mapping[str, bool]) -> tuple[ComparedMethod, ...]:
     """Return the plan's method, then others with its selection; `ticks` are the user's, by label."""
-    found = [] if get_method(current).projections == () else [current]
-    found += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
+    methods = [] if get_method(current).projections == () else [current]
+    methods += [method.model_copy(update={"selection": current.selection}) for method in COMPARED.values()]
     return tuple(
         ComparedMethod(method, ticks.get(method.label, method.label in TICKED or method == current), reason)
-        for method in dict.fromkeys(found)
+        for method in dict.fromkeys(methods)
         for reason in (_reason(method, projection),)
     )
 
@@ -58,13 +58,13 @@ def target_of(plan: SparsityPlan, method: MethodSpec, cell: Cell) -> GateTarget:
     rho = plan.rho[layer][column] if plan.rho is not None and low_rank else None
     sparsity = plan.sparsity[layer][column]
     if method.masks == "shared":
-        own = plan if low_rank else plan.model_copy(update={"rho": None})
-        sparsity = resolve_plan(own, plan.layout, method).targets.sparsity[layer][column]
+        method_plan = plan if low_rank else plan.model_copy(update={"rho": None})
+        sparsity = resolve_plan(method_plan, plan.layout, method).targets.sparsity[layer][column]
     return GateTarget(method=method, target=sparsity, rho=rho)
 
 
 @dataclass(frozen=True, eq=False)
-class GateNow:
+class PlannedGate:
     """A method in the inspected cell at the plan's current target."""
 
     gate: InspectedGate
@@ -90,19 +90,151 @@ class GateNow:
         return float(self.mask.sum()) / len(self.mask)
 
 
-def gates_now(cell: InspectedCell, plan: SparsityPlan) -> tuple[GateNow, ...]:
+def planned_gates(cell: InspectedCell, plan: SparsityPlan) -> tuple[PlannedGate, ...]:
     """Return all inspected methods at the plan's targets."""
-    place = cell.record.layer, plan.layout.projections.index(cell.record.projection)
-    return tuple(_now(gate, target_of(plan, gate.method, place)) for gate in cell.gates)
+    indices = cell.record.layer, plan.layout.projections.index(cell.record.projection)
+    return tuple(_planned_gate(gate, target_of(plan, gate.method, indices)) for gate in cell.gates)
 
 
-def _now(gate: InspectedGate, asked: GateTarget) -> GateNow:
-    same_rho = asked.rho == gate.decision.asked.rho
-    mask = gate.mask_at(asked.target) if same_rho else None
+def _planned_gate(gate: InspectedGate, requested: GateTarget) -> PlannedGate:
+    same_rho = requested.rho == gate.decision.asked.rho
+    mask = gate.mask_at(requested.target) if same_rho else None
     outdated = mask is None
-    target = gate.target if mask is None else asked.target
+    target = gate.target if mask is None else requested.target
     mask = gate.mask if mask is None else mask
     measured = target == gate.target
     energy = gate.decision.kept_energy if measured else gate.kept_energy(mask)
     error = gate.decision.output_error if measured and not outdated else None
-    return GateNow(gate, target, mask, gate.thresholds(target, mask), energy, error, outdated)
+    return PlannedGate(gate, target, mask, gate.thresholds(target, mask), energy, error, outdated)
+
+
+MOST_POINTS = 3000
+"""Most points drawn, sampled with a fixed seed."""
+BINS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Inputs in the plane of magnitude and weight."""
+
+    token: np.ndarray
+    """int64 [points]."""
+    neuron: np.ndarray
+    x: np.ndarray
+    """log10 of the scored magnitude."""
+    y: np.ndarray
+    """log10 of c."""
+    kept_mask: np.ndarray
+    """bool."""
+    total: int
+    """Number of inputs, drawn or not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boundary:
+    """A method's boundary as two points in the plane of `Points`."""
+
+    gate: PlannedGate
+    x: tuple[float, float]
+    y: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Histogram of scores."""
+
+    middles: np.ndarray
+    """log10 of scores, [BINS]."""
+    width: float
+    kept_counts: np.ndarray
+    dropped_counts: np.ndarray
+    boundaries: tuple[float, ...]
+    """log10 of the lowest, median and highest threshold of the tokens; empty if nothing is dropped."""
+
+
+def rows(token: int | None, tokens: int) -> slice:
+    """Return the rows of one token, or of all for None."""
+    return slice(tokens) if token is None else slice(token, token + 1)
+
+
+def logs(values: np.ndarray) -> np.ndarray:
+    """Return log10; zeros become a tenth of the least positive value."""
+    positive = values[values > 0]
+    least = float(positive.min()) / 10 if positive.size else 1.0
+    return np.log10(np.maximum(values, least, dtype=np.float64))
+
+
+def weights(cell: InspectedCell, planned: PlannedGate) -> np.ndarray:
+    """Return the plane's second axis: the method's c, or the matrix's column norms if that is 1."""
+    return cell.norms if planned.gate.scale is None else planned.gate.scale
+
+
+def points(cell: InspectedCell, planned: PlannedGate, token: int | None) -> Points:
+    """Return the inputs of one token, or of all for None."""
+    chosen = rows(token, len(planned.mask))
+    magnitudes = planned.gate.magnitudes[chosen]
+    total = magnitudes.size
+    picked = np.arange(total)
+    if total > MOST_POINTS:
+        # A fixed seed: the same inputs are drawn for every method, and while the plan changes.
+        picked = np.sort(np.random.default_rng(0).choice(total, MOST_POINTS, replace=False))
+    row, neuron = np.divmod(picked, magnitudes.shape[1])
+    return Points(
+        token=row + (token or 0),
+        neuron=neuron,
+        x=logs(magnitudes.reshape(-1)[picked]),
+        y=logs(weights(cell, planned))[neuron],
+        kept_mask=planned.mask[chosen].reshape(-1)[picked],
+        total=total,
+    )
+
+
+def boundaries(
+    cell: InspectedCell, gates: Sequence[PlannedGate], current: PlannedGate, token: int | None
+) -> list[Boundary]:
+    """Return the boundaries of methods in the shown one's plane: vertical for c = 1, a hyperbola for its own c, which
+    is straight in log10. All tokens have their median's."""
+    axis, lines = weights(cell, current), []
+    low, high = float(logs(axis).min()), float(logs(axis).max())
+    low, high = low - 0.05, high + 0.05  # beyond the outermost points
+    for planned in gates:
+        thresholds = finite(planned.boundaries[rows(token, len(planned.mask))])
+        if planned.gate.decision.scored != current.gate.decision.scored or not thresholds.size:
+            continue
+        level = float(logs(np.array([np.median(thresholds)]))[0])
+        if planned.gate.scale is None:
+            lines.append(Boundary(planned, (level, level), (low, high)))
+        elif np.array_equal(planned.gate.scale, axis):
+            lines.append(Boundary(planned, (level - low, level - high), (low, high)))
+    return lines
+
+
+def histogram(planned: PlannedGate, token: int | None) -> Histogram:
+    """Return the histogram of a method's scores, of one token or of all for None."""
+    chosen = rows(token, len(planned.mask))
+    scores, kept_mask = logs(planned.gate.scores[chosen]).reshape(-1), planned.mask[chosen].reshape(-1)
+    low, high = float(scores.min()), float(scores.max())
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    thresholds = finite(planned.boundaries[chosen])
+    levels = np.quantile(thresholds, (0.0, 0.5, 1.0), method="nearest") if thresholds.size else np.empty(0)
+    return Histogram(
+        middles=(edges[1:] + edges[:-1]) / 2,
+        width=float(edges[1] - edges[0]),
+        kept_counts=np.histogram(scores[kept_mask], edges)[0],
+        dropped_counts=np.histogram(scores[~kept_mask], edges)[0],
+        boundaries=tuple(dict.fromkeys(float(level) for level in np.log10(levels[levels > 0]))),
+    )
+
+
+def finite(values: np.ndarray) -> np.ndarray:
+    """Return the finite values."""
+    return values[np.isfinite(values)]
+
+
+def order(cell: InspectedCell, planned: PlannedGate, by: str) -> np.ndarray:
+    """Return neurons, int64 [n], by "index", or descending by "norm" or by the "kept" share."""
+    if by == "norm":
+        return np.argsort(-weights(cell, planned), kind="stable")
+    if by == "kept":
+        return np.argsort(-planned.mask.sum(axis=0), kind="stable")
+    return np.arange(planned.mask.shape[1])

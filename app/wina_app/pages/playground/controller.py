@@ -1,7 +1,6 @@
 """Controller of the Playground: complete a prompt by the dense and by a sparse model."""
 
 from dataclasses import replace
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer
 
@@ -18,18 +17,17 @@ from wina_app.pages.playground.form_state import (
     problem,
     recent,
 )
-from wina_app.pages.playground.served_completion import ServedCompletion
-from wina_app.services.server_answer import ServerAnswer
+from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground.server_controller import ServedCompletion, ServerController
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import fraction
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, completion_of, first_difference
 from wina_core.records.completions import CompletionToken, StoredCompletion
-from wina_core.specs import NO_ROTATION, MethodSpec, RotationSpec
+from wina_core.specs import NO_ROTATION
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.run_labels import model_label
@@ -40,66 +38,10 @@ COUNT_MS = 100
 """Pause between updates of the read-outs while tokens arrive."""
 
 
-class PlaygroundView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> PlaygroundSettings:
-        """Return the chosen settings."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
-        """Show the header, or the empty state without a model and a server."""
-
-    def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
-        """Show the possible choices, and choose a rotation and a method."""
-
-    def show_settings(self, settings: PlaygroundSettings) -> None:
-        """Show settings whose method and rotation are chosen."""
-
-    def show_prompts(self, prompts: list[str]) -> None:
-        """Show the recent prompts."""
-
-    def show_action(self, *, running: bool, reason: str) -> None:
-        """Enable stopping while running, and generating unless there is a reason against it."""
-
-    def show_waiting(self, text: str) -> None:
-        """Say what happens before the first token; empty after it."""
-
-    def show_completion(self, side: Side, completion: Completion | None) -> None:
-        """Show a side's completion so far; None clears it."""
-
-    def add_token(self, side: Side, token: CompletionToken) -> None:
-        """Append a token to a side's completion."""
-
-    def show_figures(self, side: Side, figures: dict[str, str]) -> None:
-        """Show a side's read-outs."""
-
-    def show_divergence(self, at: int | None, text: str) -> None:
-        """Mark the token where the completions diverge, and say so."""
-
-
-class PromptServer(Protocol):
-    """A server that prompts can be sent to."""
-
-    @property
-    def runs(self) -> bool:
-        """Return whether it runs, perhaps before it accepts requests."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of its model; empty if it accepts no requests."""
-
-    @property
-    def chat(self) -> bool:
-        """Return whether it accepts requests of conversations."""
-
-    def answer(self, choice: PlaygroundSettings) -> ServerAnswer:
-        """Send a prompt."""
-
-
 class PlaygroundController(QObject):
     """Runner of one job at a time. A change of the sparse setting restarts the sparse side alone."""
 
-    def __init__(self, workbench: Workbench, view: PlaygroundView, server: PromptServer | None = None) -> None:
+    def __init__(self, workbench: Workbench, view: PlaygroundPage, server: ServerController | None = None) -> None:
         super().__init__()
         self._server = server
         self._answer: ServedCompletion | None = None
@@ -109,17 +51,17 @@ class PlaygroundController(QObject):
         self._question = ProductQuestion(workbench, view)
         self._sides: tuple[Side, ...] = ()
         """Sides of the job's configurations."""
-        self._asked: GenerateJob | None = None
+        self._last_job: GenerateJob | None = None
         """Last job; its last configuration is the sparse one, and restarts when that changes."""
         self._completions: dict[Side, Completion] = {}
         self._difference: int | None = None
-        self._halted = False
+        self._stopped_by_user = False
         """True once the user has stopped the job."""
         self._reused: CompletionSpec | None = None
         """Settings of a stored completion that are used again."""
         self._plan: SparsityPlan | None = None
         """Plan of that completion, in place of the Sparsity page's."""
-        self._flows = False
+        self._has_tokens = False
         """True once the job's first token has arrived."""
         self._settling = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settling.timeout.connect(self.restart)
@@ -156,9 +98,9 @@ class PlaygroundController(QObject):
     def change(self) -> None:
         """Restart the sparse side if its setting changed; other settings apply to the next prompt."""
         self._show_action()
-        asked = self._asked
-        same = asked is not None and asked.model == self._workspace.source  # quantized as it was, too
-        if asked is not None and same and asked.configurations[-1] != self._chosen_sparse():
+        last_job = self._last_job
+        same = last_job is not None and last_job.model == self._workspace.source  # quantized as it was, too
+        if last_job is not None and same and last_job.configurations[-1] != self._chosen_sparse():
             self._settling.start()
         else:
             self._settling.stop()
@@ -170,7 +112,7 @@ class PlaygroundController(QObject):
             return
         self._view.clear_message()
         if choice.to_server and self._server is not None and self._server.name:
-            self._send_to(self._server, choice)
+            self._send_to_server(self._server, choice)
             return
         if source is None:
             return
@@ -179,7 +121,7 @@ class PlaygroundController(QObject):
             settings.prompts = recent(settings.prompts, choice.prompt)
             self._view.show_prompts(settings.prompts)
         configurations = {"dense": CompletionSpec(), "sparse": self._chosen_sparse()}
-        self._halted = False
+        self._stopped_by_user = False
         job = GenerateJob(
             model=source,
             prompt=choice.prompt,
@@ -200,9 +142,9 @@ class PlaygroundController(QObject):
     def restart(self) -> None:
         """Complete the last prompt again on the sparse side; the dense side continues."""
         self._settling.stop()
-        if self._asked is None or self._workspace.source is None:
+        if self._last_job is None or self._workspace.source is None:
             return
-        sparse = self._asked.model_copy(update={"configurations": (self._chosen_sparse(),)})
+        sparse = self._last_job.model_copy(update={"configurations": (self._chosen_sparse(),)})
         self._question.before(sparse, self._restart, declined=self._explain_waiting, silent=True)
 
     def _explain_waiting(self) -> None:
@@ -211,7 +153,7 @@ class PlaygroundController(QObject):
         )
 
     def _restart(self) -> None:
-        if self._asked is None:
+        if self._last_job is None:
             return
         self._view.clear_message()
         sparse, dense = self._chosen_sparse(), self._completions.get("dense")
@@ -219,33 +161,36 @@ class PlaygroundController(QObject):
         if dense is None:
             configurations.insert(0, CompletionSpec())
             self._begin("dense", configurations[0])
-        elif not dense.is_whole and not self._halted:
+        elif not dense.is_whole and not self._stopped_by_user:
+            # The running job ends: its dense side continues in the new one, after the tokens that it has.
             configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
         store = self._view.choice().store
-        self._send(self._asked.model_copy(update={"configurations": tuple(configurations), "store": store}))
+        self._send(self._last_job.model_copy(update={"configurations": tuple(configurations), "store": store}))
 
     def show_stored(self, stored: StoredCompletion) -> None:
         """Show a stored completion, and the dense one of its prompt, in place of the last ones."""
-        self._leave()
+        self._discard_completions()
         record = stored.record
-        found = [completion_of(each) for each in (record, stored.dense) if each is not None]
-        self._completions = {"dense" if each.spec.is_dense else "sparse": each for each in found}
+        completions = [completion_of(entry) for entry in (record, stored.dense) if entry is not None]
+        self._completions = {
+            "dense" if completion.spec.is_dense else "sparse": completion for completion in completions
+        }
         for side in SIDES:
             self._view.show_completion(side, self._completions.get(side))
         self._view.show_waiting("")
         self._show_numbers()
         self._show_action()
 
-    def _leave(self) -> None:
+    def _discard_completions(self) -> None:
         """Stop what is being generated, and forget it."""
         self.stop()
-        self._job_id, self._asked, self._difference = None, None, None
+        self._job_id, self._last_job, self._difference = None, None, None
 
-    def _send_to(self, server: PromptServer, choice: PlaygroundSettings) -> None:
+    def _send_to_server(self, server: ServerController, choice: PlaygroundSettings) -> None:
         """Show a server's completion in place of the last ones."""
-        self._leave()
+        self._discard_completions()
         title = tr("Server: {model}", model=server.name)
         self._answer = answer = ServedCompletion(server.answer(choice), title, self)
         self._completions = {"sparse": answer.completion}
@@ -302,7 +247,7 @@ class PlaygroundController(QObject):
     def stop(self) -> None:
         """Stop generating."""
         self._settling.stop()
-        self._halted = True
+        self._stopped_by_user = True
         if self._answer is not None:
             self._answer.stop()
         if self._job_id is not None:
@@ -323,9 +268,9 @@ class PlaygroundController(QObject):
             self._answer.stop()
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
-        self._flows = False
-        self._asked = job
-        self._sides = tuple("dense" if each.is_dense else "sparse" for each in job.configurations)
+        self._has_tokens = False
+        self._last_job = job
+        self._sides = tuple("dense" if spec.is_dense else "sparse" for spec in job.configurations)
         self._job_id = self._workbench.submit(
             job, tr("Generate: {configuration}", configuration=job.configurations[-1].label)
         )
@@ -341,8 +286,8 @@ class PlaygroundController(QObject):
             completion.ended = event
             self._show_numbers()
             return
-        if not self._flows:
-            self._flows = True
+        if not self._has_tokens:
+            self._has_tokens = True
             self._view.show_waiting("")
         completion.tokens.append(event)
         self._view.add_token(side, event)
@@ -362,38 +307,38 @@ class PlaygroundController(QObject):
     def _on_job_changed(self, job_id: str) -> None:
         if job_id == self._job_id:
             entry = self._workbench.jobs[job_id]
-            if self._flows and entry.started is None:
+            if self._has_tokens and entry.started is None:
                 self._start_over()
             self._show_waiting(entry)
 
     def _start_over(self) -> None:
         """Drop the tokens of a paused job that its engine has released, which computes them again."""
-        self._flows = False
-        configurations = self._asked.configurations if self._asked is not None else ()
+        self._has_tokens = False
+        configurations = self._last_job.configurations if self._last_job is not None else ()
         for side, spec in zip(self._sides, configurations, strict=True):
             completion = self._completions[side]
-            del completion.tokens[len(spec.prefix) :]
+            del completion.tokens[len(spec.prefix) :]  # those of the prefix were given to the job
             completion.ended = None
             self._view.show_completion(side, completion)
         self._difference = None
         self._show_numbers()
 
     def _show_waiting(self, entry: JobEntry) -> None:
-        if self._flows:
+        if self._has_tokens:
             return
-        if waiting := waiting_text(entry, self._behind(entry)):
+        if waiting := waiting_text(entry, self._job_ahead(entry)):
             self._view.show_waiting(waiting)
         elif entry.active:
             doing = entry.metric or entry.unit or tr("Preparing the model")
             share = "" if entry.fraction is None else f" {100 * entry.fraction:.0f} %"
             self._view.show_waiting(doing + share)
 
-    def _behind(self, entry: JobEntry) -> str:
+    def _job_ahead(self, entry: JobEntry) -> str:
         """Return the title of the job that a waiting one is behind: where a light engine is, only one like it."""
         jobs = self._workbench.jobs
         light = any(use.light for use in jobs.engines.values())
-        begun = [other for other in jobs.active if other is not entry and other.begun and not other.is_paused]
-        return next((other.title for other in begun if other.is_interactive or not light), "")
+        running = [other for other in jobs.active if other is not entry and other.begun and not other.is_paused]
+        return next((other.title for other in running if other.is_interactive or not light), "")
 
     def _on_job_ended(self, job_id: str) -> None:
         entry = self._workbench.jobs[job_id]
@@ -401,14 +346,14 @@ class PlaygroundController(QObject):
             self._job_id = None
             self._show_action()
             self._view.show_waiting("")
-            self._close()
+            self._close_completions()
             if entry.phase == "failed":
                 self._view.show_error(entry.error)
         elif isinstance(entry.job, GenerateJob) and entry.phase == "cancelled":
             jobs = self._workbench.jobs  # one whose setting was passed over is no news; others still look at it now
             QTimer.singleShot(0, jobs, lambda: jobs.forget(job_id))
 
-    def _close(self) -> None:
+    def _close_completions(self) -> None:
         """Close completions that the ended job did not finish; drop those that never began."""
         for side, completion in list(self._completions.items()):
             if completion.prefill is None:
@@ -422,7 +367,7 @@ class PlaygroundController(QObject):
 
     def _on_model_changed(self) -> None:
         self.stop()
-        self._asked, self._completions, self._difference = None, {}, None
+        self._last_job, self._completions, self._difference = None, {}, None
         self._reused = self._plan = None
         for side in SIDES:
             self._view.show_completion(side, None)

@@ -18,7 +18,7 @@ Side = Literal["dense", "sparse"]
 SIDES: tuple[Side, Side] = ("dense", "sparse")
 SHORT = 60
 """Characters of a prompt in one line."""
-MOST_RECENT = 20
+MAX_PROMPTS = 20
 """Most prompts remembered."""
 PROMPTS: dict[str, str] = {
     tr("A function's documentation"): 'def median(data):\n    """Return the median',
@@ -69,8 +69,6 @@ class PlaygroundChoices:
     """The plan in words; empty for none."""
     chat: bool
     """True if the tokenizer has a chat template."""
-    context: int
-    """Most tokens of prompt and completion together."""
 
 
 def make_choices(
@@ -94,7 +92,6 @@ def make_choices(
         rotations=tuple((text, spec) for spec, text in rotations.items()),
         plan="" if plan is None else f"{percent(plan.budget)}, {plan.provenance}",
         chat=summary is not None and summary.chat_template,
-        context=0 if summary is None else summary.context,
     )
 
 
@@ -120,25 +117,25 @@ def figures(completion: Completion | None, other: Completion | None = None) -> d
     """
     if completion is None or not completion.tokens:
         return {}
-    found = {"tokens": f"{len(completion.tokens):,}"}
+    readouts = {"tokens": f"{len(completion.tokens):,}"}
     if completion.prefill is not None:
         read, seconds = completion.prefill
-        found["prefill"] = tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else ""
-        found["first"] = _time(seconds)
+        readouts["prefill"] = tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else ""
+        readouts["first"] = _time(seconds)
     speed = completion.speed
     paired = other.speed.dense_rate if other is not None and completion.spec.is_dense else None
     rate = paired or speed.rate
     if rate is not None:
-        found["decode"] = tr("{rate} tokens/s", rate=rate_text(rate))
+        readouts["decode"] = tr("{rate} tokens/s", rate=rate_text(rate))
     if speed.speedup is not None:
-        found["speedup"] = f"{speed.speedup:.2f} \N{MULTIPLICATION SIGN}"
+        readouts["speedup"] = f"{speed.speedup:.2f} \N{MULTIPLICATION SIGN}"
     elif speed.dense_rate is not None:
-        found["speedup"] = tr("from {n} tokens on", n=LEAST_TOKENS)
+        readouts["speedup"] = tr("from {n} tokens on", n=LEAST_TOKENS)
     if completion.divergence is not None:
-        found["divergence"] = tr("{value} nats", value=f"{completion.divergence:.3g}")
+        readouts["divergence"] = tr("{value} nats", value=f"{completion.divergence:.3g}")
     if completion.ended is not None and completion.ended.sparsity is not None:
-        found["sparsity"] = percent(completion.ended.sparsity)
-    return found
+        readouts["sparsity"] = percent(completion.ended.sparsity)
+    return readouts
 
 
 def ending(completion: Completion) -> str:
@@ -162,16 +159,16 @@ def token_readout(side: Side, position: int, token: CompletionToken, other: Comp
     dense = token.log_probability if side == "dense" else token.dense_log_probability
     sparse = None if gated is None else gated.log_probability
     divergence = None if gated is None else gated.divergence
-    parts = [
+    texts = [
         tr("token {position}: {shown} (id {id})", position=position + 1, shown=repr(token.text), id=token.id),
         tr("p dense {p}", p=_probability(dense)),
         tr("p sparse {p}", p=_probability(sparse)),
     ]
     if divergence is not None:
-        parts.append(tr("KL {value} nats", value=f"{divergence:.3g}"))
+        texts.append(tr("KL {value} nats", value=f"{divergence:.3g}"))
     if token.read:  # else it was read with the prompt
-        parts.append(_time(token.seconds))
-    return "   ".join(parts)
+        texts.append(_time(token.seconds))
+    return "   ".join(texts)
 
 
 def divergence_text(dense: Completion | None, sparse: Completion | None, at: int | None) -> str:
@@ -201,7 +198,7 @@ def shortened(prompt: str, longest: int = SHORT) -> str:
 
 def recent(prompts: list[str], prompt: str) -> list[str]:
     """Return the recent prompts with this one first."""
-    return [prompt, *(other for other in prompts if other != prompt)][:MOST_RECENT]
+    return [prompt, *(other for other in prompts if other != prompt)][:MAX_PROMPTS]
 
 
 def _probability(log: float | None) -> str:

@@ -1,10 +1,10 @@
 """Controller of the stored completions: list, search, show, use again and delete them."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from wina_app.pages.playground.history_panel import HistoryPanel
 from wina_app.services.workbench import Workbench
 from wina_core.records.completions import CompletionRow, StoredCompletion
 
@@ -15,26 +15,16 @@ _REST_MS = 300
 """Least time between readings while results are stored."""
 
 
-class HistoryView(Protocol):
-    """The list as its controller sees it."""
-
-    def show_rows(self, rows: Sequence[CompletionRow], *, more: bool, searched: bool) -> None:
-        """List completions, the latest first; `more` are stored."""
-
-    def show_stored(self, stored: StoredCompletion | None) -> None:
-        """Show the prompt of a completion; None for none."""
-
-
 class HistoryController(QObject):
     """Reader of stored completions while they are visible."""
 
-    shown = Signal(object)
+    completion_chosen = Signal(object)
     """The StoredCompletion that the user chose."""
-    used = Signal(object)
+    settings_chosen = Signal(object)
     """The StoredCompletion whose settings are to be used."""
     failed = Signal(str)
 
-    def __init__(self, workbench: Workbench, view: HistoryView) -> None:
+    def __init__(self, workbench: Workbench, view: HistoryPanel) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._visible = False
@@ -71,7 +61,7 @@ class HistoryController(QObject):
         reading = self._readings
 
         def answer(rows: list[CompletionRow]) -> None:
-            if reading == self._readings:
+            if reading == self._readings:  # else the search has changed meanwhile
                 self._view.show_rows(rows[:limit], more=len(rows) > limit, searched=bool(search.strip()))
 
         self._workbench.store.ask(
@@ -86,14 +76,14 @@ class HistoryController(QObject):
             if completion == self._chosen:
                 self._stored = stored
                 self._view.show_stored(stored)
-                self.shown.emit(stored)
+                self.completion_chosen.emit(stored)
 
         self._workbench.store.ask(lambda store: store.completion(completion), answer, self.failed.emit)
 
     def use(self) -> None:
         """Use the settings of the shown completion."""
         if self._stored is not None:
-            self.used.emit(self._stored)
+            self.settings_chosen.emit(self._stored)
 
     def delete(self, completions: Sequence[int]) -> None:
         """Delete stored completions; what is shown stays until something else is."""

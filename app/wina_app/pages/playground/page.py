@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QCheckBox, QSizePolicy, QStackedWidget, QWidget
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.playground.form_state import SIDES, PlaygroundChoices, PlaygroundSettings, Side, token_readout
 from wina_app.pages.playground.history_panel import HistoryPanel
-from wina_app.pages.playground.response_pane import CompletionPane
-from wina_app.pages.playground.token_text import DIVERGENCE
+from wina_app.pages.playground.response_pane import DIVERGENCE, CompletionPane
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
@@ -44,7 +43,7 @@ class PlaygroundPage(Page):
     def __init__(self) -> None:
         super().__init__("playground", tr("Playground"))
         self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
-        self._part: int | None = None
+        self._divergence_index: int | None = None
         self._restored: tuple[object, object] | None = None
         """Texts of method and rotation of the last session, until a model is open."""
         self.form = PlaygroundForm()
@@ -58,7 +57,7 @@ class PlaygroundPage(Page):
             "dense": CompletionPane("dense", tr("Dense")),
             "sparse": CompletionPane("sparse", tr("Sparse")),
         }
-        self.part = ElidedLabel("")
+        self.divergence = ElidedLabel("")
         self.pointed = ElidedLabel("muted")
         for side, pane in self.panes.items():
             pane.pointed.connect(lambda at, side=side: self._show_pointed(side, at))
@@ -118,7 +117,7 @@ class PlaygroundPage(Page):
         bar.setMaximumWidth(GRID * 40)
         bar.setToolTip(plain_tip(_COLOURS))
         self.monospaced = self._build_monospaced()
-        lines = vbox(None, self.part, self.pointed, spacing=0)
+        lines = vbox(None, self.divergence, self.pointed, spacing=0)
         key = hbox(
             None,
             (bar, 1),
@@ -150,6 +149,7 @@ class PlaygroundPage(Page):
         self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
 
     def choice(self) -> PlaygroundSettings:
+        """Return the chosen settings."""
         return self.form.choice()
 
     def view_state(self) -> dict[str, object]:
@@ -190,8 +190,8 @@ class PlaygroundPage(Page):
         QGuiApplication.clipboard().setText("\n\n".join([self.history.prompt.toPlainText(), *self._texts()]))
 
     def _texts(self) -> Sequence[str]:
-        shown = [completion for completion in self._completions.values() if completion is not None]
-        return [f"{completion.spec.label}\n{completion.text}" for completion in shown]
+        completions = [completion for completion in self._completions.values() if completion is not None]
+        return [f"{completion.spec.label}\n{completion.text}" for completion in completions]
 
     def _show_pointed(self, side: Side, at: int | None) -> None:
         completion = self._completions[side]
@@ -199,13 +199,14 @@ class PlaygroundPage(Page):
             self.pointed.setText("")
             return
         other = self._completions["sparse" if side == "dense" else "dense"]
-        agree = self._part is None or at < self._part
+        agree = self._divergence_index is None or at < self._divergence_index
         same = other.tokens[at] if other is not None and agree and at < len(other.tokens) else None
         text = token_readout(side, at, completion.tokens[at], same)
         self.pointed.setText(text)
         self.panes[side].text.viewport().setToolTip(text)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, ready: bool) -> None:
+        """Show the header, or the empty state without a model and a server."""
         self.set_breadcrumb(breadcrumb)
         if ready:
             self.show_content()
@@ -222,18 +223,22 @@ class PlaygroundPage(Page):
             )
 
     def show_choices(self, choices: PlaygroundChoices, rotation: RotationSpec, method: MethodSpec) -> None:
+        """Show the possible choices, and choose a rotation and a method."""
         self.form.show_choices(choices, rotation, method)
         if not self.is_empty:
             QTimer.singleShot(0, self, self._restore_sparse_side)  # after method and rotation of the other pages
 
     def show_settings(self, settings: PlaygroundSettings) -> None:
+        """Show settings whose method and rotation are chosen."""
         self.form.show_settings(settings)
         self._type_prompt()
 
     def show_prompts(self, prompts: list[str]) -> None:
+        """Show the recent prompts."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
+        """Enable stopping while running, and generating unless there is a reason against it."""
         self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
         nothing = tr("Nothing is being generated")
         explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut(tr("Stop"), _STOP_KEYS))
@@ -241,18 +246,22 @@ class PlaygroundPage(Page):
         self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
+        """Say what happens before the first token; empty after it."""
         for pane in self.panes.values():
             pane.show_waiting(text)
 
     def show_completion(self, side: Side, completion: Completion | None) -> None:
+        """Show a side's completion so far; None clears it."""
         self._completions[side] = completion
         self.panes[side].show_completion(completion)
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: CompletionToken) -> None:
+        """Append a token to a side's completion."""
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
+        """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
         self._align()
 
@@ -264,12 +273,13 @@ class PlaygroundPage(Page):
     def _align(self) -> None:
         """Give both sides' read-outs the same height."""
         readouts = [pane.readouts for pane in self.panes.values()]
-        height = max(each.heightForWidth(each.width()) for each in readouts)
-        for each in readouts:
-            each.setMinimumHeight(height)
+        height = max(readout.heightForWidth(readout.width()) for readout in readouts)
+        for readout in readouts:
+            readout.setMinimumHeight(height)
 
     def show_divergence(self, at: int | None, text: str) -> None:
-        self.part.setText(text)
-        self._part = at
+        """Mark the token where the completions diverge, and say so."""
+        self.divergence.setText(text)
+        self._divergence_index = at
         for pane in self.panes.values():
             pane.text.mark(at)

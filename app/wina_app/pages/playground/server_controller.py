@@ -1,42 +1,96 @@
 """Controller of the Playground's server: start, stop, and prompts that go to it."""
 
+import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from wina_app.pages.playground.form_state import PlaygroundSettings
-from wina_app.pages.playground.server_state import counts_text, state_text
+from wina_app.pages.playground.server_panel import ServerPanel
 from wina_app.services.model_server import ModelServer, ServerState
 from wina_app.services.server_answer import ServerAnswer
 from wina_app.services.workbench import Workbench
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.user_file import read_key
-from wina_core.jobs import Done, Failed, Progress, Started
+from wina_core.jobs import CompletionFinished, Done, Failed, Progress, Started
+from wina_core.jobs.completion import Completion
 from wina_core.jobs.hosted import ServeJob
+from wina_core.records.completions import CompletionEnd, CompletionToken
+from wina_core.specs.generation import CompletionSpec
+
+
+def status_text(state: ServerState) -> str:
+    """Return the text of the window's status line; empty while no server runs."""
+    return tr("Serving {model}", model=Path(state.folder).name) if state.folder else ""
+
+
+def state_text(state: ServerState) -> str:
+    """Return the status line of a server."""
+    if not state.folder:
+        return tr("No server runs.")
+    if state.stopping:
+        return tr("Finishing the last answer…")
+    if state.listening is None:
+        return tr("Loading {folder}…", folder=state.folder)
+    return f"{state.listening.address}, {counts_text(state)}"
+
+
+def counts_text(state: ServerState) -> str:
+    """Describe what a server has answered."""
+    counts = [tr("{n} requests", "{n} request", state.requests)]
+    if state.refused:
+        counts.append(tr("{n} refused", n=state.refused))
+    if state.rate is not None:
+        counts.append(tr("{rate} tokens/s", rate=f"{state.rate:,.1f}"))
+    return ", ".join(counts)
+
+
+_UNKNOWN = -1
+"""Id of a token of which only the text is known."""
+_ENDS: dict[str, CompletionEnd] = {"stop": "end", "length": "length"}
+
+
+class ServedCompletion(QObject):
+    """Completion made of an answer's pieces, which are its tokens without probabilities; deleted after its end."""
+
+    token = Signal(object)
+    ended = Signal(str)
+    """The sentence of a failure, or nothing."""
+
+    def __init__(self, answer: ServerAnswer, title: str, parent: QObject) -> None:
+        super().__init__(parent)
+        self.completion = Completion(CompletionSpec(), title=title)
+        self.stop = answer.stop
+        self._last = time.perf_counter()
+        answer.piece.connect(self._on_piece)
+        answer.ended.connect(self._on_ended)
+        self.ended.connect(self.deleteLater)
+
+    def _on_piece(self, text: str) -> None:
+        last, self._last = self._last, time.perf_counter()
+        first = not self.completion.tokens  # how many tokens its pass read is not known
+        token = CompletionToken(
+            id=_UNKNOWN, text=text, log_probability=None, read=0 if first else 1, seconds=self._last - last
+        )
+        self.completion.tokens.append(token)
+        self.token.emit(token)
+
+    def _on_ended(self, reason: str, error: str) -> None:
+        end = _ENDS.get(reason, "stopped")
+        self.completion.ended = CompletionFinished(job_id="", configuration=0, end=end, prompt_tokens=0)
+        self.ended.emit(error)
+
 
 _PORT = 8000
 _ROUTES = {False: "/completions", True: "/chat/completions"}
 
 
-class ServerView(Protocol):
-    """The server's panel as its controller sees it."""
-
-    def show_server(self, text: str, *, running: bool, ready: bool) -> None:
-        """Show the status line, and the buttons that are of use."""
-
-    def choose_server(self) -> None:
-        """Send prompts to the server."""
-
-    def ask(self, job: ServeJob) -> None:
-        """Ask for the settings of a server."""
-
-
 class ServerController(QObject):
     """Owner of the server of one model, which is a job of the window while it runs."""
 
-    def __init__(self, workbench: Workbench, view: ServerView, server: ModelServer) -> None:
+    def __init__(self, workbench: Workbench, view: ServerPanel, server: ModelServer) -> None:
         super().__init__()
         self._workbench, self._view, self._server = workbench, view, server
         self._job = ServeJob(folder="", port=_PORT)

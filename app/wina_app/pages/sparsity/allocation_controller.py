@@ -1,28 +1,38 @@
-"""Controller of allocations: the engine spreads a budget, the result becomes the plan."""
+"""Controllers of the page's jobs: an allocation, whose result becomes the plan, and a calibration."""
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
+from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.sparsity.allocation_summary import effort, joint_outcome, outcome
-from wina_app.pages.sparsity.editing.plan_editor import PlanEditing
-from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
+from wina_app.pages.sparsity.toolbar import JointBudget
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.colour_scales import bits_text
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError
-from wina_core.jobs import AllocateJob, AllocateJointlyJob
+from wina_core.errors import WinaError, explain
+from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
+from wina_core.model_info.cost.terms import group_scale_bits
 from wina_core.records import AllocationRecord, JointRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, Configuration
+from wina_core.specs import (
+    AllocatedSparsity,
+    AllocatorSpec,
+    CalibrationSpec,
+    Configuration,
+    JointSpec,
+    QuantizationSpec,
+)
 from wina_core.specs.plans import same_table
-from wina_core.specs.quantization import PlanPair
+from wina_core.specs.quantization import PlanPair, check_made
 
-KEPT = tr("The allocation was cancelled. Results so far are kept: allocating the same again continues from there.")
+CANCELLED_RESULTS_STAY = tr(
+    "The allocation was cancelled. Results so far are kept: allocating the same again continues from there."
+)
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
 OTHER_CONFIGURATION = tr(
@@ -31,35 +41,22 @@ OTHER_CONFIGURATION = tr(
 )
 
 
-class AllocationView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def show_allocating(self, running: bool) -> None:
-        """Enable cancelling while an allocation runs."""
-
-    def show_allocation_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the allocation; None hides it."""
-
-    def show_allocation(self, text: str, details: str) -> None:
-        """Say how the current plan was allocated; empty if it was not."""
-
-
 class AllocationController(QObject):
     """Runner of one allocation at a time; its result is one undo step."""
 
     allocated = Signal(object)
     """SparsityPlan found for the chosen configuration."""
 
-    def __init__(self, workbench: Workbench, view: AllocationView, plans: PlanEditing) -> None:
+    def __init__(self, workbench: Workbench, view: SparsityPage, plans: PlanEditor) -> None:
         super().__init__()
         self._workbench, self._view, self._plans = workbench, view, plans
         self._workspace = workbench.workspace
         self._job_id: str | None = None
-        self._last = ""
+        self._last_job_id = ""
         """Last allocation job, also after it ended."""
         self._curves_only = False
         self._question = ProductQuestion(workbench, view)
-        self._found: list[_Found] = []
+        self._finished: list[_FinishedAllocation] = []
         self._workspace.plan_changed.connect(self._show_outcome)
         self._workspace.quantization_changed.connect(self._show_outcome)
         self._workspace.model_changed.connect(self._show_outcome)
@@ -74,7 +71,9 @@ class AllocationController(QObject):
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
-        self._spread(allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label))
+        self._submit_budget(
+            allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label)
+        )
 
     def allocate_jointly(self, budget: JointBudget) -> None:
         """Allocate bits, of the chosen quantizer, and sparsity within budgets of bits."""
@@ -93,9 +92,9 @@ class AllocationController(QObject):
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        self._spread(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
+        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
 
-    def _spread(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
+    def _submit_budget(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
         workspace = self._workspace
         if workspace.source is not None:
             job = AllocateJob(
@@ -114,7 +113,7 @@ class AllocationController(QObject):
 
         def submit() -> None:
             self._curves_only = curves_only
-            self._job_id = self._last = self._workbench.submit(job, f"{title}: {configuration}")
+            self._job_id = self._last_job_id = self._workbench.submit(job, f"{title}: {configuration}")
             self._view.show_allocating(True)
             self._view.show_allocation_progress(self._workbench.jobs[self._job_id])
 
@@ -132,7 +131,7 @@ class AllocationController(QObject):
             self._view.show_allocation_progress(entry if entry.active else None)
 
     def _on_requeued(self, job_id: str) -> None:
-        if job_id == self._last:
+        if job_id == self._last_job_id:
             self._job_id = job_id
             self._view.clear_message()
             self._on_job_changed(job_id)
@@ -147,34 +146,34 @@ class AllocationController(QObject):
         if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
-            self._view.show_notice(KEPT)
+            self._view.show_notice(CANCELLED_RESULTS_STAY)
         elif not self._curves_only:  # else they are stored, where everybody reads them
-            self._take(entry)
+            self._apply_result(entry)
 
-    def _take(self, entry: JobEntry) -> None:
-        found = _found(entry)
-        if found is None:
+    def _apply_result(self, entry: JobEntry) -> None:
+        finished = _finished_allocation(entry)
+        if finished is None:
             return
-        if not self._is_chosen(found.job):
+        if not self._is_chosen(finished.job):
             self._view.show_notice(OTHER_CONFIGURATION)
             return
-        self._found.append(found)
-        self.allocated.emit(found.pair.plan)
+        self._finished.append(finished)
+        self.allocated.emit(finished.pair.plan)
         method = self._workspace.method
-        if _is_in_planes(found.job):  # the plan is made for gates by threshold
+        if _is_in_planes(finished.job):  # the plan is made for gates by threshold
             method = method.model_copy(update={"selection": "threshold"})
-        self._plans.take_over(found.pair, tr("allocate by {allocator}", allocator=found.name), method)
+        self._plans.replace_plan(finished.pair, tr("allocate by {allocator}", allocator=finished.name), method)
         self._show_outcome()
 
     def _show_outcome(self) -> None:
         """Show the outcome of the current plan's allocation, also after undo and redo."""
-        for found in reversed(self._found):
-            if self._is_chosen(found.job) and self._is_shown(found.pair):
-                self._view.show_allocation(found.text, found.details)
+        for finished in reversed(self._finished):
+            if self._is_chosen(finished.job) and self._is_current(finished.pair):
+                self._view.show_allocation(finished.text, finished.details)
                 return
         self._view.show_allocation("", "")
 
-    def _is_shown(self, pair: PlanPair) -> bool:
+    def _is_current(self, pair: PlanPair) -> bool:
         bits = pair.quantization
         return same_table(self._workspace.plan, pair.plan) and bits in (None, self._workspace.quantization)
 
@@ -190,7 +189,7 @@ class AllocationController(QObject):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FinishedAllocation:
     """The result of an allocation, with its texts."""
 
     job: AllocateJob | AllocateJointlyJob
@@ -204,11 +203,128 @@ def _is_in_planes(job: AllocateJob | AllocateJointlyJob) -> bool:
     return isinstance(job, AllocateJointlyJob) and job.spec.in_planes
 
 
-def _found(entry: JobEntry) -> _Found | None:
+def _finished_allocation(entry: JobEntry) -> _FinishedAllocation | None:
     job, record = entry.job, entry.result
     if isinstance(job, AllocateJob) and isinstance(record, AllocationRecord):
         allocator = job.plan.allocator
-        return _Found(job, PlanPair(plan=record.plan), allocator.label, outcome(allocator, record), effort(record))
+        return _FinishedAllocation(
+            job, PlanPair(plan=record.plan), allocator.label, outcome(allocator, record), effort(record)
+        )
     if isinstance(job, AllocateJointlyJob) and isinstance(record, JointRecord):
-        return _Found(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
+        return _FinishedAllocation(job, record.pair, job.spec.label, joint_outcome(job.spec, record), effort(record))
     return None
+
+
+def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
+    """Return for example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
+    value = f"{record.value:.3g}"
+    if record.objective == "KL":
+        value = tr("{value} nats per token", value=value)
+    return _with_gap(f"{allocator.label}: {record.objective} {value}", _gap(record.value, record.bound))
+
+
+def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
+    """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held".
+
+    Gates of planes select by threshold, which is said of them instead of the gap.
+    """
+    text = tr(
+        "{name}: KL {kl} nats per token, {read} bits read and {held} held",
+        name=spec.label,
+        kl=f"{record.kl:.3g}",
+        read=f"{record.bits_read:.3g}",
+        held=f"{record.bits_held:.3g}",
+    )
+    if spec.in_planes:
+        return tr("{outcome}, by threshold selection", outcome=text)
+    return _with_gap(text, _gap(record.value, record.bound))
+
+
+def effort(record: AllocationRecord | JointRecord) -> str:
+    """Return the passes and seconds of a search, in words."""
+    return tr(
+        "{passes} forward passes of the model, {seconds} s",
+        passes=f"{record.evaluations:,}",
+        seconds=f"{record.seconds:.0f}",
+    )
+
+
+def _with_gap(text: str, gap: float | None) -> str:
+    if gap is None:
+        return text
+    if gap < 5e-5:
+        return tr("{outcome}, the optimum on the curves", outcome=text)
+    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+
+
+def _gap(value: float, bound: float | None) -> float | None:
+    """Return the largest gap of objective and bound, as a fraction of the bound; None without a bound."""
+    if bound is None:
+        return None
+    if bound <= 0:
+        return 0.0 if value <= 0 else None
+    return max(0.0, value / bound - 1)
+
+
+def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
+    """Return the allocation of bits by a quantizer within a budget. Raise WinaError where none of them can meet it."""
+    check_made(settings)
+    if budget.read is None and budget.held is None:
+        raise WinaError(tr("An allocation of bits needs a budget: set the bits read, the bits held, or both."))
+    if settings.quantizer == "planes":
+        return _planes_spec(budget, settings)
+    spec = JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=settings)
+    lowest = spec.choices[0]
+    least = lowest + group_scale_bits(lowest) / settings.group
+    if budget.held is not None and budget.held < least:
+        raise WinaError(
+            tr(
+                "A budget of {budget} bits held per weight is below what the bits allow: {lowest} bits with scales and "
+                "zeros for groups of {group} hold {least}; raise it, or choose another quantizer or group.",
+                budget=bits_text(budget.held),
+                lowest=bits_text(lowest),
+                group=settings.group,
+                least=bits_text(least),
+            )
+        )
+    return spec
+
+
+def _planes_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
+    """Return the allocation of planes, which hold 8 bits without a budget."""
+    if budget.read is None:
+        raise WinaError(tr("Weights in planes need a budget of bits read: gates choose the planes; set it."))
+    usual = JointSpec.model_fields["quantization"].default
+    planes = usual.model_copy(update={name: getattr(settings, name) for name in ("by_energy", "head_bits", "text")})
+    try:
+        return JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=planes, refined=budget.refined)
+    except ValidationError as error:
+        raise WinaError(explain(error)) from error
+
+
+class CalibrationController(QObject):
+    """Queues calibrations, and shows those of every other page too."""
+
+    def __init__(self, workbench: Workbench, view: SparsityPage) -> None:
+        super().__init__()
+        self._workbench, self._view = workbench, view
+        self._question = ProductQuestion(workbench, view)
+        workbench.jobs.added.connect(self._show_running)
+        workbench.jobs.ended.connect(self._show_running)
+
+    def calibrate(self) -> None:
+        """Queue a calibration of the current model, rotation and method."""
+        work = self._workbench.workspace
+        if work.source is not None:
+            configuration = Configuration(rotation=work.rotation, method=work.method)
+            job = CalibrateJob(
+                model=work.source,
+                rotation=configuration.rotation,
+                method=configuration.method,
+                calibration=CalibrationSpec(),
+            )
+            title = tr("Calibrate {configuration}", configuration=configuration.label)
+            self._question.before(job, lambda: self._workbench.submit(job, title))
+
+    def _show_running(self, _job_id: str) -> None:
+        self._view.show_calibrating(any(isinstance(entry.job, CalibrateJob) for entry in self._workbench.jobs.active))

@@ -1,29 +1,25 @@
 """Controller of the Sparsity page: show the workspace's plan and its stored data."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from PySide6.QtCore import QObject
 
-from wina_app.heatmap.painter import Notes
-from wina_app.heatmap.row_details import Detail, RowDetails
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.heatmap.geometry import Detail
 from wina_app.pages.sparsity.experts import ExpertRows
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps, cell_notes, remark
-from wina_app.pages.sparsity.plan_summary import Counting, PlanFigures, plan_figures
-from wina_app.pages.sparsity.stored_data import StoredPlanData, Subject, read_plan_data
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
+from wina_app.pages.sparsity.plan_maps import Counting, PlanFigures, PlanMaps, cell_notes, plan_figures, remark
+from wina_app.pages.sparsity.stored_data import PlanSubject, StoredPlanData, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plans import Cell, SparsityPlan, read_searched_shares
 from wina_core.specs.quantization import PlanPair, load_pair
 
@@ -31,46 +27,21 @@ _ALWAYS_SHOWN: tuple[MapKey, ...] = ("target", "measured", "predicted")
 """Numbers of a cell's tooltip, also where they are unknown."""
 
 
-class SparsityView(EditingView, Protocol):
-    """The page as its controller sees it."""
-
-    def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
-        """Set the names of rows and columns."""
-
-    def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes) -> None:
-        """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
-
-    def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
-        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
-
-    def show_bits(self, bits: ModelBits) -> None:
-        """Show the settings of the quantizer, and the quantization in runs."""
-
-    def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and their differences to another plan's."""
-
-    def show_method(self, method: MethodSpec) -> None:
-        """Show the method."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
-        """Show the header, or the empty state without a plan."""
-
-
 class SparsityController(QObject):
     """Presenter of the plan. Cells are (layer, index into the layout's projections)."""
 
-    def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityView) -> None:
+    def __init__(self, workspace: Workspace, store: StoreThread, view: SparsityPage) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
-        self.editing = PlanEditing(workspace, view)
+        self.editing = PlanEditor(workspace, view)
         self._stored = StoredPlanData()
-        self._asked: Subject | None = None
+        self._reading_subject: PlanSubject | None = None
         self._outdated = False
         self._key: MapKey = "target"
         self._maps: PlanMaps | None = None
         self._experts: ExpertRows | None = None
         self._other: SparsityPlan | None = None
-        self._others_figures: PlanFigures | None = None
+        self._other_figures: PlanFigures | None = None
         workspace.model_changed.connect(self._context_changed)
         workspace.rotation_changed.connect(self._context_changed)
         workspace.method_changed.connect(self._context_changed)
@@ -78,22 +49,22 @@ class SparsityController(QObject):
         workspace.quantization_changed.connect(self._quantization_changed)
         workspace.quantization_settled.connect(self._show_context)
         self.editing.bits_changed.connect(self._show_bits)
-        store.changed.connect(self._ask_store)
-        self.editing.settled.connect(self._ask_store)
+        store.changed.connect(self._read_stored)
+        self.editing.settled.connect(self._read_stored)
         self._context_changed()
 
     def open_plan(self, path: Path) -> None:
         """Replace the plan by a file's, JSON with bits or without, or R-Sparse's searched shares, as one undo step."""
-        now = self._workspace.plan
+        current = self._workspace.plan
 
         def read(_store: object) -> PlanPair:
-            if now is not None and path.suffix.lower() == ".npy":
-                return PlanPair(plan=read_searched_shares(path, now.layout))
+            if current is not None and path.suffix.lower() == ".npy":
+                return PlanPair(plan=read_searched_shares(path, current.layout))
             return load_pair(path)
 
         self._store.ask(
             read,
-            lambda pair: self.editing.take_over(pair, tr("open {name}", name=path.name)),
+            lambda pair: self.editing.replace_plan(pair, tr("open {name}", name=path.name)),
             self._view.show_error,
         )
 
@@ -105,7 +76,7 @@ class SparsityController(QObject):
             return
         self._store.ask(
             lambda store: store.run_plan(run, plan.layout),
-            lambda pair: self.editing.take_over(pair, tr("open the plan of a run")),
+            lambda pair: self.editing.replace_plan(pair, tr("open the plan of a run")),
             self._view.show_error,
         )
 
@@ -135,18 +106,18 @@ class SparsityController(QObject):
         for key in MAP_KEYS:
             value = float(maps.table(key)[cell])
             scale = scale_for(key, np.array([value]), selection)
-            known = not math.isnan(value)
-            if known or key in _ALWAYS_SHOWN:
-                text = f"{scale.text(value)} {scale.unit}".strip() if known else tr("unknown")
+            is_measured = not math.isnan(value)
+            if is_measured or key in _ALWAYS_SHOWN:
+                text = f"{scale.text(value)} {scale.unit}".strip() if is_measured else tr("unknown")
                 lines.append(f"{map_texts(key).name.lower()}: {text}")
         lines += [] if self._experts is None else self._experts.cell_text(layer, column)
         if cell in self.editing.locked:
             lines.append(tr("locked: no edit changes it"))
         return "\n".join(lines)
 
-    def expert_text(self, place: Detail) -> str:
+    def expert_text(self, detail: Detail) -> str:
         """Return all known numbers of one expert's matrix, for its tooltip."""
-        return "" if self._experts is None else self._experts.text(place)
+        return "" if self._experts is None else self._experts.text(detail)
 
     def experts_table(self, layers: Sequence[int]) -> str:
         """Return everything known of these layers' experts, for the clipboard; empty without experts."""
@@ -157,20 +128,20 @@ class SparsityController(QObject):
         plan = self._workspace.plan
         if plan is None or (other is not None and other.layout != plan.layout):
             return
-        self._forget_other()
+        self._end_comparison()
         if other is not None:
             self._other = other
             self.editing.edit("sparsity")
             self._key = "change"
         self._show_all()
 
-    def _forget_other(self) -> None:
-        self._other = self._others_figures = None
+    def _end_comparison(self) -> None:
+        self._other = self._other_figures = None
         if self._key == "change":
             self._key = "target"
 
     def _context_changed(self) -> None:
-        self._stored, self._others_figures = StoredPlanData(), None
+        self._stored, self._other_figures = StoredPlanData(), None
         self._show_context()
         self._view.show_method(self._workspace.method)
         self._show_bits()
@@ -181,11 +152,11 @@ class SparsityController(QObject):
 
     def _quantization_changed(self) -> None:
         """Show another quantization of the model, for which other data are stored."""
-        self._stored, self._others_figures = StoredPlanData(), None
+        self._stored, self._other_figures = StoredPlanData(), None
         self._show_all()
         self.editing.show_selection()
         if not self.editing.in_gesture:
-            self._ask_store()
+            self._read_stored()
 
     def _show_bits(self) -> None:
         bits = self.editing.bits
@@ -197,45 +168,47 @@ class SparsityController(QObject):
         if plan is None or (summary is not None and plan.layout != summary.layout):
             return
         if self._other is not None and self._other.layout != plan.layout:
-            self._forget_other()
+            self._end_comparison()
         self._view.show_table([str(layer) for layer in range(plan.layout.layers)], plan.layout.projections)
         self._stored = StoredPlanData(cells=self._stored.cells)  # what was measured belongs to another plan
         self._show_all()
         self.editing.show_selection()
         if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
-            self._ask_store()
+            self._read_stored()
 
     @property
-    def subject(self) -> Subject | None:
+    def subject(self) -> PlanSubject | None:
         """Return what is edited; None without a model."""
         work = self._workspace
         if work.source is None or work.plan is None:
             return None
-        return Subject(work.source, work.rotation, work.method, work.plan)
+        return PlanSubject(work.source, work.rotation, work.method, work.plan)
 
-    def _ask_store(self) -> None:
+    def _read_stored(self) -> None:
         """Read stored data, one query at a time: later changes mark a running one as outdated."""
-        if self._asked is not None:
-            self._outdated = True
+        if self._reading_subject is not None:
+            self._outdated = True  # read again once the answer is there
             return
         subject = self.subject
         if subject is not None:
-            self._asked, known = subject, self._stored.cells
-            self._store.ask(lambda store: read_plan_data(store, subject, known), self._answered, self._refused)
+            self._reading_subject, stored_cells = subject, self._stored.cells
+            self._store.ask(
+                lambda store: read_plan_data(store, subject, stored_cells), self._show_stored, self._show_refusal
+            )
 
-    def _answered(self, stored: StoredPlanData) -> None:
-        asked, self._asked = self._asked, None
+    def _show_stored(self, stored: StoredPlanData) -> None:
+        subject, self._reading_subject = self._reading_subject, None
         if self._outdated:
             self._outdated = False
-            self._ask_store()
-        now = self._stored
-        news = (stored.measured, stored.cells, stored.experts) != (now.measured, now.cells, now.experts)
-        if news and asked == self.subject:
-            self._stored, self._others_figures = stored, None
+            self._read_stored()
+        current = self._stored
+        is_new = (stored.measured, stored.cells, stored.experts) != (current.measured, current.cells, current.experts)
+        if is_new and subject == self.subject:  # else the plan has changed meanwhile, and is read again
+            self._stored, self._other_figures = stored, None
             self._show_all()
 
-    def _refused(self, text: str) -> None:
-        self._asked, self._outdated = None, False
+    def _show_refusal(self, text: str) -> None:
+        self._reading_subject, self._outdated = None, False
         self._view.show_error(text)
 
     def _show_all(self) -> None:
@@ -271,10 +244,10 @@ class SparsityController(QObject):
     def _show_figures(self) -> None:
         if self._maps is None:
             return
-        if self._other is not None and self._others_figures is None:
+        if self._other is not None and self._other_figures is None:
             cells_alone = StoredPlanData(cells=self._stored.cells)  # what was measured is the present plan's
-            self._others_figures = self._figures(PlanMaps(self._other, self._workspace.method, cells_alone))
-        self._view.show_figures(self._figures(self._maps), self._others_figures)
+            self._other_figures = self._figures(PlanMaps(self._other, self._workspace.method, cells_alone))
+        self._view.show_figures(self._figures(self._maps), self._other_figures)
 
     def _figures(self, maps: PlanMaps) -> PlanFigures:
         work = self._workspace

@@ -18,7 +18,7 @@ from wina_core.specs.plans import Cell
 _MLP = ("gate", "up", "down")
 _COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "o", *_MLP))}
 """Colour of each projection, whichever others a model has."""
-_WHOLE = Qt.KeyboardModifier.ShiftModifier
+_WHOLE_LINE_KEY = Qt.KeyboardModifier.ShiftModifier
 _WHOLE_RANGE = {"%": 100.0, tr("bits"): 1.0}
 """Units of tables whose whole range is shown, so that plans compare, with the number shown for 1."""
 _LEAST_SPAN = 0.2
@@ -82,12 +82,12 @@ class SparsityProfile(DataPlot):
             self.set_axes(*axes)
         traces, columns = [], []
         for column, name in enumerate(projections):
-            known = np.flatnonzero(~np.isnan(values[:, column])).tolist()
-            if known:
-                look = (tuple(known), values[known, column].tobytes(), factor)
+            layers = np.flatnonzero(~np.isnan(values[:, column])).tolist()
+            if layers:
+                look = (tuple(layers), values[layers, column].tobytes(), factor)
                 if self._looks.get(name) != look:  # otherwise the very same trace, which is not drawn anew
                     self._looks[name] = look
-                    self._drawn[name] = self._trace(name, known, values[known, column], factor)
+                    self._drawn[name] = self._trace(name, layers, values[layers, column], factor)
                 traces.append(self._drawn[name])
                 columns.append(column)
         self._columns = tuple(columns)
@@ -105,8 +105,8 @@ class SparsityProfile(DataPlot):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Take hold of a point or a line; elsewhere drag the plot."""
-        taken = event.button() == Qt.MouseButton.LeftButton and self.editable
-        self._hold = self._at(event.position(), bool(event.modifiers() & _WHOLE)) if taken else None
+        may_drag = event.button() == Qt.MouseButton.LeftButton and self.editable
+        self._hold = self._hold_at(event.position(), bool(event.modifiers() & _WHOLE_LINE_KEY)) if may_drag else None
         if self._hold is None:
             super().mousePressEvent(event)
 
@@ -115,14 +115,14 @@ class SparsityProfile(DataPlot):
         hold, position = self._hold, event.position()
         if hold is None:
             super().mouseMoveEvent(event)
-            within = self.editable and not event.buttons() and self._at(position, whole=False) is not None
+            within = self.editable and not event.buttons() and self._hold_at(position, whole=False) is not None
             self.viewport().setCursor(Qt.CursorShape.SizeVerCursor if within else Qt.CursorShape.ArrowCursor)
         elif hold.moving or abs(position.y() - hold.position.y()) >= _JITTER:
             if not hold.moving:
                 self._hold = hold = replace(hold, moving=True)
                 self.drag_began.emit()
             self.dragged.emit(hold.cells, round(self._height(position) - self._height(hold.position), 1))
-            self._tell(hold)
+            self._show_readout(hold)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """End the drag."""
@@ -132,7 +132,7 @@ class SparsityProfile(DataPlot):
         elif hold.moving:
             self.drag_ended.emit()
 
-    def _at(self, position: QPointF, whole: bool) -> _Hold | None:
+    def _hold_at(self, position: QPointF, whole: bool) -> _Hold | None:
         """Return the draggable point or line at a position, or None."""
         scene = self.mapToScene(position.toPoint())
         named = self.named_at(scene)
@@ -148,7 +148,7 @@ class SparsityProfile(DataPlot):
         cells = self._line(trace) if whole else frozenset({(layer, self._columns[trace])})
         return _Hold(position, cells, caught)
 
-    def _tell(self, hold: _Hold) -> None:
+    def _show_readout(self, hold: _Hold) -> None:
         """Mark the held point, and emit its read-out."""
         if hold.point is not None:
             trace, point = hold.point

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from wina_app.heatmap.row_details import Detail, RowDetails
-from wina_app.pages.sparsity.expert_numbers import ExpertNumbers
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps
+from wina_app.heatmap.geometry import Detail, RowDetails
+from wina_app.pages.sparsity.plan_maps import PlanMaps
+from wina_app.pages.sparsity.stored_data import ExpertNumbers
 from wina_app.plots.colour_maps import percent_with_decimal
 from wina_app.shared.colour_scales import MapKey, threshold_text
 from wina_app.style.translation import tr
@@ -60,21 +60,21 @@ class ExpertRows:
         tip = tr("Share of the tokens that read the expert") if shares else ""
         return RowDetails(names, values, self._columns, self._notes(layer) if key == "threshold" else (), tip)
 
-    def text(self, place: Detail) -> str:
+    def text(self, detail: Detail) -> str:
         """Return all known numbers of one expert's matrix."""
-        layer, expert, column = place
+        layer, expert, column = detail
         projection = self.shape.layout.projections[column]
         target = float(self.maps.table("target")[layer, column])
         lines = [
             tr("layer {layer} · {projection} · expert {expert}", layer=layer, projection=projection, expert=expert),
             tr("target: {target}, its layer's, which all experts have", target=_percent(target)),
-            tr("measured: {sparsity}", sparsity=_percent(self._measured(EXPERT_SPARSITY, place))),
+            tr("measured: {sparsity}", sparsity=_percent(self._measured(EXPERT_SPARSITY, detail))),
         ]
         if self.selection != "topk":
-            value = self._measured(EXPERT_THRESHOLD, place)
+            value = self._measured(EXPERT_THRESHOLD, detail)
             text = tr("unknown") if math.isnan(value) else threshold_text(value)
             lines.append(tr("threshold in that run: {threshold}", threshold=text))
-        share = self._measured(EXPERT_SHARE, place)
+        share = self._measured(EXPERT_SHARE, detail)
         if not math.isnan(share):
             alike = self.shape.active_experts / self.counts[layer]
             lines.append(
@@ -91,22 +91,22 @@ class ExpertRows:
 
     def cell_text(self, layer: int, column: int) -> list[str]:
         """Return the lines of a cell that holds the matrices of several experts; nothing for another."""
-        count, projection = self.counts[layer], self.shape.layout.projections[column]
-        if not count or projection not in EXPERT_PROJECTIONS:
+        experts, projection = self.counts[layer], self.shape.layout.projections[column]
+        if not experts or projection not in EXPERT_PROJECTIONS:
             return []
         read = self.shape.active_experts
-        lines = [tr("{count} experts, {read} read by each token, each gated to this target", count=count, read=read)]
+        lines = [tr("{count} experts, {read} read by each token, each gated to this target", count=experts, read=read)]
         measured = list(self.measured.get((EXPERT_SPARSITY, layer, projection), {}).values())
         if measured:
             low, high = _percent(min(measured)), _percent(max(measured))
             lines.append(tr("experts measured: {low} to {high}", low=low, high=high))
         tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).values()
-        if few := sum(each < LEAST_EXPERT_TOKENS for each in tokens):
+        if few := sum(count < LEAST_EXPERT_TOKENS for count in tokens):
             lines.append(
                 tr(
                     "{few} of {count} experts: layer's threshold (fewer than {least} tokens)",
                     few=few,
-                    count=count,
+                    count=experts,
                     least=LEAST_EXPERT_TOKENS,
                 )
             )
@@ -118,12 +118,12 @@ class ExpertRows:
         for layer in layers:
             for expert in range(self.counts[layer]):
                 for column in sorted(self._columns):
-                    place = Detail(layer, expert, column)
+                    detail = Detail(layer, expert, column)
                     projection = self.shape.layout.projections[column]
                     numbers = (
                         float(self.maps.table("target")[layer, column]),
                         *(
-                            self._measured(metric, place)
+                            self._measured(metric, detail)
                             for metric in (EXPERT_SPARSITY, EXPERT_THRESHOLD, EXPERT_SHARE)
                         ),
                         self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert, math.nan),
@@ -138,22 +138,22 @@ class ExpertRows:
         return frozenset(column for column, name in enumerate(projections) if name in EXPERT_PROJECTIONS)
 
     def _values(self, key: MapKey, layer: int, column: int) -> list[float] | float:
-        places = [Detail(layer, expert, column) for expert in range(self.counts[layer])]
+        details = [Detail(layer, expert, column) for expert in range(self.counts[layer])]
         match key:
             case "target" | "change" | "bits":  # one for all experts of a layer
                 return float(self.maps.table(key)[layer, column])
             case "measured":
-                return [self._measured(EXPERT_SPARSITY, place) for place in places]
+                return [self._measured(EXPERT_SPARSITY, detail) for detail in details]
             case "difference":
                 target = float(self.maps.table("target")[layer, column])
-                return [self._measured(EXPERT_SPARSITY, place) - target for place in places]
+                return [self._measured(EXPERT_SPARSITY, detail) - target for detail in details]
             case "threshold":
-                return [self._measured(EXPERT_THRESHOLD, place) for place in places]
+                return [self._measured(EXPERT_THRESHOLD, detail) for detail in details]
             case _:  # of all experts of a layer together
                 return math.nan
 
-    def _measured(self, metric: str, place: Detail) -> float:
-        layer, expert, column = place
+    def _measured(self, metric: str, detail: Detail) -> float:
+        layer, expert, column = detail
         return self.measured.get((metric, layer, self.shape.layout.projections[column]), {}).get(expert, math.nan)
 
     def _name(self, layer: int, expert: int) -> str:
@@ -165,7 +165,10 @@ class ExpertRows:
         """Return a mark for each expert that takes its layer's thresholds."""
         tokens = [self.calibrated.get((EXPERT_TOKENS, layer, name), {}) for name in self.shape.layout.projections]
         return tuple(
-            tuple(tr("shared") if own.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for own in tokens)
+            tuple(
+                tr("shared") if counts.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else ""
+                for counts in tokens
+            )
             for expert in range(self.counts[layer])
         )
 

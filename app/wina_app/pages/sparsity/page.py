@@ -9,20 +9,17 @@ from PySide6.QtGui import QUndoStack
 from PySide6.QtWidgets import QPushButton, QSplitter, QToolButton, QWidget
 
 from wina_app.heatmap.editable_heatmap import EditableHeatmap
+from wina_app.heatmap.geometry import RowDetails
 from wina_app.heatmap.painter import Notes
-from wina_app.heatmap.row_details import RowDetails
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.sparsity.allocation_progress import AllocationStrip
+from wina_app.pages.sparsity.cell_values import CellValues
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
-from wina_app.pages.sparsity.editing.cell_values import CellValues
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.plan_menu import PlanMenu
-from wina_app.pages.sparsity.plan_name_bar import PlanNameBar
-from wina_app.pages.sparsity.plan_summary import PlanFigures
-from wina_app.pages.sparsity.quantization_bar import QuantizationBar
+from wina_app.pages.sparsity.edit_model import ModelBits
+from wina_app.pages.sparsity.plan_maps import PlanFigures
+from wina_app.pages.sparsity.plan_menu import PlanMenu, PlanNameBar
 from wina_app.pages.sparsity.summary_bar import SparsityFigures
-from wina_app.pages.sparsity.toolbar import SparsityToolbar
-from wina_app.pages.sparsity.value_editor import ValueEditor
+from wina_app.pages.sparsity.toolbar import AllocationStrip, SparsityToolbar
+from wina_app.pages.sparsity.value_editor import QuantizationBar, ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
@@ -60,15 +57,6 @@ _NO_EXPERTS = tr("The open model is no Mixture of Experts")
 class SparsityPage(Page):
     """Page to edit a plan on a heatmap. Its widgets emit edits of cells."""
 
-    calibration_requested = Signal()
-    allocation_requested = Signal(object, float)
-    """AllocatorSpec and the budget, a fraction."""
-    joint_requested = Signal(object)
-    """JointBudget of bits and sparsity together."""
-    divergences_requested = Signal()
-    """Measure KL curves."""
-    cancel_requested = Signal()
-    """Cancel the allocation."""
     target_chosen = Signal(float)
     """Target of the selected cells."""
     lock_toggled = Signal()
@@ -81,7 +69,7 @@ class SparsityPage(Page):
     def __init__(self) -> None:
         super().__init__("sparsity", tr("Sparsity"))
         self._projections: tuple[str, ...] = ()
-        self._awaited: dict[str, object] = {}
+        self._saved_state: dict[str, object] = {}
         """The last session's state, until a plan is shown."""
         self.toolbar = SparsityToolbar()
         self.heatmap = EditableHeatmap(tr("Plan, layers by projections"))
@@ -117,24 +105,26 @@ class SparsityPage(Page):
     def restore_view(self, state: Mapping[str, object]) -> None:
         """Restore the form at once, and what concerns a plan when the first one is shown."""
         super().restore_view(state)
-        self._awaited = dict(state)
+        self._saved_state = dict(state)
 
     def _restore_on_plan(self) -> None:
         """Restore the selected cells that the plan has, and the kept budget."""
-        state, self._awaited = self._awaited, {}
+        state, self._saved_state = self._saved_state, {}
         if state.get("keep budget") is True and not self.editor.keep.isChecked():
             self.editor.keep_toggled.emit(True)
         empty, chosen = self.heatmap.selection.none(), state.get("selection")
         cells = [
             (cell[0], cell[1])
             for cell in (chosen if isinstance(chosen, list) else [])
-            if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(part, int) for part in cell)
+            if isinstance(cell, list | tuple) and len(cell) == 2 and all(isinstance(index, int) for index in cell)
         ]
-        known = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
-        if known:
-            self.heatmap.set_selection(replace(empty, anchor=known[0], cursor=known[0], earlier=frozenset(known)))
-        shown = state.get("experts")
-        self.heatmap.expand(row for row in (shown if isinstance(shown, list) else []) if isinstance(row, int))
+        selected = [(row, column) for row, column in cells if 0 <= row < empty.rows and 0 <= column < empty.columns]
+        if selected:
+            self.heatmap.set_selection(
+                replace(empty, anchor=selected[0], cursor=selected[0], earlier=frozenset(selected))
+            )
+        expanded = state.get("experts")
+        self.heatmap.expand(row for row in (expanded if isinstance(expanded, list) else []) if isinstance(row, int))
 
     def _arrange(self) -> QWidget:
         left = QWidget()
@@ -201,7 +191,7 @@ class SparsityPage(Page):
         self.add_command(
             tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Allocate the budget as chosen in the toolbar")
         )
-        self.add_command(tr("Cancel the allocator"), self.cancel_requested.emit, "Shift+F8")
+        self.add_command(tr("Cancel the allocator"), self.allocation.cancel_requested.emit, "Shift+F8")
         self.add_command(tr("Copy the read-outs"), self.figures.copy, "Ctrl+Alt+R")
         self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()), "Ctrl+Shift+A")
 
@@ -213,32 +203,28 @@ class SparsityPage(Page):
             source.lock_toggled.connect(self.lock_toggled)
         self.editor.target_chosen.connect(self._choose_target)
         self.editor.brush_toggled.connect(self._toggle_brush)
-        self.toolbar.allocation_chosen.connect(self.allocation_requested)
-        self.toolbar.joint_chosen.connect(self.joint_requested)
         self.toolbar.allocator.currentIndexChanged.connect(self._show_quantizer)
         self.toolbar.allocator.activated.connect(self._begin_with_planes)
-        self.allocation.cancel_requested.connect(self.cancel_requested)
-        self.measure_kl.clicked.connect(self.divergences_requested)
         self.profile.readout_changed.connect(self._readout.setText)
-        self.calibrate.clicked.connect(self.calibration_requested)
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def show_table(self, layers: Sequence[str], projections: Sequence[str]) -> None:
+        """Set the names of rows and columns."""
         self._projections = tuple(projections)
         self.heatmap.set_table(layers, projections)
-        if self._awaited and layers:
+        if self._saved_state and layers:
             QTimer.singleShot(0, self, self._restore_on_plan)  # once the controller has shown all of the plan
         self.show_content()
-        self._offer(True)
+        self._enable_plan_commands(True)
         self.set_primary(tr("Evaluate plan"))
 
-    def _offer(self, has_plan: bool) -> None:
-        """Enable what needs a plan."""
+    def _enable_plan_commands(self, has_plan: bool) -> None:
         self.toolbar.edited.setEnabled(has_plan)
         self.export.show_reason("" if has_plan else _NO_MODEL)
 
     def show_map(self, key: MapKey, values: np.ndarray, selection: Selection, remark: str, notes: Notes = ()) -> None:
+        """Show a table, float64 [layers, projections], or why it has no data; with a second text in each cell."""
         scale = scale_for(key, values, selection)
         self.toolbar.show_map_key(key)
         self._show_quantizer()
@@ -249,6 +235,7 @@ class SparsityPage(Page):
         self.heatmap.set_remark(remark)
 
     def show_experts(self, counts: Sequence[int], details: Callable[[int], RowDetails], widest: str) -> None:
+        """Set the number of experts of each layer, the maker of a layer's lines, and their widest heading."""
         self.heatmap.set_details(counts, details, widest)
         for action, tip in zip(self._expert_commands, (_EXPERTS, _COPY_EXPERTS), strict=True):
             action.setEnabled(any(counts))
@@ -264,35 +251,43 @@ class SparsityPage(Page):
             self.quantization.changed.emit({"quantizer": "planes", "by_energy": True})
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
+        """Show the read-outs, and their differences to another plan's."""
         self.figures.show_figures(figures, other)
         self.quantization.show_figures(figures)
 
     def show_bits(self, bits: ModelBits) -> None:
+        """Show the settings of the quantizer, and the quantization in runs."""
         self.quantization.show_bits(bits)
         self.toolbar.show_quantizer(bits)
 
     def show_values(self, values: CellValues) -> None:
+        """Show the kind of values that edits change."""
         self.editor.show_values(values)
         if self.editor.brush.isChecked():
             self._show_brush()
 
     def show_targets(self, span: tuple[float, float] | None) -> None:
+        """Show the selection's lowest and highest value; None for an empty selection."""
         if not self.editor.brush.isChecked():
-            self.editor.show_targets(self._read() or self._named(self.heatmap.selection.cells), span)
+            self.editor.show_targets(self._expert_name() or self._cells_name(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
+        """Mark the locked cells."""
         self.heatmap.set_locked(locked)
         self.editor.show_locked(selected_are_locked, possible=bool(self.heatmap.selection.cells))
 
     def show_kept_budget(self, budget: float | None) -> None:
+        """Show the kept budget, if any."""
         self.editor.show_kept(budget)
 
     def show_method(self, method: MethodSpec) -> None:
+        """Show the method."""
         self.toolbar.show_method(method)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
+        """Show the header, or the empty state without a plan."""
         self.set_breadcrumb(breadcrumb)
-        self._offer(has_plan)
+        self._enable_plan_commands(has_plan)
         if not has_plan and not self.is_empty:
             self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
             self.show_empty(
@@ -306,20 +301,24 @@ class SparsityPage(Page):
             )
 
     def show_calibrating(self, running: bool) -> None:
+        """Disable calibrating while a calibration is queued or runs."""
         self.calibrate.setEnabled(not running)
         self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
         self.calibrate.setToolTip(tr("A calibration is running; see Jobs") if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
+        """Enable cancelling while an allocation runs."""
         self.toolbar.show_allocating(running)
         self.measure_kl.setEnabled(not running)
         self.measure_kl.setToolTip(tr("An allocation is running; see above") if running else _MEASURE_KL)
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the allocation; None hides it."""
         self.allocation.show_progress(entry)
 
     def show_allocation(self, text: str, details: str) -> None:
-        self.allocation.show_found(text, details)
+        """Say how the current plan was allocated; empty if it was not."""
+        self.allocation.show_outcome(text, details)
 
     def _choose_target(self, target: float) -> None:
         if not self.editor.brush.isChecked():
@@ -337,14 +336,14 @@ class SparsityPage(Page):
     def _show_brush(self) -> None:
         self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
 
-    def _read(self) -> str:
+    def _expert_name(self) -> str:
         """Return the name of the expert that is read, whose target is its layer's; empty for none."""
-        place = self.heatmap.reading
-        if place is None:
+        reading = self.heatmap.reading
+        if reading is None:
             return ""
-        return tr("expert {expert} · read-only, target of layer {layer}", expert=place.line, layer=place.row)
+        return tr("expert {expert} · read-only, target of layer {layer}", expert=reading.line, layer=reading.row)
 
-    def _named(self, cells: frozenset[Cell]) -> str:
+    def _cells_name(self, cells: frozenset[Cell]) -> str:
         if not cells:
             return tr("nothing selected")
         if len(cells) > 1:

@@ -1,21 +1,31 @@
-"""Controller of plans beside the one being edited: saved, shared and compared."""
+"""Controller and commands of plans beside the one being edited: saved, shared and compared."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtWidgets import QFileDialog
 
-from wina_app.pages.sparsity import plan_files, presets
 from wina_app.pages.sparsity.controller import SparsityController
-from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_menu import PlanChoices, planned_text
+from wina_app.pages.sparsity.presets import Preset, presets
+from wina_app.pages.sparsity.stored_data import plan_study
+from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.message_view import MessageView
+from wina_app.shared.colour_scales import MAP_KEYS, map_texts
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
-from wina_core.errors import WinaError
+from wina_app.widgets.base_page import with_shortcut
+from wina_app.widgets.file_dialogs import save_as
+from wina_core.errors import WinaError, explain
+from wina_core.files.user_file import LIMITS
 from wina_core.specs.plans import SparsityPlan, same_table
 from wina_core.specs.quantization import PlanPair, load_pair
 from wina_core.studies.expand import save_study_file
@@ -31,13 +41,13 @@ class PlanLibrary(QObject):
     choices_changed = Signal(PlanChoices)
 
     def __init__(
-        self, workspace: Workspace, store: StoreThread, view: MessageView, sparsity: SparsityController
+        self, workspace: Workspace, store: StoreThread, view: SparsityPage, sparsity: SparsityController
     ) -> None:
         super().__init__()
         self._workspace, self._store, self._view = workspace, store, view
         self._sparsity, self._editing = sparsity, sparsity.editing
         self._choices = PlanChoices()
-        self._shown: PlanChoices | None = None
+        self._shown_choices: PlanChoices | None = None
         self._plan: SparsityPlan | None = workspace.plan
         self._before: SparsityPlan | None = None
         self._allocated: SparsityPlan | None = None
@@ -53,21 +63,21 @@ class PlanLibrary(QObject):
         source = self._workspace.source
         if source is not None:
             self._store.ask(
-                lambda store: (store.list_plans(), store.planned_runs(source)), self._listed, self._view.show_error
+                lambda store: (store.list_plans(), store.planned_runs(source)), self._set_choices, self._view.show_error
             )
 
-    def use_preset(self, preset: presets.Preset, budget: float) -> None:
+    def use_preset(self, preset: Preset, budget: float) -> None:
         """Replace the plan by a preset."""
         plan = self._workspace.plan
         if plan is None:
             return
         try:
-            found = preset.make(plan.layout, self._workspace.method, budget)
+            new_plan = preset.make(plan.layout, self._workspace.method, budget)
         except WinaError as error:
             self._view.show_error(str(error))
             return
         text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
-        self._editing.take_over(PlanPair(plan=found), text)
+        self._editing.replace_plan(PlanPair(plan=new_plan), text)
 
     def save(self, name: str) -> None:
         """Save the plan in the database under a name, replacing an earlier one."""
@@ -81,9 +91,9 @@ class PlanLibrary(QObject):
 
     def load(self, name: str) -> None:
         """Replace the plan by a saved one."""
-        self._fetch(
+        self._read_plan(
             lambda store: store.load_plan(name),
-            lambda pair: self._editing.take_over(pair, tr("load {name}", name=name)),
+            lambda pair: self._editing.replace_plan(pair, tr("load {name}", name=name)),
         )
 
     def delete(self, name: str) -> None:
@@ -98,7 +108,7 @@ class PlanLibrary(QObject):
     def paste(self, text: str) -> None:
         """Replace the plan by one copied as text."""
         try:
-            self._editing.take_over(plan_files.parse_plan(text), tr("paste a plan"))
+            self._editing.replace_plan(_parse_plan(text), tr("paste a plan"))
         except WinaError as error:
             self._view.show_error(str(error))
 
@@ -107,7 +117,7 @@ class PlanLibrary(QObject):
         work = self._workspace
         if work.plan is None or work.source is None:
             return
-        study = plan_files.plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
+        study = plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
         self._store.ask(
             lambda _store: save_study_file(study, path),
             lambda _: self._view.show_saved(
@@ -118,19 +128,19 @@ class PlanLibrary(QObject):
 
     def compare_saved(self, name: str) -> None:
         """Compare with a saved plan."""
-        self._fetch(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
+        self._read_plan(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
         """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
-            self._fetch(
+            self._read_plan(
                 lambda store: store.run_plan(run.run, layout), lambda pair: self._compare(pair.plan, planned_text(run))
             )
 
     def compare_file(self, path: Path) -> None:
         """Compare with the plan in a file."""
-        self._fetch(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
+        self._read_plan(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
 
     def compare_before(self) -> None:
         """Compare with the plan before the last change."""
@@ -153,7 +163,7 @@ class PlanLibrary(QObject):
         self._allocated = plan
         self._show()
 
-    def _fetch(self, question: "Callable[[Store], PlanPair]", answer: Callable[[PlanPair], None]) -> None:
+    def _read_plan(self, question: "Callable[[Store], PlanPair]", answer: Callable[[PlanPair], None]) -> None:
         self._store.ask(question, answer, self._view.show_error)
 
     def _compare(self, other: SparsityPlan, name: str) -> None:
@@ -169,7 +179,7 @@ class PlanLibrary(QObject):
         self._sparsity.compare(other)
         self._show()
 
-    def _listed(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
+    def _set_choices(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
         saved, runs = stored
         self._choices = PlanChoices(saved, runs)
         self._show()
@@ -198,6 +208,146 @@ class PlanLibrary(QObject):
             possible=self._workspace.plan is not None,
             compared=self._compared,
         )
-        if choices != self._shown:
-            self._shown = choices
+        if choices != self._shown_choices:
+            self._shown_choices = choices
             self.choices_changed.emit(choices)
+
+
+def _parse_plan(text: str) -> PlanPair:
+    hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
+    if not text.strip():
+        raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
+    if len(text) > LIMITS["plan"]:
+        raise WinaError(
+            tr("The clipboard holds more than {size} MiB; {hint}.", size=LIMITS["plan"] // 2**20, hint=hint)
+        )
+    try:
+        return PlanPair.parse(text)
+    except ValidationError as error:
+        reason = explain(error).rstrip(".")
+        raise WinaError(
+            tr("The text on the clipboard is no sparsity plan ({reason}); {hint}.", reason=reason, hint=hint)
+        ) from error
+
+
+_MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0", "Ctrl+B")
+_FIRST_PRESET = 4
+"""First digit of presets; the digits below choose the appearance."""
+
+
+class PlanCommands(QObject):
+    """Commands of the page for whole plans, connected to their controllers; they live as long as the page."""
+
+    def __init__(self, page: SparsityPage, library: PlanLibrary, sparsity: SparsityController) -> None:
+        super().__init__(page)
+        self._page, self._library, self._sparsity = page, library, sparsity
+        self._menu, self._name_bar = page.plan_menu, page.plan_name
+        self._tips: dict[QAction, str] = {}
+        self._add_sharing()
+        self._add_comparing()
+        self._add_maps_and_presets(page.toolbar)
+        self._menu.load_chosen.connect(library.load)
+        self._menu.delete_chosen.connect(library.delete)
+        self._menu.saved_chosen.connect(library.compare_saved)
+        self._menu.run_chosen.connect(library.compare_run)
+        self._name_bar.named.connect(library.save)
+        page.toolbar.preset_chosen.connect(library.use_preset)
+        library.choices_changed.connect(self.show_choices)
+        self.show_choices(PlanChoices())
+
+    def show_choices(self, choices: PlanChoices) -> None:
+        """Show the plans that can be chosen, and enable what is possible."""
+        self._menu.setEnabled(choices.possible)
+        self._menu.setToolTip("" if choices.possible else tr("Open a model first"))
+        for action, tip in self._tips.items():
+            action.setEnabled(choices.possible)
+            action.setToolTip(tip if choices.possible else tr("Open a model first"))
+        self._name_bar.show_names([row.name for row in choices.saved])
+        self._menu.show_choices(choices, (self._before, self._allocated, self._file, self._stop))
+        for action, possible, reason in (
+            (self._before, choices.before, tr("The plan has not changed yet")),
+            (self._allocated, choices.allocated, tr("Nothing was allocated here yet")),
+            (self._stop, bool(choices.compared), tr("No plan is compared")),
+        ):
+            action.setEnabled(possible)
+            action.setToolTip(with_shortcut(action.text() if possible else reason, action.shortcut().toString()))
+
+    def _add_sharing(self) -> None:
+        library = self._library
+        save = self._add(tr("Save the plan under a name…"), self._name_bar.ask, "Ctrl+Shift+S")
+        open_file = self._add(tr("Open a plan from a file…"), self._open, "Ctrl+Alt+P")
+        save_file = self._add(tr("Save the plan as a file…"), self._save, "Ctrl+Alt+F")
+        study = self._add(
+            tr("Save a study of the plan…"),
+            self._save_study,
+            "Ctrl+Alt+S",
+            tr("A file for the Studies page and the command line"),
+        )
+        copy = self._add(
+            tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
+        )
+        paste = self._add(
+            tr("Paste a plan copied as text"),
+            lambda: library.paste(QGuiApplication.clipboard().text()),
+            "Ctrl+Alt+V",
+        )
+        self._menu.offer(save)
+        self._menu.offer(open_file, save_file, study)
+        self._menu.offer(copy, paste)
+
+    def _add_comparing(self) -> None:
+        library, page = self._library, self._page
+        self._before = page.add_command(
+            tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+E"
+        )
+        self._allocated = page.add_command(
+            tr("Compare with the last allocation"), library.compare_allocated, "Ctrl+Alt+A"
+        )
+        self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file, "Ctrl+Alt+E")
+        self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
+
+    def _add_maps_and_presets(self, toolbar: SparsityToolbar) -> None:
+        for key, keys in zip(MAP_KEYS, _MAP_KEYS, strict=True):
+            texts = map_texts(key)
+            self._add(
+                tr("Show: {name}", name=texts.name),
+                partial(self._sparsity.show, key),
+                keys,
+                texts.explanation,
+            )
+        for number, preset in enumerate(presets(), start=_FIRST_PRESET):
+            self._add(
+                tr("Preset: {name}", name=preset.name),
+                partial(toolbar.choose_preset, preset),
+                f"Ctrl+Alt+{number}",
+                preset.explanation,
+            )
+
+    def _add(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
+        action = self._page.add_command(text, do, keys, tip)
+        self._tips[action] = with_shortcut(tip or text, keys)
+        return action
+
+    def _open(self) -> None:
+        if name := self._choose_file(tr("Open sparsity plan")):
+            self._sparsity.open_plan(Path(name))
+
+    def _save(self) -> None:
+        if path := save_as(self._page, tr("Save sparsity plan"), "plan.wina.json", _plans()):
+            self._sparsity.save_plan(path)
+
+    def _save_study(self) -> None:
+        if path := save_as(self._page, tr("Save study"), "plan study.wina.toml", tr("Study (*.toml *.json)")):
+            self._library.save_study(path)
+
+    def _compare_file(self) -> None:
+        if name := self._choose_file(tr("Compare with a sparsity plan")):
+            self._library.compare_file(Path(name))
+
+    def _choose_file(self, title: str) -> str:
+        kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy)")
+        return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
+
+
+def _plans() -> str:
+    return tr("Sparsity plan (*.json)")

@@ -1,14 +1,44 @@
-"""Menu of plans: saved ones, files, clipboard and comparison."""
+"""Menu of plans beside the one being edited, and the line that names a plan to be saved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QMenu, QToolButton
+from PySide6.QtCore import QStringListModel, Qt, Signal
+from PySide6.QtGui import QAction, QKeyEvent
+from PySide6.QtWidgets import QCompleter, QLineEdit, QListView, QMenu, QPushButton, QToolButton, QWidget
 
-from wina_app.pages.sparsity.plan_choices import PlanChoices, planned_text
 from wina_app.style.number_format import percent
+from wina_app.style.theme import apply_stylesheet
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import text_label
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store.rows import PlannedRun, PlanRow
+
+
+@dataclass(frozen=True)
+class PlanChoices:
+    """Plans to load, delete or compare with."""
+
+    saved: "Sequence[PlanRow]" = ()
+    """Saved plans, the latest first."""
+    runs: "Sequence[PlannedRun]" = ()
+    """Runs of the current model, the latest first."""
+    before: bool = False
+    """True if the plan before the last change is known."""
+    allocated: bool = False
+    """True if a plan was allocated here."""
+    possible: bool = False
+    """True if there is a plan at all."""
+    compared: str = ""
+    """Name of the compared plan; empty for none."""
+
+
+def planned_text(run: "PlannedRun") -> str:
+    """Return a run's plan in words, for example "wina, global + heads: curves 50.0 %"."""
+    return f"{run.configuration}: {run.plan} {percent(run.target_sparsity)}"
 
 
 class PlanMenu(QToolButton):
@@ -71,11 +101,74 @@ class PlanMenu(QToolButton):
 
 
 def _submenu(menu: QMenu, text: str) -> QMenu:
-    made = menu.addMenu(text)
-    made.setToolTipsVisible(True)
-    return made
+    submenu = menu.addMenu(text)
+    submenu.setToolTipsVisible(True)
+    return submenu
 
 
 def _escaped(text: str) -> str:
     """Escape ampersands, which mark mnemonics."""
     return text.replace("&", "&&")
+
+
+class PlanNameBar(QWidget):
+    """Line with a name and a button; Enter saves, Esc hides it."""
+
+    named = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._used_names: frozenset[str] = frozenset()
+        self.name = QLineEdit()
+        self.name.setAccessibleName(tr("Name to save the plan under"))
+        self.name.setPlaceholderText(tr("a name, for example attention first 50 %"))
+        self.name.setMaxLength(200)
+        self._names = QStringListModel(self)
+        completer = QCompleter(self._names, self)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        popup = QListView()
+        completer.setPopup(popup)
+        self.name.setCompleter(completer)
+        apply_stylesheet(popup)
+        self.save = QPushButton()
+        leave = QPushButton(tr("Cancel"))
+        hbox(self, text_label(tr("Save the plan as"), "muted"), (self.name, 1), self.save, leave)
+        self.name.textChanged.connect(self._show_action)
+        self.name.returnPressed.connect(self._emit_name)
+        self.save.clicked.connect(self._emit_name)
+        leave.clicked.connect(self.hide)
+        self._show_action()
+        self.hide()
+
+    def ask(self) -> None:
+        """Show the line with the keyboard focus."""
+        self.show()
+        self.name.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.name.selectAll()
+
+    def show_names(self, names: Sequence[str]) -> None:
+        """Set the names in use."""
+        self._used_names = frozenset(names)
+        self._names.setStringList(list(names))
+        self._show_action()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Hide the line on Esc."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.hide()
+        else:
+            super().keyPressEvent(event)
+
+    def _show_action(self) -> None:
+        name = self.name.text().strip()
+        word = tr("Replace") if name in self._used_names else tr("Save")
+        self.save.setText(word)
+        self.save.setAccessibleName(tr("{word} the saved plan", word=word))
+        self.save.setEnabled(bool(name))
+        self.save.setToolTip("" if name else tr("Type a name first"))
+
+    def _emit_name(self) -> None:
+        if name := self.name.text().strip():
+            self.hide()
+            self.named.emit(name)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wina_app.pages.sparsity.editing.budget_projection import balanced
-from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
+from wina_app.pages.sparsity.cell_values import MAX_SPARSITY, balanced
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
@@ -26,7 +25,6 @@ _REACH = 0.15
 class Preset:
     """A named way to fill a plan."""
 
-    key: str
     name: str
     explanation: str
     make: Callable[[PlanLayout, MethodSpec, float], SparsityPlan]
@@ -65,31 +63,26 @@ def presets() -> tuple[Preset, ...]:
     """Return all presets in the order of the menu."""
     return (
         Preset(
-            "uniform",
             tr("Uniform"),
             tr("One target in all gated cells that meets the budget"),
             uniform,
         ),
         Preset(
-            "dense_ends",
             tr("First and last layer dense"),
             tr("Dense first and last layer; one target elsewhere that meets the budget"),
             dense_ends,
         ),
         Preset(
-            "rising",
             tr("Rising with depth"),
             tr("Targets rise evenly from the first to the last layer by 30 points, and meet the budget"),
             rising,
         ),
         Preset(
-            "attention_only",
             tr("Attention only"),
             tr("The budget's percentage as the target of q, k, v and o; the MLP stays dense"),
             attention_only,
         ),
         Preset(
-            "mlp_only",
             tr("MLP only"),
             tr("The budget's percentage as the target of gate, up and down; the attention stays dense"),
             mlp_only,
@@ -101,7 +94,7 @@ def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndar
     """Return a plan of `offsets` plus a constant in the marked gated cells that meets the budget."""
     free = cells & _gated(layout, method)
     parameters = np.asarray(layout.parameters, dtype=float)
-    table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, HIGHEST)
+    table = balanced(np.where(free, budget + offsets, 0.0), parameters, free, budget, MAX_SPARSITY)
     reached = float(np.average(table, weights=parameters))
     if not math.isclose(reached, budget, abs_tol=1e-6):
         raise WinaError(

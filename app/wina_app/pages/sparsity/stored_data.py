@@ -1,19 +1,17 @@
-"""Queries for the stored data of the current plan."""
+"""Stored data of the current plan: what its latest run measured, and the curves of its cells."""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from wina_app.pages.sparsity.cell_curves import CellCurves
-from wina_app.pages.sparsity.expert_numbers import ExpertNumbers, expert_numbers
-from wina_app.pages.sparsity.plan_files import plan_study
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS
-from wina_core.specs import MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, RunSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
@@ -21,8 +19,64 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store.rows import CellStat
 
 
+@dataclass(frozen=True, eq=False)
+class CellCurves:
+    """Piecewise linear curves on one grid."""
+
+    x: np.ndarray
+    """Sparsities, ascending, float64 [points]."""
+    values: np.ndarray
+    """float64 [layers, projections, points], NaN where nothing is known."""
+
+    @classmethod
+    def of(cls, layout: PlanLayout, stats: "Iterable[CellStat]", at_zero: float | None = None) -> Self | None:
+        """Return the curves of one metric, or None without data. `at_zero` is its value at sparsity 0."""
+        points: dict[tuple[int, str], dict[float, float]] = {}
+        for row in stats:
+            if row.x is not None and row.layer < layout.layers and row.projection in layout.projections:
+                start = {} if at_zero is None else {0.0: at_zero}
+                points.setdefault((row.layer, row.projection), start)[row.x] = row.value
+        if not points:
+            return None
+        x = np.array(sorted({sparsity for curve in points.values() for sparsity in curve}))
+        values = np.full((layout.layers, len(layout.projections), len(x)), np.nan)
+        for (layer, projection), curve in points.items():
+            measured = sorted(curve)
+            heights = [curve[sparsity] for sparsity in measured]
+            column = layout.projections.index(projection)
+            values[layer, column] = np.interp(x, measured, heights, left=np.nan, right=np.nan)
+        return cls(x, values)
+
+    def at(self, sparsity: np.ndarray) -> np.ndarray:
+        """Return each cell's value at its sparsity, both [layers, projections]; NaN beyond a curve's ends."""
+        if len(self.x) < 2:
+            return np.where(sparsity == self.x[0], self.values[..., 0], np.nan)
+        lower = np.clip(np.searchsorted(self.x, sparsity, side="right") - 1, 0, len(self.x) - 2)
+        left, right = self.x[lower], self.x[lower + 1]
+        below, above = (
+            np.take_along_axis(self.values, index[..., None], axis=-1)[..., 0] for index in (lower, lower + 1)
+        )
+        share = (sparsity - left) / (right - left)
+        between = np.where(share <= 0, below, np.where(share >= 1, above, below + share * (above - below)))
+        tolerance = 1e-9  # of targets such as 0.95, which a step of 0.05 may miss by a rounding error
+        return np.where((share < -tolerance) | (share > 1 + tolerance), np.nan, between)
+
+
+ExpertNumbers = dict[tuple[str, int, str], dict[int, float]]
+"""Numbers of experts by metric, layer and projection."""
+
+
+def expert_numbers(stats: "Iterable[CellStat]") -> ExpertNumbers:
+    """Sort stored numbers whose x is the number of an expert."""
+    numbers: ExpertNumbers = {}
+    for row in stats:
+        if row.x is not None:
+            numbers.setdefault((row.metric, row.layer, row.projection), {})[int(row.x)] = row.value
+    return numbers
+
+
 @dataclass(frozen=True)
-class Subject:
+class PlanSubject:
     """Model, rotation, method and plan of a query."""
 
     source: ModelSource
@@ -64,30 +118,44 @@ class StoredPlanData:
     """Numbers of each expert in that run."""
 
 
-def read_plan_data(store: "Store", subject: Subject, known: StoredCellData) -> StoredPlanData:
-    """Read the stored data of a plan, on the store's thread; `known` was read before for the same configuration."""
+def read_plan_data(store: "Store", subject: PlanSubject, previous: StoredCellData) -> StoredPlanData:
+    """Read the stored data of a plan, on the store's thread; `previous` was read before for the same configuration."""
     from wina_core.report.model_card import runs_of_plan
 
     runs = runs_of_plan(store, subject.source, subject.rotation, subject.method, subject.plan)
-    run = next((each.content_hash() for each in runs), None)
+    run = next((run_spec.content_hash() for run_spec in runs), None)
     return StoredPlanData(
         None if run is None else store.layer_map(run),
-        _cells(store, subject, known),
+        _cells(store, subject, previous),
         {} if run is None else expert_numbers(store.expert_stats(run)),
     )
 
 
-def run_of_plan(subject: Subject) -> RunSpec:
+def plan_study(
+    name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
+) -> StudySpec:
+    """Return a study that measures one plan's fidelity, to the original and to the same model without gates."""
+    return StudySpec(
+        name=name,
+        models=(model,),
+        configurations=(Configuration(rotation=rotation, method=method),),
+        plans=(plan,),
+        evaluation=EvaluationSpec(original=EvaluationSpec().fidelity),
+    )
+
+
+def run_of_plan(subject: PlanSubject) -> RunSpec:
     """Return the run of the plan's study."""
     (run,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
     return run
 
 
-def _cells(store: "Store", subject: Subject, known: StoredCellData) -> StoredCellData:
+def _cells(store: "Store", subject: PlanSubject, previous: StoredCellData) -> StoredCellData:
     configuration = subject.source, subject.rotation, subject.method
+    # The stamp is read faster than the numbers, which change with a calibration only.
     stamp = store.cells_stamp(*configuration)
-    if stamp == known.stamp:
-        return known
+    if stamp == previous.stamp:
+        return previous
     stats: defaultdict[str, list[CellStat]] = defaultdict(list)
     for row in store.cell_stats(*configuration):
         stats[row.metric].append(row)

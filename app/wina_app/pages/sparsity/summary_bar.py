@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QLabel, QWidget
 
-from wina_app.pages.sparsity.plan_summary import CONTEXT, FigureKey, PlanFigures
+from wina_app.pages.sparsity.plan_maps import CONTEXT, FigureKey, PlanFigures
 from wina_app.plots.colour_maps import signed_points, three_digits
 from wina_app.style.number_format import percent, size
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
@@ -44,102 +44,105 @@ class FigureTexts:
     difference: Callable[[float], str]
 
 
-def figure_texts(key: FigureKey) -> FigureTexts:
-    """Return the texts in the window's language."""
-    match key:
-        case "budget":
-            return _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights."))
-        case "gated":
-            return _share(
-                tr("Sparsity"),
-                tr(
-                    "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
-                    "and low-rank parts count as read. From the plan and the model's sizes."
-                ),
-            )
-        case "net":
-            return _share(
-                tr("Net sparsity"),
-                tr(
-                    "The sparsity with everything else read counted as weights: the rotation's residual "
-                    "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
-                ),
-            )
-        case "gated_saving":
-            return _share(
-                tr("FLOPs saved"),
-                tr(
-                    "Saved share of the dense model's operations for one generated token, as the paper counts them: "
-                    "gated matrices, low-rank parts and LM head."
-                ),
-            )
-        case "net_saving":
-            return _share(
-                tr("of all FLOPs"),
-                tr(
-                    "Saved share of all operations for one generated token that attends to {context:,} positions: "
-                    "attention, norms, gating and residual shortcuts too.",
-                    context=CONTEXT,
-                ),
-            )
-        case "read":
-            return FigureTexts(
-                tr("Read"),
-                tr(
-                    "Bytes read for one generated token that attends to {context:,} positions: kept weights, scales "
-                    "and zeros, the head, norms, values of the masks, shortcuts and KV cache.",
-                    context=CONTEXT,
-                ),
-                size,
-                signed_size,
-            )
-        case "held":
-            return FigureTexts(
-                tr("Held"),
-                tr(
-                    "Bytes of memory held by all weights, with scales and zeros, values of the masks, shortcuts, and "
-                    "the KV cache of {context:,} positions.",
-                    context=CONTEXT,
-                ),
-                size,
-                signed_size,
-            )
-        case "bits_read":
-            return _number(
-                tr("Bits read"),
-                tr(
-                    "Bits read of the gated matrices for one token, scales and zeros included, over their weights. Of "
-                    "weights in planes it is an estimate, for normal weights and scores."
-                ),
-            )
-        case "bits_held":
-            return _number(
-                tr("Bits held"),
-                tr("Bits held of the gated matrices, scales and zeros included, over their weights."),
-            )
-        case "predicted":
-            return _number(
-                tr("Pred. error"),
-                tr(
-                    "Relative output error of every matrix at its target, read off the calibration's curves, as a mean "
-                    "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs; "
-                    "the curves are measured with each token's own top k, whatever the selection."
-                ),
-            )
-        case "kl":
-            return _number(
-                tr("Pred. KL (nats)"),
-                tr(
-                    "Sum over all cells of the KL divergence from dense, in nats per token, that each causes alone at "
-                    "its target, read off the stored curves: an estimate that takes the cells' errors as independent. "
-                    "The curves are measured with each token's own top k, whatever the selection."
-                ),
-            )
-        case "measured":
-            return _share(
-                tr("Measured"),
-                tr("Dropped fraction of the gated weights, counted from the masks of the latest run with this plan."),
-            )
+def _share(caption: str, explanation: str) -> FigureTexts:
+    return FigureTexts(caption, explanation, percent, lambda value: signed_points(value))
+
+
+def _number(caption: str, explanation: str) -> FigureTexts:
+    return FigureTexts(caption, explanation, three_digits, _signed)
+
+
+def _signed_size(value: float) -> str:
+    return ("+" if value >= 0 else "\N{MINUS SIGN}") + size(abs(value))
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "\N{MINUS SIGN}")
+
+
+_TEXTS: dict[FigureKey, FigureTexts] = {
+    "budget": _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights.")),
+    "gated": _share(
+        tr("Sparsity"),
+        tr(
+            "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
+            "and low-rank parts count as read. From the plan and the model's sizes."
+        ),
+    ),
+    "net": _share(
+        tr("Net sparsity"),
+        tr(
+            "The sparsity with everything else read counted as weights: the rotation's residual "
+            "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
+        ),
+    ),
+    "gated_saving": _share(
+        tr("FLOPs saved"),
+        tr(
+            "Saved share of the dense model's operations for one generated token, as the paper counts them: "
+            "gated matrices, low-rank parts and LM head."
+        ),
+    ),
+    "net_saving": _share(
+        tr("of all FLOPs"),
+        tr(
+            "Saved share of all operations for one generated token that attends to {context:,} positions: "
+            "attention, norms, gating and residual shortcuts too.",
+            context=CONTEXT,
+        ),
+    ),
+    "read": FigureTexts(
+        tr("Read"),
+        tr(
+            "Bytes read for one generated token that attends to {context:,} positions: kept weights, scales "
+            "and zeros, the head, norms, values of the masks, shortcuts and KV cache.",
+            context=CONTEXT,
+        ),
+        size,
+        _signed_size,
+    ),
+    "held": FigureTexts(
+        tr("Held"),
+        tr(
+            "Bytes of memory held by all weights, with scales and zeros, values of the masks, shortcuts, and "
+            "the KV cache of {context:,} positions.",
+            context=CONTEXT,
+        ),
+        size,
+        _signed_size,
+    ),
+    "bits_read": _number(
+        tr("Bits read"),
+        tr(
+            "Bits read of the gated matrices for one token, scales and zeros included, over their weights. Of "
+            "weights in planes it is an estimate, for normal weights and scores."
+        ),
+    ),
+    "bits_held": _number(
+        tr("Bits held"),
+        tr("Bits held of the gated matrices, scales and zeros included, over their weights."),
+    ),
+    "predicted": _number(
+        tr("Pred. error"),
+        tr(
+            "Relative output error of every matrix at its target, read off the calibration's curves, as a mean "
+            "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs; "
+            "the curves are measured with each token's own top k, whatever the selection."
+        ),
+    ),
+    "kl": _number(
+        tr("Pred. KL (nats)"),
+        tr(
+            "Sum over all cells of the KL divergence from dense, in nats per token, that each causes alone at "
+            "its target, read off the stored curves: an estimate that takes the cells' errors as independent. "
+            "The curves are measured with each token's own top k, whatever the selection."
+        ),
+    ),
+    "measured": _share(
+        tr("Measured"),
+        tr("Dropped fraction of the gated weights, counted from the masks of the latest run with this plan."),
+    ),
+}
 
 
 class SparsityFigures(QWidget):
@@ -147,17 +150,17 @@ class SparsityFigures(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shown: list[tuple[FigureKey, QLabel, QLabel]] = []
+        self._labels: list[tuple[FigureKey, QLabel, QLabel]] = []
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
         self.setAccessibleName(tr("Figures of the plan"))
         row = FlowLayout(self, spacing=2 * GRID)
         for key in _STRIP:
-            caption = text_label(figure_texts(key).caption, "muted")
+            caption = text_label(_TEXTS[key].caption, "muted")
             number = text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             row.addWidget(stacked(_with_term(caption, key), number))
-            self._shown.append((key, caption, number))
+            self._labels.append((key, caption, number))
         self.copy_action = QAction(tr("Copy the read-outs"), self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
         self.copy_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
@@ -170,10 +173,10 @@ class SparsityFigures(QWidget):
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
         """Show a plan's figures, and their differences to another's."""
         self._figures, self._other = figures, other
-        values, others = dict(figures.readouts()), {} if other is None else dict(other.readouts())
-        for key, caption, number in self._shown:
-            texts, value = figure_texts(key), values[key]
-            _say(number, _text(texts, value, others.get(key)))
+        values, other_values = dict(figures.readouts()), {} if other is None else dict(other.readouts())
+        for key, caption, number in self._labels:
+            texts, value = _TEXTS[key], values[key]
+            _set_text(number, _text(texts, value, other_values.get(key)))
             tip = texts.explanation
             if value is None:
                 tip += tr("\n\nUnknown: {reason}", reason=figures.reasons.get(key, ""))
@@ -186,13 +189,13 @@ class SparsityFigures(QWidget):
         """Return all figures as tab-separated lines of name, value and the other plan's value."""
         if self._figures is None:
             return ""
-        others = {} if self._other is None else dict(self._other.readouts())
+        other_values = {} if self._other is None else dict(self._other.readouts())
         lines = []
         for key, value in self._figures.readouts():
-            texts = figure_texts(key)
+            texts = _TEXTS[key]
             cells = [texts.caption, UNKNOWN if value is None else texts.text(value)]
             if self._other is not None:
-                other = others[key]
+                other = other_values[key]
                 cells.append(UNKNOWN if other is None else texts.text(other))
             lines.append("\t".join(cells))
         return "\n".join(lines)
@@ -203,20 +206,20 @@ class SparsityFigures(QWidget):
 
     def text(self, key: FigureKey) -> str:
         """Return a figure's text."""
-        return next(number.text() for shown, _, number in self._shown if shown == key)
+        return next(number.text() for figure, _, number in self._labels if figure == key)
 
     def tip(self, key: FigureKey) -> str:
         """Return a figure's tooltip."""
-        return next(number.toolTip() for shown, _, number in self._shown if shown == key)
+        return next(number.toolTip() for figure, _, number in self._labels if figure == key)
 
     def _restyle(self) -> None:
-        for _, caption, number in self._shown:
+        for _, caption, number in self._labels:
             caption.setMinimumHeight(tokens().small + HALF)  # that of the marks beside some of them
             number.setFont(font("body", bold=True, tabular=True))
             number.setFixedSize(number.sizeHint())
 
 
-def _say(number: QLabel, text: str) -> None:
+def _set_text(number: QLabel, text: str) -> None:
     """Set a label's text without changing its size if it fits: Qt lays out the page again for every text of a label
     without a fixed size."""
     before = number.text()
@@ -225,34 +228,17 @@ def _say(number: QLabel, text: str) -> None:
     number.setText(text)
     if text.translate(_ALIKE) == before.translate(_ALIKE):  # to ask for a size takes longer than to paint it
         return
-    wanted, room = number.sizeHint(), number.minimumSize()
-    if not room.width() - _LOOSE <= wanted.width() <= room.width() or wanted.height() != room.height():
-        number.setFixedSize(wanted)
+    hint, room = number.sizeHint(), number.minimumSize()
+    if not room.width() - _LOOSE <= hint.width() <= room.width() or hint.height() != room.height():
+        number.setFixedSize(hint)
 
 
 def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
     return side_by_side(caption, HelpButton(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
 
 
-def _share(caption: str, explanation: str) -> FigureTexts:
-    return FigureTexts(caption, explanation, percent, lambda value: signed_points(value))
-
-
-def _number(caption: str, explanation: str) -> FigureTexts:
-    return FigureTexts(caption, explanation, three_digits, _signed)
-
-
-def signed_size(value: float) -> str:
-    """Format a difference of bytes with its sign."""
-    return ("+" if value >= 0 else "\N{MINUS SIGN}") + size(abs(value))
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2g}".replace("-", "\N{MINUS SIGN}")
-
-
 def _text(texts: FigureTexts, value: float | None, other: float | None) -> str:
     if value is None:
         return UNKNOWN
-    shown = texts.text(value)
-    return shown if other is None else f"{shown} ({texts.difference(value - other)})"
+    text = texts.text(value)
+    return text if other is None else f"{text} ({texts.difference(value - other)})"

@@ -1,12 +1,15 @@
-"""Toolbar above the heatmap: method, table, presets and allocation."""
+"""Toolbar above the heatmap: method, table, presets and allocation, with the allocation's budgets and progress."""
+
+from dataclasses import dataclass
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup
-from PySide6.QtWidgets import QComboBox, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QMenu, QProgressBar, QToolButton, QWidget
 
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.editing.sparsity_values import HIGHEST
-from wina_app.pages.sparsity.joint_budget import JointBudgetFields
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.texts import waiting_text
+from wina_app.pages.sparsity.cell_values import MAX_BITS, MAX_SPARSITY
+from wina_app.pages.sparsity.edit_model import ModelBits
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
 from wina_app.shared.colour_scales import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
@@ -18,16 +21,71 @@ from wina_app.shared.method_choices import (
     explanation,
     shares_masks,
 )
-from wina_app.style.number_format import fraction, percent
+from wina_app.style.number_format import duration, fraction, percent
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
-from wina_app.widgets.controls import captioned, side_by_side
+from wina_app.widgets.boxes import hbox
+from wina_app.widgets.controls import ElidedLabel, captioned, push_button, side_by_side, text_label
 from wina_app.widgets.fields import choices, decimal
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
+
+_USUAL_READ = 4.5
+_ANY, _EIGHT = tr("any"), tr("8 bits")
+_READ = tr("Most bits of the gated weights read for a token, over their number; scales included")
+_HELD = tr("Most bits of the gated weights held in memory, over their number; scales included")
+
+
+@dataclass(frozen=True)
+class JointBudget:
+    """Most bits per gated weight, scales and zeros included; None for no limit."""
+
+    read: float | None
+    """Bits read for a token, of all gated weights."""
+    held: float | None
+    """Bits held in memory."""
+    refined: bool = False
+    """Measure the divergence that each mask causes alone; for weights in planes."""
+
+
+class JointBudgetFields(QWidget):
+    """Fields of both budgets; at the lower end a field means no limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = _field(_USUAL_READ)
+        self.read.setAccessibleName(tr("Budget: bits read per weight and token"))
+        self.held = _field(0.0)
+        self.held.setAccessibleName(tr("Budget: bits held per weight"))
+        self.refined = QCheckBox(tr("Refined"))
+        self.refined.setToolTip(
+            tr("Also measure the divergence that each mask causes alone: some 5 % less KL, for a pass for each mask")
+        )
+        hbox(self, captioned(tr("Read"), self.read), captioned(tr("Held"), self.held), self.refined)
+        self.show_planes(False)
+
+    @property
+    def budget(self) -> JointBudget:
+        """Return the budgets."""
+        refined = self.refined.isChecked() and not self.refined.isHidden()
+        return JointBudget(self.read.value() or None, self.held.value() or None, refined)
+
+    def show_planes(self, chosen: bool) -> None:
+        """Show what weights in planes need: bits read, and held ones if they are not to be 8."""
+        self.refined.setVisible(chosen)
+        self.held.setSpecialValueText(_EIGHT if chosen else _ANY)
+        self.read.setToolTip(_READ + (tr("; planes need it") if chosen else ""))
+        self.held.setToolTip(_HELD + (tr("; planes hold 8 without it") if chosen else ""))
+
+
+def _field(value: float) -> QDoubleSpinBox:
+    field = decimal(0.0, MAX_BITS + 1, value, tr(" bits"), decimals=2, step=0.25, lowest=_ANY)
+    field.setMinimumWidth(12 * GRID)
+    return field
+
 
 _SELECTIONS = {
     "topk": tr("Top k"),
@@ -74,10 +132,10 @@ class SparsityToolbar(QWidget):
         menu = QMenu(self.options)
         menu.setAccessibleName(self.options.accessibleName())
         menu.setToolTipsVisible(True)
-        self.shared = _switch(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
+        self.shared = _toggle_action(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
         menu.addSection(tr("Correction of dropped inputs"))
         exclusive = QActionGroup(menu)
-        self.corrections = {key: _switch(menu, name, tip) for key, (name, tip) in CORRECTIONS.items()}
+        self.corrections = {key: _toggle_action(menu, name, tip) for key, (name, tip) in CORRECTIONS.items()}
         for action in self.corrections.values():
             exclusive.addAction(action)
         self.options.setMenu(menu)
@@ -92,7 +150,7 @@ class SparsityToolbar(QWidget):
                 ("bits", tr("Bits"), tr("Show and edit the bits of the weights")),
             ),
         )
-        line.addWidget(side_by_side(self.edited, self._switch_of_maps()))
+        line.addWidget(side_by_side(self.edited, self._map_choice()))
         self.edited.chosen.connect(
             lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())
         )
@@ -119,7 +177,7 @@ class SparsityToolbar(QWidget):
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
         self.allocator.view().setMinimumWidth(GRID * 24)
-        self.budget = decimal(0.0, 100 * HIGHEST, 50.0, " %", decimals=1, step=1.0)
+        self.budget = decimal(0.0, 100 * MAX_SPARSITY, 50.0, " %", decimals=1, step=1.0)
         self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
         self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
         self.joint = JointBudgetFields()
@@ -178,7 +236,7 @@ class SparsityToolbar(QWidget):
             self.map.setCurrentIndex(self.map.findData(key))
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
-    def _switch_of_maps(self) -> QComboBox:
+    def _map_choice(self) -> QComboBox:
         self.map = choices(name=tr("Table shown in the map"))
         self.map.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.map.setMinimumContentsLength(8)
@@ -239,8 +297,65 @@ class SparsityToolbar(QWidget):
             self.allocation_chosen.emit(self.allocator.currentData(), fraction(self.budget.value()))
 
 
-def _switch(menu: QMenu, text: str, tip: str) -> QAction:
+def _toggle_action(menu: QMenu, text: str, tip: str) -> QAction:
     action = menu.addAction(text)
     action.setCheckable(True)
     action.setToolTip(tip)
     return action
+
+
+class AllocationStrip(QWidget):
+    """Bar, percentage, remaining time, step and Cancel; hidden if empty."""
+
+    cancel_requested = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setFixedWidth(GRID * 20)
+        self.bar.setAccessibleName(tr("Progress of the allocator"))
+        self.amount = text_label("")
+        self.outcome = ElidedLabel("muted")
+        self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.cancel = push_button(
+            tr("Cancel"),
+            self.cancel_requested.emit,
+            name=tr("Cancel the allocator"),
+            tip=tr("Stop at the next batch; results so far are kept"),
+        )
+        hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
+        self._outcome_texts = ("", "")
+        self.show_progress(None)
+
+    def show_progress(self, entry: JobEntry | None) -> None:
+        """Show a running job, or with None the last outcome."""
+        for widget in (self.bar, self.amount, self.cancel):
+            widget.setVisible(entry is not None)
+        if entry is None:
+            text, details = self._outcome_texts
+            self.outcome.setText(text)
+            self.outcome.setToolTip(plain_tip("\n".join(filter(None, (text, details)))))
+            self.setVisible(bool(text))
+            return
+        fraction = entry.fraction
+        self.bar.setRange(0, 0 if fraction is None and entry.phase != "queued" else 1000)
+        self.bar.setValue(round(1000 * (fraction or 0.0)))
+        self.amount.setText(_amount(entry))
+        self.outcome.setText("  \N{MIDDLE DOT}  ".join(filter(None, (entry.title, entry.metric))))
+        self.cancel.setEnabled(entry.phase != "cancelling")
+        self.show()
+
+    def show_outcome(self, text: str, details: str) -> None:
+        """Show an outcome; empty for none."""
+        self._outcome_texts = text, details
+        if self.bar.isHidden():
+            self.show_progress(None)
+
+
+def _amount(entry: JobEntry) -> str:
+    if waiting := waiting_text(entry):
+        return waiting
+    share = tr("preparing") if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
+    left = "" if entry.remaining_seconds is None else tr("{time} left", time=duration(entry.remaining_seconds))
+    return "  \N{MIDDLE DOT}  ".join(filter(None, (share, left)))

@@ -16,7 +16,7 @@ from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import bind, with_data_folder
 from wina_core.studies.gallery import GalleryEntry, entry_of, gallery, load_roles, needs, needs_data_folder, save_role
 
-_SHARED = ""
+_SHARED_FOLDER_KEY = ""
 """Key of the data folder of all studies whose files name none."""
 _NEXT_MS = 20
 """Pause between reading two studies."""
@@ -44,7 +44,7 @@ class StudyCatalogue(QObject):
         """True if that study's documents' completions are needed too."""
         self._workbench = workbench
         self._data = workbench.settings.study_data
-        self._own = [Path(file) for file in workbench.settings.studies]
+        self._own_files = [Path(file) for file in workbench.settings.studies]
         self._expanded: dict[Path, tuple[StudySpec, Expansion]] = {}
         """Expansions since the catalogue was read; changed files need another reading."""
         self._waiting: list[Path] = []
@@ -58,24 +58,27 @@ class StudyCatalogue(QObject):
 
     def read(self) -> None:
         """Read the gallery, roles and own files again."""
-        own = list(self._own)
+        own_files = list(self._own_files)
         self._expanded = {}
         self._listings += 1
         listing = self._listings
 
-        def question(_store: Any) -> tuple[list[GalleryEntry], dict[str, str], str]:
+        def question(
+            _store: Any,
+        ) -> tuple[list[GalleryEntry], dict[str, str], str]:
+            # Needs no store: its thread reads the files, so that the window does not wait for a disk.
             shipped = list(gallery())
-            known = {entry.file for entry in shipped}
-            entries = [*shipped, *(entry_of(file, "own") for file in own if file not in known)]
+            shipped_files = {entry.file for entry in shipped}
+            entries = [*shipped, *(entry_of(file, "own") for file in own_files if file not in shipped_files)]
             try:
                 return entries, load_roles(), ""
             except WinaError as error:  # studies without roles run all the same
                 return entries, {}, str(error)
 
-        def answer(found: tuple[list[GalleryEntry], dict[str, str], str]) -> None:
+        def answer(contents: tuple[list[GalleryEntry], dict[str, str], str]) -> None:
             if listing != self._listings:  # a later one knows files that were opened meanwhile
                 return
-            entries, self.roles, trouble = found
+            entries, self.roles, trouble = contents
             self.entries = {entry.file: entry for entry in entries}
             if trouble:
                 self.failed.emit(trouble)
@@ -85,22 +88,22 @@ class StudyCatalogue(QObject):
 
     def is_own(self, file: Path | None) -> bool:
         """Return whether the user added this file; others lie in listed folders."""
-        return file in self._own
+        return file in self._own_files
 
     def add(self, file: Path) -> None:
         """Add an own file to the list, and read it."""
-        if file not in self._own and file not in self.entries:
-            self._set_own([*self._own, file])
+        if file not in self._own_files and file not in self.entries:
+            self._set_own([*self._own_files, file])
         self.read()
 
     def remove(self, file: Path) -> None:
         """Remove an own file from the list, and read it."""
         self._set_data_folder(str(file), "")
-        self._set_own([each for each in self._own if each != file])
+        self._set_own([other for other in self._own_files if other != file])
         self.read()
 
     def _set_own(self, files: list[Path]) -> None:
-        self._own = files
+        self._own_files = files
         self._workbench.settings.studies = [str(file) for file in files]
 
     def map_role(self, name: str, location: str) -> None:
@@ -133,18 +136,18 @@ class StudyCatalogue(QObject):
         """Choose the data folder of all studies, or this study's if its file names one, and read their states again."""
         key = self._data_key(file)
         self._set_data_folder(key, folder)
-        for changed in [each for each in self.states if self._data_key(each) == key]:
+        for changed in [path for path in self.states if self._data_key(path) == key]:
             del self.states[changed]
         self.read_states()
 
     def _data_key(self, file: Path) -> str:
         entry = self.entries.get(file)
-        own = entry is not None and entry.study is not None and entry.study.evaluation.data_folder is not None
-        return str(file) if own else _SHARED
+        names_folder = entry is not None and entry.study is not None and entry.study.evaluation.data_folder is not None
+        return str(file) if names_folder else _SHARED_FOLDER_KEY
 
     def _set_data_folder(self, key: str, folder: str) -> None:
-        others = {name: each for name, each in self._data.items() if name != key}
-        self._data = others | ({key: folder} if folder else {})
+        folders = {name: path for name, path in self._data.items() if name != key}
+        self._data = folders | ({key: folder} if folder else {})
         self._workbench.settings.study_data = self._data
 
     def study(self, file: Path) -> StudySpec | None:
@@ -190,18 +193,18 @@ class StudyCatalogue(QObject):
         bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
         needs_data = needs_data_folder(study)
         environment, samples = self.environment, self.samples and file == self.selected
-        known = self._expanded.get(file)
+        cached = self._expanded.get(file)
 
         def question(store: Any) -> tuple[Expansion, StudyState]:
-            if known and known[0] == bound:
-                expansion = known[1]
+            if cached and cached[0] == bound:
+                expansion = cached[1]
             else:
                 expansion = outline_of(bound) if needs_data else expanded(bound)
             return expansion, read_state(expansion, store, environment, run_hashes(queued), samples)
 
-        def answer(found: tuple[Expansion, StudyState]) -> None:
-            expansion, state = found
-            if reading == self._reading:
+        def answer(result: tuple[Expansion, StudyState]) -> None:
+            expansion, state = result
+            if reading == self._reading:  # else roles or data folders have changed meanwhile
                 self._expanded[file] = bound, expansion
                 self.set_state(file, replace(state, needs=tuple(stand_in), needs_data=needs_data))
 

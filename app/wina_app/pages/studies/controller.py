@@ -1,20 +1,18 @@
 """Controller of the Studies page: show studies, and queue their missing measurements."""
 
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.studies.catalogue import StudyCatalogue
-from wina_app.pages.studies.jobs import StudyJobs
-from wina_app.pages.studies.reports import StudyReports
+from wina_app.pages.studies.jobs import StudyJobs, StudyReports
+from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import (
-    StudyProgress,
     StudyState,
     estimate_text,
     expansion_of,
@@ -22,62 +20,22 @@ from wina_app.pages.studies.study_state import (
     progress,
     read_state,
 )
-from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.pages.studies.submit_dialog import SubmitChoice
 from wina_app.services.submitted_arrays import SubmittedArrays
 from wina_app.services.workbench import Workbench
-from wina_app.shared.product_question import ProductQuestion, QuestionView
-from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
+from wina_app.shared.product_question import ProductQuestion
+from wina_app.shared.task_consent import ask_consent, or_refusal
 from wina_app.style.translation import tr
 from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
 from wina_core.studies.expand import labelled
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.launch import Launched, LaunchOptions, launch
+from wina_core.studies.launch import Launched, launch
 from wina_core.studies.tasks.task_code import TaskCodeError, task_code
 
 _PAUSE_MS = 1000
 """Pause between two readings of the store while results arrive."""
-
-
-class StudiesView(ConsentView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> LaunchOptions:
-        """Return the ticked options of the next launch."""
-
-    def withdraw_consent(self) -> None:
-        """Untick the consent: it holds for one launch."""
-
-    def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the studies in order."""
-
-    def show_study(self, entry: GalleryEntry | None, *, removable: bool) -> None:
-        """Show the selected study, or why its file is invalid."""
-
-    def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show the models of the selected study's roles."""
-
-    def show_data(self, folder: str, own: str) -> None:
-        """Show the selected study's data folder, or the file's own if empty."""
-
-    def show_state(self, file: Path, state: StudyState | None) -> None:
-        """Show the stored part of a study; None while it is read."""
-
-    def show_active(self, files: Collection[Path]) -> None:
-        """Mark the studies with jobs."""
-
-    def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show the progress of the selected study's jobs; None for none."""
-
-    def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Show the estimated time of the selected study; empty if unknown."""
-
-    def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
-        """Ask for the settings of an array job; None if the user declines."""
-
-    def show_report(self, page: Path | None) -> None:
-        """Enable opening the selected study's report; None if there is none."""
 
 
 class StudiesController(QObject):
@@ -89,7 +47,7 @@ class StudiesController(QObject):
     def __init__(
         self,
         workbench: Workbench,
-        view: StudiesView,
+        view: StudiesPage,
         reports: StudyReports | None = None,
         arrays: SubmittedArrays | None = None,
     ) -> None:
@@ -103,7 +61,7 @@ class StudiesController(QObject):
         self._arrays = arrays or SubmittedArrays(workbench)
         self._submission = SubmitChoice()
         """The last one."""
-        self._shown: tuple[GalleryEntry | None, list[Role]] | None = None
+        self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._visible = self._launching = False
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
@@ -148,7 +106,7 @@ class StudiesController(QObject):
             before, self._catalogue.selected = self._selected, file
             self._show_selected()
             if self._catalogue.samples:  # which are asked of the selected study alone
-                self._catalogue.read_these([each for each in (before, file) if each])
+                self._catalogue.read_these([path for path in (before, file) if path])
 
     def restore(self, file: Path) -> None:
         """Select a study as soon as the list is read, if it is still there."""
@@ -244,13 +202,13 @@ class StudiesController(QObject):
 
             return or_refusal(read_and_launch)
 
-        def answer(found: tuple[StudyState, Launched] | TaskCodeError) -> None:
-            if isinstance(found, TaskCodeError):
+        def answer(result: tuple[StudyState, Launched] | TaskCodeError) -> None:
+            if isinstance(result, TaskCodeError):
                 self._launching = False
-                if ask_consent(found, self._view):
+                if ask_consent(result, self._view):
                     self.run()
                 return
-            state, launched = found
+            state, launched = result
             self._catalogue.forget_expansion(file)
             self._catalogue.set_state(file, state)
 
@@ -263,7 +221,7 @@ class StudiesController(QObject):
 
             def declined() -> None:
                 self._launching = False
-                runs = run_hashes(launched.pending)
+                runs = run_hashes(launched.pending)  # `launch` has stored them as queued
                 self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
 
             if launched.job is None:
@@ -336,7 +294,7 @@ class StudiesController(QObject):
         for file, state in catalogue.states.items():
             if file in catalogue.entries:
                 self._view.show_state(file, state)
-        if self._shown != self._to_show():
+        if self._shown_study != self._selected_study():
             self._show_selected()
         self._read_states()
 
@@ -359,7 +317,7 @@ class StudiesController(QObject):
         if self._visible:
             self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
 
-    def _to_show(self) -> tuple[GalleryEntry | None, list[Role]]:
+    def _selected_study(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
         if file is None or file not in self._catalogue.entries:  # one that was just opened is yet to be read
             return None, []
@@ -368,14 +326,14 @@ class StudiesController(QObject):
 
     def _show_selected(self) -> None:
         file = self._selected
-        self._shown = entry, roles = self._to_show()
+        self._shown_study = entry, roles = self._selected_study()
         self._view.show_study(entry, removable=self._catalogue.is_own(file))
         if file is None or entry is None:
             return
         self._view.show_roles(roles)
         study = self._catalogue.entries[file].study
-        own = study.evaluation.data_folder if study else None
-        self._view.show_data(self._catalogue.data_folder(file), own or "")
+        file_folder = study.evaluation.data_folder if study else None
+        self._view.show_data(self._catalogue.data_folder(file), file_folder or "")
         self._view.show_state(file, self._state)
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))

@@ -122,9 +122,9 @@ class StudyLaunch(SidePanel):
         if study is None:
             self.show_roles(())
 
-    def show_data(self, folder: str, own: str) -> None:
+    def show_data(self, folder: str, file_folder: str) -> None:
         """Show the data folder, or the study file's own if empty."""
-        self.data.show_texts(self._texts, own)
+        self.data.show_texts(self._texts, file_folder)
         if not self.data.edit.isModified():  # else it is being typed
             self.data.edit.setText(folder)
 

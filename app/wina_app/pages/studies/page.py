@@ -1,29 +1,126 @@
-"""View of the Studies page."""
+"""View of the Studies page, with the details of the selected study."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QDragEnterEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QSplitter, QWidget
+from PySide6.QtWidgets import QFileDialog, QGridLayout, QLabel, QLineEdit, QSplitter, QWidget
 
-from wina_app.pages.studies.details_panel import StudyDetail
 from wina_app.pages.studies.launch_panel import StudyLaunch
 from wina_app.pages.studies.study_list import StudyList
-from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.pages.studies.study_state import StudyProgress, StudyState, facts
+from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
+from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.task_code_dialog import ask_task_code
-from wina_app.style.theme import GRID
+from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import explain_disabled, push_button, text_label
+from wina_app.widgets.clear_layout import clear_layout
+from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, push_button, rule, text_label
+from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.task_code import TaskCode
+
+_GRID_HEIGHT = GRID * 46
+"""Least height of a grid that needs as much: the details scroll where there is less room."""
+_NO_RUNS = tr("This study times products only; see the Latency page.")
+
+
+class StudyDetail(QWidget):
+    """Read-only details of a study."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.title = text_label("", "title", wrap=True)
+        self.description = text_label("", wrap=True)
+        self.file = ElidedLabel()
+        self.file.setParent(self)  # without one, showing it would open a window
+        self.error = text_label("", "failed", wrap=True)
+        self._facts = QGridLayout()
+        self._facts.setHorizontalSpacing(2 * GRID)
+        self._facts.setVerticalSpacing(HALF)
+        self._facts.setColumnStretch(1, 1)
+        self._runs = text_label(tr("Runs: method × sparsity"), "section")
+        self.trouble = text_label("", "failed", wrap=True)
+        self.remark = text_label("", "muted", wrap=True)
+        self.grid = RunGrid()
+        self.legend = RunLegend()
+        for label in (self.title, self.description, self.error, self.trouble, self.remark):
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._column = column = vbox(
+            self,
+            self.title,
+            self.description,
+            self.error,
+            self._facts,
+            rule(),
+            margins=(2 * GRID, GRID, 2 * GRID, GRID),
+        )
+        self._term = HelpButton("Configuration")
+        column.addLayout(beside(self._runs, self._term))
+        column.addWidget(self.trouble)
+        column.addWidget(self.remark)
+        column.addWidget(self.grid, 1)
+        column.addWidget(self.legend)
+        self._rest = column.count()
+        column.addStretch(0)
+
+    def show_study(self, entry: GalleryEntry | None) -> None:
+        """Show a study, or the error of its file with its line."""
+        study = entry.study if entry else None
+        self.title.setText(entry.title if entry else "")
+        self.description.setText(study.description if study else "")
+        self.description.setVisible(bool(study and study.description))
+        shipped = entry is not None and entry.kind != "own"
+        self.file.setText("" if entry is None else entry.file.name if shipped else str(entry.file))
+        self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
+        self.error.setText(entry.error if entry else "")
+        self.error.setVisible(bool(entry and entry.error))
+        self._facts.removeWidget(self.file)
+        self.file.setVisible(entry is not None)
+        clear_layout(self._facts)
+        rows: list[tuple[str, QWidget]] = (
+            [(caption, _selectable(text)) for caption, text in facts(study)] if study else []
+        )
+        for row, (caption, widget) in enumerate([*rows, (tr("File"), self.file)] if entry else []):
+            self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
+            self._facts.addWidget(widget, row, 1)
+        self.show_state(None)
+
+    def show_state(self, state: StudyState | None) -> None:
+        """Show the runs and their stored parts; None while they are read."""
+        grid = state.grid if state else None
+        self.grid.show_grid(grid)
+        self.legend.show_grid(grid)
+        self.grid.setVisible(grid is not None)
+        needed = self.grid.verticalHeader().length() + self.grid.horizontalHeader().height() + 2 * GRID
+        self.grid.setMinimumHeight(min(needed, _GRID_HEIGHT))
+        for widget in (self._runs, self._term):
+            widget.setVisible(grid is not None)
+        texts = {self.trouble: state.trouble if state else "", self.remark: _remark(state) if state else ""}
+        for label, text in texts.items():
+            label.setText(text)
+            label.setVisible(bool(text))
+        self._column.setStretch(self._rest, 0 if grid else 1)
+
+
+def _remark(state: StudyState) -> str:
+    if state.request and not state.trouble:
+        return tr("To run it here, choose on the right {inputs}.", inputs=state.request)
+    return "" if state.grid or state.trouble else _NO_RUNS
+
+
+def _selectable(text: str) -> QLabel:
+    label = text_label(text, wrap=True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
 
 _SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _NARROWEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 26, GRID * 40
@@ -37,19 +134,11 @@ _NO_RESULTS = tr("Nothing of this study is stored yet")
 class StudiesPage(Page):
     """Page to run whole studies: the paper's, the demo's and own ones."""
 
-    changed = Signal()
-    study_chosen = Signal(Path)
     study_restored = Signal(Path)
     """Study that was selected when the window was closed."""
     file_opened = Signal(Path)
     forget_requested = Signal()
-    role_mapped = Signal(str, str)
-    data_chosen = Signal(str)
-    estimate_requested = Signal()
     run_requested = Signal()
-    pause_requested = Signal()
-    resume_requested = Signal()
-    cancel_requested = Signal()
     results_requested = Signal()
     report_requested = Signal(Path)
     submit_requested = Signal()
@@ -62,7 +151,6 @@ class StudiesPage(Page):
         self._state: StudyState | None = None
         self._progress: StudyProgress | None = None
         self.list = StudyList()
-        self.list.chosen.connect(self.study_chosen)
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
         self.open = push_button(tr("Open study file…"), self._choose_file)
@@ -75,13 +163,6 @@ class StudiesPage(Page):
         self.show_report(None)
         for button in (self.opening, self.report, self.results, self.submit, self.forget, self.open):
             self.header_actions.addWidget(button)
-        self.launch.role_mapped.connect(self.role_mapped)
-        self.launch.data_chosen.connect(self.data_chosen)
-        self.launch.changed.connect(self.changed)
-        self.launch.estimate_requested.connect(self.estimate_requested)
-        self.launch.pause_requested.connect(self.pause_requested)
-        self.launch.resume_requested.connect(self.resume_requested)
-        self.launch.cancel_requested.connect(self.cancel_requested)
         self.set_content(self._build())
         self.add_command(tr("Search the studies"), self._to_search, "Ctrl+F")
         self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
@@ -101,16 +182,16 @@ class StudiesPage(Page):
         self.search.returnPressed.connect(self._take_first)
         self.unmatched = text_label(tr("No study matches."), "muted", wrap=True)
         self.unmatched.hide()
-        found = QWidget()
-        found.setMinimumWidth(_NARROWEST_LIST)
+        left = QWidget()
+        left.setMinimumWidth(_NARROWEST_LIST)
         top = vbox(None, self.search, self.unmatched, margins=(GRID, GRID, GRID, GRID))
-        vbox(found, top, (self.list, 1), spacing=0)
+        vbox(left, top, (self.list, 1), spacing=0)
         detail = ScrollPage(self.detail)
         detail.setMinimumWidth(_DETAIL_WIDTH)
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setAccessibleName(tr("Studies and the selected one"))
         self.splitter.setChildrenCollapsible(False)
-        for widget in (found, detail):
+        for widget in (left, detail):
             self.splitter.addWidget(widget)
         self.splitter.setSizes([_LIST_WIDTH, 2 * _LIST_WIDTH])
         self.splitter.setStretchFactor(1, 1)
@@ -149,6 +230,7 @@ class StudiesPage(Page):
             self.study_restored.emit(Path(file))
 
     def choice(self) -> LaunchOptions:
+        """Return the ticked options of the next launch."""
         return self.launch.choice()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -178,8 +260,7 @@ class StudiesPage(Page):
         self.submit_requested.emit()
 
     def ask_submission(self, last: SubmitChoice) -> SubmitChoice | None:
-        from wina_app.pages.studies.submit_dialog import SubmitDialog  # few need it
-
+        """Ask for the settings of an array job; None if the user declines."""
         dialog = SubmitDialog(last, self)
         return dialog.choice() if dialog.exec() else None
 
@@ -188,15 +269,18 @@ class StudiesPage(Page):
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
 
     def withdraw_consent(self) -> None:
+        """Untick the consent: it holds for one launch."""
         self.launch.withdraw_consent()
 
     def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
         return ask_task_code(codes, self)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
+        """List the studies in order."""
         self.list.show_list(entries, selected)
 
     def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
+        """Show the selected study, or why its file is invalid."""
         if entry != self._entry:
             self._state = self._progress = None
         self._entry = entry
@@ -206,12 +290,15 @@ class StudiesPage(Page):
         self._enable()
 
     def show_roles(self, roles: Sequence[Role]) -> None:
+        """Show the models of the selected study's roles."""
         self.launch.show_roles(roles)
 
-    def show_data(self, folder: str, own: str) -> None:
-        self.launch.show_data(folder, own)
+    def show_data(self, folder: str, file_folder: str) -> None:
+        """Show the selected study's data folder, or the file's own if empty."""
+        self.launch.show_data(folder, file_folder)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
+        """Show the stored part of a study; None while it is read."""
         self.list.show_state(file, state)
         if self._entry is not None and file == self._entry.file:
             self._state = state
@@ -220,17 +307,21 @@ class StudiesPage(Page):
             self._enable()
 
     def show_active(self, files: Collection[Path]) -> None:
+        """Mark the studies with jobs."""
         self.list.show_active(files)
 
     def show_progress(self, progress: StudyProgress | None) -> None:
+        """Show the progress of the selected study's jobs; None for none."""
         self._progress = progress
         self.launch.show_progress(progress)
         self._enable()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
+        """Show the estimated time of the selected study; empty if unknown."""
         self.launch.show_estimate(text, running=running)
 
     def show_report(self, page: Path | None) -> None:
+        """Enable opening the selected study's report; None if there is none."""
         self._report = page
         self.opening.setVisible(page is not None)
         self.opening.setToolTip(plain_tip(str(page or "")))

@@ -1,4 +1,4 @@
-"""List of studies by kind, each with its state."""
+"""List of studies by kind, each with its state, and the search in it."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -7,14 +7,46 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem
 
-from wina_app.pages.studies.search import StudySearch
-from wina_app.pages.studies.study_state import KINDS, StudyState
+from wina_app.pages.studies.study_state import KINDS, StudyState, facts
 from wina_app.style.icons import icon
 from wina_app.style.theme import notifier, state_colour
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.two_line_delegate import DETAIL, TwoLineDelegate
 from wina_core.studies.gallery import GalleryEntry
+from wina_core.studies.tasks.fuzzy_search import FuzzySearch
+
+
+class StudySearch:
+    """Texts of studies prepared for searching."""
+
+    def __init__(self, entries: Sequence[GalleryEntry]) -> None:
+        self._files = [entry.file for entry in entries]
+        self._texts = [_text(entry).casefold() for entry in entries]
+        self._names = FuzzySearch([_name(entry) for entry in entries])
+
+    def matching(self, query: str) -> set[Path]:
+        """Return the files of the studies that have every word of a query in title, names, description or facts.
+
+        If no study has, titles and names match that resemble the query: mistyped or abbreviated ones.
+        """
+        words = query.casefold().split()
+        matches = {
+            file for file, text in zip(self._files, self._texts, strict=True) if all(word in text for word in words)
+        }
+        return matches or {self._files[index] for index in self._names.search(query)}
+
+
+def _name(entry: GalleryEntry) -> str:
+    return f"{entry.title} {entry.name} {entry.file.stem}"
+
+
+def _text(entry: GalleryEntry) -> str:
+    study = entry.study
+    if study is None:
+        return _name(entry)
+    return " ".join([_name(entry), study.description, *(text for _, text in facts(study))])
+
 
 _FILE = Qt.ItemDataRole.UserRole
 _BROKEN = tr("cannot be read")
@@ -89,20 +121,20 @@ class StudyList(QTreeWidget):
         Where the selected study is not among them, the first one is selected.
         """
         self._query = query
-        found = self._search.matching(query) if query.strip() else set(self._items)
+        matches = self._search.matching(query) if query.strip() else set(self._items)
         for file, item in self._items.items():
-            item.setHidden(file not in found)
+            item.setHidden(file not in matches)
         groups = {item.parent() for item in self._items.values()}
-        shown = {self._items[file].parent() for file in found}
+        visible_groups = {self._items[file].parent() for file in matches}
         for group in groups:
             if group is not None:
-                group.setHidden(group not in shown)
+                group.setHidden(group not in visible_groups)
         current = self.currentItem()
-        if current is not None and current.isHidden() and found:
+        if current is not None and current.isHidden() and matches:
             self._select_first()
         elif current is not None:
             self.scrollToItem(current)
-        return len(found)
+        return len(matches)
 
     def select_first(self) -> None:
         """Select the first visible study, and give the list the focus."""

@@ -139,12 +139,12 @@ def read_state(
     runs = expansion.runs
     missing = tuple(store.pending(runs, samples)) if runs else ()
     timed = store.measured_points(expansion.hashes) if expansion.points else None
-    here = len((timed or {}).get(environment, ()))
+    timed_points = len((timed or {}).get(environment, ()))
     return StudyState(
         total=sum(len(run.evaluation.units) for run in runs) + expansion.points,
         missing=missing,
         timed=timed,
-        points_missing=max(0, expansion.points - here),
+        points_missing=max(0, expansion.points - timed_points),
         trouble=_trouble(missing),
         grid=read_grid(store, runs, missing, frozenset(queued), expansion.labels) if runs else None,
     )
@@ -170,25 +170,25 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
 
 def _allocators(study: StudySpec) -> Iterator[str]:
     """Yield the labels of the allocators that its configurations use."""
-    for each in study.configurations:
-        yield from (allocator.label for allocator in study.allocators_of(each))
+    for configuration in study.configurations:
+        yield from (allocator.label for allocator in study.allocators_of(configuration))
 
 
 def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
-    found = [
+    rows = [
         (tr("Models"), _DOT.join(dict.fromkeys(_model(model) for model in study.models))),
-        (tr("Configurations"), _DOT.join(_configuration(each) for each in study.configurations)),
+        (tr("Configurations"), _DOT.join(_configuration(configuration) for configuration in study.configurations)),
         (tr("Sparsities"), _percentages(study.sparsities)),
         (tr("Allocation"), _DOT.join(dict.fromkeys(_allocators(study))) if study.sparsities else ""),
         (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
-        (tr("Also measured"), _DOT.join(_own_units(study))),
+        (tr("Also measured"), _DOT.join(_extra_units(study))),
         (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),
         (tr("Local data"), evaluation.data_folder or ""),
         (tr("Timed products"), _sweep(study.latency) if study.latency else ""),
     ]
-    return [(caption, text) for caption, text in found if text]
+    return [(caption, text) for caption, text in rows if text]
 
 
 def _model(model: ModelSource) -> str:
@@ -197,12 +197,12 @@ def _model(model: ModelSource) -> str:
 
 
 def _configuration(configuration: Configuration) -> str:
-    own = f" ({_percentages(configuration.sparsities)})" if configuration.sparsities else ""
-    return (configuration.name or configuration.label) + own
+    sparsities = f" ({_percentages(configuration.sparsities)})" if configuration.sparsities else ""
+    return (configuration.name or configuration.label) + sparsities
 
 
 def _percentages(sparsities: Sequence[float]) -> str:
-    return f"{', '.join(f'{100 * each:g}' for each in sparsities)} %" if sparsities else ""
+    return f"{', '.join(f'{100 * sparsity:g}' for sparsity in sparsities)} %" if sparsities else ""
 
 
 def _task(task: str | TaskSpec) -> str:
@@ -217,30 +217,30 @@ def _task(task: str | TaskSpec) -> str:
     return f"{task.name} ({text})" if text else task.name
 
 
-def _own_units(study: StudySpec) -> list[str]:
-    evaluation, own = study.evaluation, list[str]()
+def _extra_units(study: StudySpec) -> list[str]:
+    evaluation, units = study.evaluation, list[str]()
     if not study.models:
-        return own
+        return units
     if evaluation.synthetic:
         return [tr("errors of random networks, {networks}", networks=evaluation.synthetic.label)]
     if FIDELITY in evaluation.units and evaluation.fidelity:
-        own.append(tr("KL and perplexity on {text}", text=evaluation.fidelity.label))
+        units.append(tr("KL and perplexity on {text}", text=evaluation.fidelity.label))
     if evaluation.original:
-        own.append(tr("KL from the original on {text}", text=evaluation.original.label))
+        units.append(tr("KL from the original on {text}", text=evaluation.original.label))
     if evaluation.cost_context:
         positions = tr("{n} positions", "{n} position", evaluation.cost_context)
-        own.append(tr("cost of a token at {positions} of context", positions=positions))
-    return own
+        units.append(tr("cost of a token at {positions} of context", positions=positions))
+    return units
 
 
 def _sweep(spec: LatencySpec) -> str:
-    parts = [
+    texts = [
         tr("{n} shapes", "{n} shape", len(spec.shapes)),
         tr("batch {batches}", batches=", ".join(map(str, spec.batches))),
         _percentages(spec.sparsities),
         ", ".join(spec.methods),
     ]
-    return _DOT.join(parts)
+    return _DOT.join(texts)
 
 
 @dataclass(frozen=True)
@@ -263,32 +263,32 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     """
     if not entries:
         return None
-    begun = [entry for entry in entries if entry.started is not None]
-    going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in begun)
+    started = [entry for entry in entries if entry.started is not None]
+    # Stored units are part of the jobs' fractions and of the state, and must not be counted twice.
+    going = sum((entry.fraction or 0.0) * _size(entry) - entry.units_stored for entry in started)
     done = min(state.total, state.stored + max(0.0, going))
     phases = {entry.phase for entry in entries}
-    parts = [_stored(state)]
-    etas = [entry.eta_seconds for entry in begun if entry.eta_seconds is not None]
+    texts = [_stored(state)]
+    etas = [entry.eta_seconds for entry in started if entry.eta_seconds is not None]
     if etas:
-        parts.append(tr("{time} left", time=duration(max(etas))))
-    held = {"pausing": tr("pausing"), "paused": tr("paused"), "cancelling": tr("cancelling")}
-    if len(phases) == 1 and phases <= held.keys():
-        parts += [held[phase] for phase in phases]
-    elif not begun:
-        parts.append(tr("waiting for the engine"))
-    elif len(begun) < len(entries):
-        parts.append(tr("{jobs} waiting", jobs=tr("{n} jobs", "{n} job", len(entries) - len(begun))))
-    parts += [entry.metric for entry in begun if entry.metric][:1]
+        texts.append(tr("{time} left", time=duration(max(etas))))
+    phase_texts = {"pausing": tr("pausing"), "paused": tr("paused"), "cancelling": tr("cancelling")}
+    if len(phases) == 1 and phases <= phase_texts.keys():
+        texts += [phase_texts[phase] for phase in phases]
+    elif not started:
+        texts.append(tr("waiting for the engine"))
+    elif len(started) < len(entries):
+        texts.append(tr("{jobs} waiting", jobs=tr("{n} jobs", "{n} job", len(entries) - len(started))))
+    texts += [entry.metric for entry in started if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
-        text=_DOT.join(parts),
+        text=_DOT.join(texts),
         paused=phases == {"paused"},
         changing=phases <= {"pausing", "cancelling"},
     )
 
 
 def _size(entry: JobEntry) -> int:
-    """Return the number of a job's measurements."""
     runs = getattr(entry.job, "runs", ())
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 
@@ -318,10 +318,10 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
 def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     """Return the estimated time of missing measurements, its basis and its gaps, in words."""
     probed = sum(estimate.basis == "probe" for estimate in record.estimates)
-    known = len(record.estimates) - probed
+    stored = len(record.estimates) - probed
     sources = [
         tr("{kinds} timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
-        tr("{count} from stored ones", count=f"{known:,}") if known else "",
+        tr("{count} from stored ones", count=f"{stored:,}") if stored else "",
     ]
     time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
     if how:

@@ -1,15 +1,32 @@
-"""Dialog that submits a study to a cluster's queue."""
+"""Settings of a submission to a cluster's queue, and the dialog that asks for them."""
+
+from dataclasses import dataclass
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
-from wina_app.pages.studies.submit_choice import SubmitChoice
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError
-from wina_core.remote.slurm import parse_settings
+from wina_core.jobs.hosted import RUNS_PER_ELEMENT
+
+
+@dataclass(frozen=True)
+class SubmitChoice:
+    """Settings of an array job."""
+
+    slurm: str = ""
+    """Settings as `--slurm` takes them."""
+    runs_per_element: int = RUNS_PER_ELEMENT
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the options of `wina study submit`."""
+        settings = (f"--slurm={self.slurm}",) if self.slurm else ()
+        return f"--runs-per-element={self.runs_per_element}", *settings
+
 
 _WHAT = tr(
     "The missing measurements become an array job of this computer's Slurm queue. Results are imported while this "
@@ -57,6 +74,8 @@ class SubmitDialog(QDialog):
 
     def _check(self) -> None:
         """Say what is wrong with the settings, and submit none of these."""
+        from wina_core.remote.slurm import parse_settings  # with SQLAlchemy, which takes a second to import
+
         try:
             parse_settings([self.settings.text().strip()] if self.settings.text().strip() else [])
         except WinaError as error:

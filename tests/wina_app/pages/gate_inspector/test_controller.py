@@ -1,7 +1,8 @@
 """From a selected cell to a job, and from the engine's answer to masks that follow the plan."""
 
 import pytest
-from wina_app.pages.gate_inspector.controller import GateController, GateView
+from wina_app.pages.gate_inspector.controller import GateController
+from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.pages.gate_inspector.view_state import PROMPT, compared_methods, target_of
 from wina_app.shared import product_question
 
@@ -23,7 +24,7 @@ class Bench:
 
     def __init__(self, tmp_path) -> None:
         self.workbench, self.engine, self.store = make_workbench(tmp_path)
-        self.view = Recorded(GateView)
+        self.view = Recorded(GateInspector)
         self.controller = GateController(self.workbench, self.view)
 
     def reply(self) -> None:

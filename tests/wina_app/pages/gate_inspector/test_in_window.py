@@ -40,7 +40,7 @@ def test_one_shortcut_inspects_the_selected_cell(qtbot, application: Application
     for event in (Result(job_id=entry.id, value=answer(entry.job)), Done(job_id=entry.id)):
         application.workbench._on_event(event)
     inspector = page.inspector
-    qtbot.waitUntil(lambda: inspector.figures.rowCount() == 2 and not inspector._due.isActive())
+    qtbot.waitUntil(lambda: inspector.figures.rowCount() == 2 and not inspector._next_plot.isActive())
     assert inspector.title.text() == "layer 2 · down · target 50.0 %"
     assert application.workbench.jobs[entry.id].result is None, "the list of jobs does not keep megabytes"
     application.sparsity.editing.set_target(0.8)

@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from wina_app.pages.gate_inspector.panel import GateInspector
-from wina_app.pages.gate_inspector.points import MOST_POINTS, boundaries, histogram, logs, order, points
-from wina_app.pages.gate_inspector.view_state import compared_methods, gates_now
+from wina_app.pages.gate_inspector.view_state import (
+    MOST_POINTS,
+    boundaries,
+    compared_methods,
+    histogram,
+    logs,
+    order,
+    planned_gates,
+    points,
+)
 from wina_app.plots.axes import log_ticks
 from wina_app.style.theme import apply_theme, method_colour
 
@@ -41,19 +49,19 @@ def inspector(qtbot, qapp, cell):
     with qtbot.waitExposed(shown):
         shown.show()
     shown.show_subject("layer 2 · down", compared_methods(METHODS[0], "down", {}), 0.5)
-    shown.show_cell(cell, gates_now(cell, PLAN))
+    shown.show_cell(cell, planned_gates(cell, PLAN))
     settle(qtbot, shown)
     return shown
 
 
 def settle(qtbot, shown: GateInspector) -> None:
     """Let all plots be drawn."""
-    qtbot.waitUntil(lambda: not shown._due.isActive())
+    qtbot.waitUntil(lambda: not shown._next_plot.isActive())
 
 
 @pytest.mark.parametrize("token", [0, 3])
 def test_every_boundary_parts_what_its_method_keeps_from_what_it_drops(cell, token):
-    gates = gates_now(cell, PLAN)
+    gates = planned_gates(cell, PLAN)
     wina, teal, _ = gates
     drawn = {line.gate.method.name: line for line in boundaries(cell, gates, wina, token)}
     assert set(drawn) == {"wina", "teal"}, "CATS scores something else than |x|"
@@ -66,33 +74,33 @@ def test_every_boundary_parts_what_its_method_keeps_from_what_it_drops(cell, tok
 
 
 def test_a_method_that_scores_something_else_has_a_plane_of_its_own(cell):
-    gates = gates_now(cell, PLAN)
+    gates = planned_gates(cell, PLAN)
     (line,) = boundaries(cell, gates, gates[2], 1)
     assert line.gate is gates[2]
     found = points(cell, gates[2], 1)
-    assert ((found.x >= line.x[0]) == found.kept).all()
+    assert ((found.x >= line.x[0]) == found.kept_mask).all()
 
 
 def test_all_tokens_are_drawn_in_part_and_said_to_be():
     many = inspected(tokens=40, inputs=200)
-    found = points(many, gates_now(many, PLAN)[0], None)
+    found = points(many, planned_gates(many, PLAN)[0], None)
     assert (len(found.x), found.total) == (MOST_POINTS, 8000)
     assert set(found.token) == set(range(40))
-    assert np.array_equal(found.kept, gates_now(many, PLAN)[0].mask[found.token, found.neuron])
+    assert np.array_equal(found.kept_mask, planned_gates(many, PLAN)[0].mask[found.token, found.neuron])
 
 
 def test_the_histogram_counts_every_input_once(cell):
-    now = gates_now(cell, PLAN)[0]
+    now = planned_gates(cell, PLAN)[0]
     all_of_them, one = histogram(now, None), histogram(now, 2)
-    assert (all_of_them.kept.sum(), all_of_them.dropped.sum()) == (180, 180)
-    assert (one.kept.sum(), one.dropped.sum()) == (30, 30)
+    assert (all_of_them.kept_counts.sum(), all_of_them.dropped_counts.sum()) == (180, 180)
+    assert (one.kept_counts.sum(), one.dropped_counts.sum()) == (30, 30)
     assert len(one.boundaries) == 1
     assert len(all_of_them.boundaries) == 3
     assert one.boundaries[0] == pytest.approx(np.log10(now.boundaries[2]))
 
 
 def test_inputs_are_put_in_order(cell):
-    now = gates_now(cell, PLAN)[0]
+    now = planned_gates(cell, PLAN)[0]
     assert (np.diff(cell.norms[order(cell, now, "norm")]) <= 0).all()
     assert (np.diff(now.mask.sum(axis=0)[order(cell, now, "kept")]) <= 0).all()
     assert order(cell, now, "index").tolist() == list(range(60))
@@ -120,7 +128,7 @@ def test_the_figures_are_those_of_the_record(inspector, cell):
 
 
 def test_another_target_shows_what_is_known_of_it(qtbot, inspector, cell):
-    inspector.show_cell(cell, gates_now(cell, PLAN.with_cells({(2, 6): 0.8})))
+    inspector.show_cell(cell, planned_gates(cell, PLAN.with_cells({(2, 6): 0.8})))
     settle(qtbot, inspector)
     assert inspector.figures.item(0, 1).text() == "20.0"
     assert inspector.figures.item(0, 3).text() == "–"
@@ -142,8 +150,8 @@ def test_a_method_of_the_table_colours_the_plots(qtbot, inspector):
 def test_an_input_is_followed_through_all_plots(qtbot, inspector, cell):
     inspector.token.setCurrentIndex(3)
     settle(qtbot, inspector)
-    found = points(cell, gates_now(cell, PLAN)[0], 2)
-    place = int(np.flatnonzero(found.kept)[0])
+    found = points(cell, planned_gates(cell, PLAN)[0], 2)
+    place = int(np.flatnonzero(found.kept_mask)[0])
     box = inspector.scatter.getPlotItem().vb
     at = box.mapViewToScene(QPointF(found.x[place], found.y[place]))
     inspector.scatter.picked.emit(*_nearest(inspector.scatter, at))
@@ -153,20 +161,20 @@ def test_an_input_is_followed_through_all_plots(qtbot, inspector, cell):
     assert f"input {neuron} " in inspector.readout.text()
     assert f"|x| {cell.inputs[2, neuron]:.3g}" in inspector.readout.text()
     column = int(np.flatnonzero(inspector.map._order == neuron)[0])
-    assert inspector.map._here[0].value() == column + 0.5
-    assert inspector.map._here[1].value() == 2.5
+    assert inspector.map._focus_lines[0].value() == column + 0.5
+    assert inspector.map._focus_lines[1].value() == 2.5
     assert inspector.histogram._line.value() == pytest.approx(logs(cell.gates[0].scores[2])[neuron])
     other = inspected()
-    inspector.show_cell(other, gates_now(other, PLAN))
+    inspector.show_cell(other, planned_gates(other, PLAN))
     assert inspector._focus is None
     assert not inspector.histogram._line.isVisible()
-    assert not any(line.isVisible() for line in inspector.map._here)
+    assert not any(line.isVisible() for line in inspector.map._focus_lines)
 
 
 def _nearest(scatter, scene: QPointF) -> tuple[int, int]:
     """Token and neuron that a click there means."""
     trace, place = scatter.nearest(scene)
-    chosen = scatter._points.kept if trace else ~scatter._points.kept
+    chosen = scatter._points.kept_mask if trace else ~scatter._points.kept_mask
     index = np.flatnonzero(chosen)[place]
     return int(scatter._points.token[index]), int(scatter._points.neuron[index])
 
@@ -178,11 +186,11 @@ def test_the_map_reads_the_input_under_the_pointer_in_any_order(qtbot, inspector
     read: list[str] = []
     inspector.map.readout_changed.connect(read.append)
     at = box.mapViewToScene(QPointF(4.5, 1.5))
-    assert inspector.map.place(at) == (1, int(inspector.map._order[4]))
+    assert inspector.map.input_at(at) == (1, int(inspector.map._order[4]))
     inspector.map._pointer_moved(at)
     assert read[-1].startswith("“ mill” · input")
-    assert read[-1].endswith("kept" if cell.gates[0].mask[inspector.map.place(at)] else "dropped")
-    assert inspector.map.place(QPointF(-5, -5)) is None
+    assert read[-1].endswith("kept" if cell.gates[0].mask[inspector.map.input_at(at)] else "dropped")
+    assert inspector.map.input_at(QPointF(-5, -5)) is None
 
 
 def test_the_keyboard_chooses_an_input(qtbot, inspector):
@@ -202,11 +210,11 @@ def test_without_a_cell_it_says_what_it_is_for(inspector):
 
 def test_the_largest_record_does_not_stall_the_window(qtbot, inspector, stall_watchdog):
     large = inspected(tokens=23, inputs=11_008)
-    now = gates_now(large, PLAN)
+    now = planned_gates(large, PLAN)
     stall_watchdog.start()
     inspector.show_cell(large, now)
     settle(qtbot, inspector)
-    inspector.show_cell(large, gates_now(large, PLAN.with_cells({(2, 6): 0.7})))
+    inspector.show_cell(large, planned_gates(large, PLAN.with_cells({(2, 6): 0.7})))
     settle(qtbot, inspector)
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from wina_app.pages.playground.controller import SETTLE_MS, PlaygroundController, PlaygroundView
+from wina_app.pages.playground.controller import SETTLE_MS, PlaygroundController
 from wina_app.pages.playground.form_state import PlaygroundSettings
+from wina_app.pages.playground.page import PlaygroundPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_core.samples import run
@@ -63,7 +64,7 @@ def answered(configuration: int, end: str = "length") -> Callable[[str], Event]:
 class Setup:
     def __init__(self, tmp_path) -> None:
         self.workbench, self.engine, _ = make_workbench(tmp_path)
-        self.view = Recorded(PlaygroundView, choice=CHOICE)
+        self.view = Recorded(PlaygroundPage, choice=CHOICE)
         self.controller = PlaygroundController(self.workbench, self.view)
         load(self.workbench)
 
@@ -192,7 +193,7 @@ def test_an_edited_plan_is_answered_when_the_page_is_shown_again(setup, qtbot):
 
 def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
     workbench, engine, _ = make_workbench(tmp_path)
-    view = Recorded(PlaygroundView, choice=CHOICE)
+    view = Recorded(PlaygroundPage, choice=CHOICE)
     controller = PlaygroundController(workbench, view)
     controller.generate()
     assert view.named("show_action")["reason"] == "Open a model first, or send prompts to a server"

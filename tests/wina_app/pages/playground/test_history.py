@@ -6,9 +6,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
+from wina_app.pages.playground import wire
 from wina_app.pages.playground.history_controller import LISTED, HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
-from wina_app.pages.playground.wiring import wire
 
 from tests.wina_app.fakes import done, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE, layout

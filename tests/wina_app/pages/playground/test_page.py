@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat
 from wina_app.pages.playground.form_state import PROMPTS, make_choices
 from wina_app.pages.playground.page import PlaygroundPage
-from wina_app.pages.playground.token_text import DIVERGENCE, divergence_colour
+from wina_app.pages.playground.response_pane import DIVERGENCE, divergence_colour
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme, contrast, text_on, tokens
 

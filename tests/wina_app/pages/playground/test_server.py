@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QObject, Signal
 from wina_app.jobs.texts import remark, state_word
-from wina_app.pages.playground.controller import PlaygroundController, PlaygroundView
-from wina_app.pages.playground.serve_dialog import ServeDialog
-from wina_app.pages.playground.server_controller import ServerController, ServerView
-from wina_app.pages.playground.server_panel import ServerPanel
+from wina_app.pages.playground.controller import PlaygroundController
+from wina_app.pages.playground.page import PlaygroundPage
+from wina_app.pages.playground.server_controller import ServerController
+from wina_app.pages.playground.server_panel import ServeDialog, ServerPanel
 from wina_app.services.model_server import ServerState
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
@@ -71,7 +71,7 @@ class FakeServer:
 
 def test_the_status_line_says_address_requests_and_speed(tmp_path):
     workbench, _, _ = make_workbench(tmp_path)
-    process, view = FakeProcess(), Recorded(ServerView)
+    process, view = FakeProcess(), Recorded(ServerPanel)
     control = ServerController(workbench, view, process)
     assert view.named("show_server") == {"running": False, "ready": False}
     control.start(JOB)
@@ -89,7 +89,7 @@ def test_the_status_line_says_address_requests_and_speed(tmp_path):
 def test_a_server_is_a_job_of_the_window_until_it_ends(tmp_path):
     workbench, engine, _ = make_workbench(tmp_path)
     process = FakeProcess()
-    control = ServerController(workbench, Recorded(ServerView), process)
+    control = ServerController(workbench, Recorded(ServerPanel), process)
     control.start(JOB)
     entry = job_of(workbench)
     assert (entry.id, entry.title, entry.phase) == (control.job_id, "Serve: tiny", "running")
@@ -115,7 +115,7 @@ def job_of(workbench):
 def test_a_server_that_fails_is_a_failed_job(tmp_path):
     workbench, _, _ = make_workbench(tmp_path)
     process = FakeProcess()
-    control = ServerController(workbench, Recorded(ServerView), process)
+    control = ServerController(workbench, Recorded(ServerPanel), process)
     control.start(JOB)
     process.failed.emit("The port 8000 is in use by another program.")
     process.become(ServerState())
@@ -125,7 +125,7 @@ def test_a_server_that_fails_is_a_failed_job(tmp_path):
 
 def test_the_open_model_is_offered_and_a_bad_key_starts_nothing(tmp_path):
     workbench, _, _ = make_workbench(tmp_path)
-    process, view = FakeProcess(), Recorded(ServerView)
+    process, view = FakeProcess(), Recorded(ServerPanel)
     control = ServerController(workbench, view, process)
     load(workbench)
     control.open()
@@ -141,7 +141,7 @@ def test_the_open_model_is_offered_and_a_bad_key_starts_nothing(tmp_path):
 
 def test_a_prompt_goes_to_the_server_and_its_answer_can_be_stopped(tmp_path):
     workbench, engine, _ = make_workbench(tmp_path)
-    view, server = Recorded(PlaygroundView, choice=replace(CHOICE, to_server=True)), FakeServer()
+    view, server = Recorded(PlaygroundPage, choice=replace(CHOICE, to_server=True)), FakeServer()
     control = PlaygroundController(workbench, view, server)
     load(workbench)
     control.generate()
@@ -163,7 +163,7 @@ def test_a_prompt_goes_to_the_server_and_its_answer_can_be_stopped(tmp_path):
 
 def test_the_server_needs_no_open_model(tmp_path):
     workbench, _, _ = make_workbench(tmp_path)
-    view, server = Recorded(PlaygroundView, choice=replace(CHOICE, to_server=True)), FakeServer()
+    view, server = Recorded(PlaygroundPage, choice=replace(CHOICE, to_server=True)), FakeServer()
     control = PlaygroundController(workbench, view, server)
     assert view.named("show_action")["reason"] == ""
     control.generate()

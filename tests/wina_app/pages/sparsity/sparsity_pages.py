@@ -2,8 +2,8 @@
 
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QApplication
+from wina_app.pages.sparsity import connect_plans
 from wina_app.pages.sparsity.page import SparsityPage
-from wina_app.pages.sparsity.wiring import connect_plans
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import apply_theme
 
@@ -19,7 +19,7 @@ def open_page(qtbot, qapp: QApplication, store: Store) -> SparsityPage:
     shown = SparsityPage()
     shown.controller, shown.library = connect_plans(shown, workspace, access)
     shown.editing, shown.workspace, shown.access = shown.controller.editing, workspace, access
-    shown.allocation_requested.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
+    shown.toolbar.allocation_chosen.connect(lambda _allocator, budget: shown.controller.editing.set_uniform(budget))
     qtbot.addWidget(shown, before_close_func=lambda _: workspace.stop())
     shown.resize(1208, 560)
     with qtbot.waitActive(shown):

@@ -2,19 +2,20 @@
 
 import pytest
 from wina_app.pages.sparsity.allocation_controller import (
-    KEPT,
+    CANCELLED_RESULTS_STAY,
     OTHER_CONFIGURATION,
     AllocationController,
-    AllocationView,
+    CalibrationController,
+    outcome,
 )
-from wina_app.pages.sparsity.allocation_summary import outcome
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, layout, summary
-from wina_core.jobs import AllocateJob, Failed
+from wina_core.jobs import AllocateJob, CalibrateJob, Failed, InspectJob
 from wina_core.records import AllocationRecord
-from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec, ModelSource, RotationSpec
+from wina_core.specs import AllocatedSparsity, AllocatorSpec, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.plans import SparsityPlan
 
 CURVES = AllocatorSpec(name="curves")
@@ -31,8 +32,8 @@ def found(value: float = 0.0123, bound: float | None = 0.0121, plan: SparsityPla
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(AllocationView)
-    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
+    view = Recorded(SparsityPage)
+    plans = PlanEditor(workbench.workspace, Recorded(SparsityPage))
     load(workbench)
     yield AllocationController(workbench, view, plans), view, workbench, engine, plans
     store.store.close()
@@ -86,7 +87,7 @@ def test_a_cancelled_allocation_leaves_the_plan_and_can_go_on(bench):
     controller.cancel()
     engine.answer(done(cancelled=True))
     assert workbench.workspace.plan == before
-    assert view.last("show_notice") == KEPT
+    assert view.last("show_notice") == CANCELLED_RESULTS_STAY
     first = engine.last.job
     controller.allocate(CURVES, 0.5)
     assert engine.last.job == first, "the same question, so that the engine goes on where it stopped"
@@ -162,3 +163,25 @@ def test_curves_are_measured_for_their_own_sake_and_the_plan_stays(bench):
     assert workbench.workspace.plan == plan
     assert not any(view.calls("show_allocation"))
     assert view.last("show_allocation_progress") is None
+
+
+def test_a_calibration_of_the_current_configuration_is_shown_until_it_ends(tmp_path, qapp):  # noqa: ARG001
+    workbench, engine, store = make_workbench(tmp_path)
+    view = Recorded(SparsityPage)
+    controller = CalibrationController(workbench, view)
+    controller.calibrate()
+    assert not engine.submitted, "no model is open"
+    load(workbench)
+    workbench.submit(InspectJob(model=SOURCE), "Load")
+    assert view.last("show_calibrating") is False
+    engine.answer(done())
+    controller.calibrate()
+    work = workbench.workspace
+    assert engine.last.job == CalibrateJob(
+        model=SOURCE, rotation=work.rotation, method=work.method, calibration=CalibrationSpec()
+    )
+    assert [entry.title for entry in workbench.jobs][-1] == "Calibrate wina, auto"
+    assert view.last("show_calibrating") is True
+    engine.answer(done())
+    assert view.last("show_calibrating") is False
+    store.store.close()

@@ -2,7 +2,8 @@
 
 import pytest
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
@@ -18,8 +19,8 @@ PAIR = PlanPair(plan=HALF.with_cells({(0, 0): 0.1}), quantization="int8")
 @pytest.fixture
 def bench(qapp):  # noqa: ARG001 - signals need an application
     """(editing, view, workspace) with four layers at 50 % in 4 bits, whose bits are edited."""
-    workspace, view = Workspace(), Recorded(EditingView)
-    editing = PlanEditing(workspace, view)
+    workspace, view = Workspace(), Recorded(SparsityPage)
+    editing = PlanEditor(workspace, view)
     workspace.set_model(SOURCE, summary(4))
     editing.edit("bits")
     editing.set_uniform_bits(4)
@@ -44,7 +45,7 @@ EDITS = {
     "quantize with group 32": lambda e: e.change_quantizer(group=32),
     "bits by energy": lambda e: e.change_quantizer(by_energy=True),
     "quantize with head bits 8": lambda e: e.change_quantizer(head_bits=8),
-    "open x.json": lambda e: e.take_over(PAIR, "open x.json"),
+    "open x.json": lambda e: e.replace_plan(PAIR, "open x.json"),
 }
 
 
@@ -148,17 +149,17 @@ def test_a_pair_of_another_model_is_refused_and_changes_neither_map(bench):
     editing, view, workspace = bench
     before = workspace.plan, workspace.quantization
     other = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(5), 3).with_cells({(0, 0): 8}))
-    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.1), quantization=other), "open")
+    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.1), quantization=other), "open")
     assert "was made for a model with 5 layers" in view.last("show_error")
     assert (workspace.plan, workspace.quantization) == before
 
 
 def test_a_plan_without_bits_leaves_them(bench):
     editing, _, workspace = bench
-    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.1)), "open")
+    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.1)), "open")
     assert workspace.quantization == QuantizationSpec(quantizer="hqq", bits=4)
     assert editing.pair.quantization == workspace.quantization
-    editing.take_over(PlanPair(plan=HALF, quantization="none"), "open the plan of a run")
+    editing.replace_plan(PlanPair(plan=HALF, quantization="none"), "open the plan of a run")
     assert workspace.quantization == "none"
     assert editing.pair == PlanPair(plan=HALF)
 
@@ -167,7 +168,7 @@ def test_locked_bits_stay_when_a_pair_is_opened(bench):
     editing, view, workspace = bench
     editing.select(frozenset({(0, 0)}))
     editing.toggle_locks()
-    editing.take_over(PAIR, "open")
+    editing.replace_plan(PAIR, "open")
     assert view.last("show_notice").startswith("1 locked cell stayed unchanged")
     assert bits_of(workspace)[0][:2] == (4, 8)
     assert workspace.plan == PAIR.plan
@@ -223,7 +224,7 @@ def test_a_group_that_planes_do_not_read_makes_no_other_model_and_comes_back(ben
 def test_a_plan_of_weights_that_are_no_longer_made_is_shown_and_changed_by_another_quantizer(bench):
     editing, view, workspace = bench
     old = QuantizationSpec(quantizer="nested", bits=6)
-    editing.take_over(PlanPair(plan=HALF, quantization=old), "open old.json")
+    editing.replace_plan(PlanPair(plan=HALF, quantization=old), "open old.json")
     assert view.last("show_notice") == "Weights of the quantizer nested are no longer made; choose planes."
     assert workspace.quantization == old
     assert editing.pair == PlanPair(plan=HALF, quantization=old), "nothing is lost"

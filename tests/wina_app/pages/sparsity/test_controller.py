@@ -142,13 +142,13 @@ def test_each_map_shows_the_numbers_of_the_other_beside_its_own(bench):
     controller, view, workspace, _ = bench
     assert view.notes == ()
     controller.show("bits")
-    assert view.kind.key == "bits"
+    assert view.kind.name == "Code width"
     assert view.notes[0][0] == "50 %"
     controller.editing.paint(frozenset({(0, 0)}), 4)
     assert view.values[0, 0] == 4
     assert view.bits.quantization == workspace.quantization
     controller.show("target")
-    assert (view.kind.key, view.notes[0][:2]) == ("sparsity", ("4 b", "16 b"))
+    assert (view.kind.name, view.notes[0][:2]) == ("Target sparsity", ("4 b", "16 b"))
     assert "bits: 4 bits" in controller.cell_text((0, 0))
     controller.show("measured")
     assert view.notes == ()
@@ -218,21 +218,23 @@ def test_an_allocated_run_is_known_by_the_table_that_is_stored_with_it(bench, st
     values = workspace.plan.with_cells({(0, 0): 0.3, (7, 6): 0.6}).sparsity
     found = SparsityPlan(layout=layout(), sparsity=values, provenance=CURVES.provenance, rho=rho)
     assert abs(found.budget - CURVES.budget) > 1e-4
-    controller.editing.take_over(PlanPair(plan=found), "allocate")
+    controller.editing.replace_plan(PlanPair(plan=found), "allocate")
     record_allocated(store, workspace, found)
     access.changed.emit()
     assert view.remark == ""
     assert (view.values == 0.5).all()
     other_rho = ((0.8,) * 7,) * 8
     for other in (found.with_cells({(3, 3): 0.4}, CURVES.provenance), found.model_copy(update={"rho": other_rho})):
-        controller.editing.take_over(PlanPair(plan=other), "another table")
+        controller.editing.replace_plan(PlanPair(plan=other), "another table")
         assert np.isnan(view.values).all()
 
 
 def test_an_allocated_run_from_before_tables_were_stored_is_no_plans(bench, store):
     controller, view, workspace, access = bench
     controller.show("measured")
-    controller.editing.take_over(PlanPair(plan=workspace.plan.with_cells({(0, 0): 0.3}, CURVES.provenance)), "allocate")
+    controller.editing.replace_plan(
+        PlanPair(plan=workspace.plan.with_cells({(0, 0): 0.3}, CURVES.provenance)), "allocate"
+    )
     record_allocated(store, workspace, None)
     access.changed.emit()
     assert np.isnan(view.values).all()

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from wina_app.heatmap.row_details import Detail
+from wina_app.heatmap.geometry import Detail
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.services.workspace import Workspace
 
@@ -185,8 +185,8 @@ def test_reading_an_expert_names_it_and_leaves_nothing_to_edit(qtbot, qapp, stor
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
     assert page.editor.slider.isEnabled()
     page.heatmap.read(Detail(1, 2, GATE))
-    assert page.editor._what.text() == "expert 2 · read-only, target of layer 1"
+    assert page.editor._subject.text() == "expert 2 · read-only, target of layer 1"
     assert not page.editor.slider.isEnabled()
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
-    assert page.editor._what.text() == "layer 1 · gate"
+    assert page.editor._subject.text() == "layer 1 · gate"
     assert page.editor.slider.isEnabled()

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.pages.sparsity.allocation_controller import OTHER_CONFIGURATION, AllocationController, AllocationView
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
-from wina_app.pages.sparsity.joint_budget import JointBudget, joint_spec
+from wina_app.pages.sparsity.allocation_controller import OTHER_CONFIGURATION, AllocationController, joint_spec
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
+from wina_app.pages.sparsity.toolbar import JointBudget
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.sparsity.sparsity_pages import open_page
@@ -30,8 +31,8 @@ FOUND = JointRecord(
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(AllocationView)
-    plans = PlanEditing(workbench.workspace, Recorded(EditingView))
+    view = Recorded(SparsityPage)
+    plans = PlanEditor(workbench.workspace, Recorded(SparsityPage))
     load(workbench)
     workbench.workspace.set_quantization(RTN)
     yield AllocationController(workbench, view, plans), view, workbench.workspace, engine, plans
@@ -178,7 +179,7 @@ def test_the_budgets_of_bits_replace_that_of_sparsity_for_a_joint_allocation(qtb
     page = open_page(qtbot, qapp, store)
     page.workspace.set_model(SOURCE, summary())
     toolbar, asked = page.toolbar, []
-    page.joint_requested.connect(asked.append)
+    page.toolbar.joint_chosen.connect(asked.append)
     assert not toolbar.joint.isVisible()
     assert not page.quantization.isVisible()
     toolbar.allocator.setCurrentText("Joint")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing.plan_editor import EditingView, PlanEditing
+from wina_app.pages.sparsity.page import SparsityPage
+from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.fakes import Recorded
@@ -18,8 +19,8 @@ UNIFORM = SparsityPlan.uniform(layout(4), 0.5)
 @pytest.fixture
 def bench(qapp):  # noqa: ARG001 - signals need an application
     """(editing, view, workspace) with four layers at 50 %."""
-    workspace, view = Workspace(), Recorded(EditingView)
-    editing = PlanEditing(workspace, view)
+    workspace, view = Workspace(), Recorded(SparsityPage)
+    editing = PlanEditor(workspace, view)
     workspace.set_model(SOURCE, summary(4))
     return editing, view, workspace
 
@@ -41,7 +42,7 @@ EDITS = {
     "move 1 cell by -7.5 points": lambda e: e.shift(frozenset({(3, 3)}), -7.5),
     "lock 2 cells": lambda e: e.toggle_locks(),
     "uniform plan of 25.0 %": lambda e: e.set_uniform(0.25),
-    "open x.json": lambda e: e.take_over(PlanPair(plan=UNIFORM.with_cells({(2, 2): 0.1})), "open x.json"),
+    "open x.json": lambda e: e.replace_plan(PlanPair(plan=UNIFORM.with_cells({(2, 2): 0.1})), "open x.json"),
     "keep the budget of 50.0 %": lambda e: e.keep_budget(True),
     "choose teal": lambda e: e.set_method(MethodSpec(name="teal")),
 }
@@ -119,7 +120,7 @@ CHANGES = {
     "paste": lambda e: e.paste("7", Selection(4, 7).all()),
     "shift": lambda e: e.shift(frozenset({LOCKED}), 9.0),
     "uniform": lambda e: e.set_uniform(0.1),
-    "allocation": lambda e: e.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate by curves"),
+    "allocation": lambda e: e.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate by curves"),
 }
 
 
@@ -212,7 +213,7 @@ def test_an_allocation_around_locks_says_what_stayed(bench):
     select(editing, (0, 0))
     editing.toggle_locks()
     editing.keep_budget(True)
-    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate")
+    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(4), 0.7)), "allocate")
     assert view.last("show_notice").startswith("1 locked cell stayed")
     assert workspace.plan.sparsity[0][0] == 0.5
     assert workspace.plan.budget == pytest.approx(0.7, abs=1e-9)
@@ -235,7 +236,7 @@ def test_a_paste_says_what_was_left_out(bench):
 
 def test_another_models_plan_is_refused_and_starts_with_no_locks_and_no_history(bench):
     editing, view, workspace = bench
-    editing.take_over(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.5)), "open")
+    editing.replace_plan(PlanPair(plan=SparsityPlan.uniform(layout(5), 0.5)), "open")
     assert "5 layers" in view.last("show_error")
     select(editing, (0, 0))
     editing.toggle_locks()
@@ -260,6 +261,6 @@ def test_what_is_costly_to_find_out_waits_for_the_end_of_a_gesture(bench):
 
 
 def test_a_plan_without_a_model_says_what_it_lacks(qapp):  # noqa: ARG001 - signals need an application
-    view = Recorded(EditingView)
-    PlanEditing(Workspace(), view).take_over(PlanPair(plan=UNIFORM), "open")
+    view = Recorded(SparsityPage)
+    PlanEditor(Workspace(), view).replace_plan(PlanPair(plan=UNIFORM), "open")
     assert "No model is open" in view.last("show_error")

@@ -35,7 +35,7 @@ def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbo
     show(filled, "predicted")
     assert filled.profile.traces == ()
     assert "press Calibrate" in filled.heatmap.remark
-    with qtbot.waitSignal(filled.calibration_requested):
+    with qtbot.waitSignal(filled.calibrate.clicked):
         filled.calibrate.click()
     record_calibration(store, filled.workspace.method, filled.workspace.rotation)
     filled.access.changed.emit()
@@ -68,7 +68,7 @@ def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
         assert not control.isEnabled()
     assert "cancel it" in toolbar.allocate.toolTip()
     assert (filled.allocation.bar.value(), filled.allocation.amount.text()) == (420, "42 %  ·  42 s left")
-    with qtbot.waitSignal(filled.cancel_requested):
+    with qtbot.waitSignal(filled.allocation.cancel_requested):
         filled.allocation.cancel.click()
     filled.show_allocating(False)
     filled.show_allocation_progress(None)

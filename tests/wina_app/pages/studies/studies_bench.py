@@ -1,6 +1,7 @@
 """A controller of the Studies page over a gallery of two small studies, with all that it talks to."""
 
-from wina_app.pages.studies.controller import StudiesController, StudiesView
+from wina_app.pages.studies.controller import StudiesController
+from wina_app.pages.studies.page import StudiesPage
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.studies import DEMO, PAPER, write
@@ -22,7 +23,7 @@ class Bench:
             GalleryEntry(self.demo, "demo", load_study(self.demo)),
         )
         monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: entries)
-        self.view = Recorded(StudiesView, choice=PLAIN)
+        self.view = Recorded(StudiesPage, choice=PLAIN)
         self.controller = StudiesController(self.workbench, self.view)
         self.controller.set_visible(True)
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from wina_app.pages.studies.controller import StudiesController
-from wina_app.pages.studies.reports import StudyReports
-from wina_app.pages.studies.submit_choice import SubmitChoice
+from wina_app.pages.studies.jobs import StudyReports
+from wina_app.pages.studies.submit_dialog import SubmitChoice
 from wina_app.services.settings import Settings
 from wina_app.shared import product_question
 from wina_app.style.number_format import duration

@@ -8,8 +8,7 @@ from PySide6.QtGui import QDesktopServices, QDropEvent, QFontMetrics
 from PySide6.QtWidgets import QAbstractButton, QFileDialog, QLabel, QWidget
 from wina_app.pages.studies.page import StudiesPage
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.pages.studies.submit_choice import SubmitChoice
-from wina_app.pages.studies.submit_dialog import SubmitDialog
+from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid import make_grid
 from wina_app.style.theme import apply_stylesheet, apply_theme, font
 from wina_app.widgets.two_line_delegate import wrapped
@@ -71,7 +70,7 @@ def test_the_list_is_grouped_and_says_each_studys_state(page, entries, qtbot):
     page.show_state(entries[0].file, StudyState(needs=(ROLE,)))
     assert page.list.text_of(entries[0].file) == f"Table 3: a tiny one: needs {ROLE}"
     assert page.list.text_of(entries[2].file) == "broken: cannot be read"
-    with qtbot.waitSignal(page.study_chosen) as chosen:
+    with qtbot.waitSignal(page.list.chosen) as chosen:
         page.list.setFocus()
         qtbot.keyClick(page.list, Qt.Key.Key_Down)
         qtbot.keyClick(page.list, Qt.Key.Key_Down)
@@ -100,14 +99,14 @@ def test_studies_are_searched_by_title_description_tasks_and_methods_and_by_mist
     page.search.clear()
     qtbot.waitUntil(lambda: len(visible(page)) == len(entries))
     page.search.setText("broken")
-    with qtbot.waitSignal(page.study_chosen) as chosen:
+    with qtbot.waitSignal(page.list.chosen) as chosen:
         qtbot.keyClick(page.search, Qt.Key.Key_Down)
     assert chosen.args == [entries[2].file]
 
 
 def test_a_search_that_hides_the_selected_study_selects_the_first_that_matches(page, entries, qtbot):
     page.list.select(entries[2].file)
-    with qtbot.waitSignal(page.study_chosen) as chosen:
+    with qtbot.waitSignal(page.list.chosen) as chosen:
         page.search.setText("tiny")
     assert "broken" not in visible(page)
     assert chosen.args[0] != entries[2].file
@@ -147,7 +146,7 @@ def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries
     assert not page.primary.isEnabled()
     assert page.primary.toolTip() == f"Choose a model for {ROLE}"
     edit = page.launch.roles[ROLE]
-    with qtbot.waitSignal(page.role_mapped) as mapped:
+    with qtbot.waitSignal(page.launch.role_mapped) as mapped:
         edit.setFocus()
         qtbot.keyClicks(edit, "meta-llama/Llama-2-7b-hf")
         qtbot.keyClick(edit, Qt.Key.Key_Return)
@@ -159,7 +158,7 @@ def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries
     buttons = (button for button in page.launch.findChildren(QAbstractButton) if ROLE in button.accessibleName())
     locations = (str(tmp_path), gguf, "meta-llama/Llama-2-7b-hf")
     for button, location in zip(buttons, locations, strict=True):
-        with qtbot.waitSignal(page.role_mapped) as mapped:
+        with qtbot.waitSignal(page.launch.role_mapped) as mapped:
             qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         assert mapped.args == [ROLE, location]
 
@@ -202,7 +201,7 @@ def test_consent_can_be_given_whatever_the_tasks_are_called_states_the_risk_and_
 def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, monkeypatch, tmp_path):
     choose(page, entries[0], state_of(entries[0].study))
     edit, told = page.launch.data.edit, []
-    page.data_chosen.connect(told.append)
+    page.launch.data_chosen.connect(told.append)
     assert (edit.text(), edit.placeholderText()) == ("", "Hugging Face Hub (default)")
     assert "validation.jsonl" in edit.toolTip()
     (label,) = [label for label in page.launch.findChildren(QLabel) if label.buddy() is edit]
@@ -275,16 +274,16 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     page.show_progress(StudyProgress(0.5, "1 of 5 measurements stored", paused=False, changing=False))
     assert page.launch.bar.value() == 500
     assert (page.primary.isEnabled(), page.primary.toolTip()) == (False, "This study is queued or running already")
-    with qtbot.waitSignal(page.pause_requested):
+    with qtbot.waitSignal(page.launch.pause_requested):
         qtbot.mouseClick(page.launch.pause, Qt.MouseButton.LeftButton)
     page.show_progress(StudyProgress(0.5, "", paused=False, changing=True))
     assert not page.launch.pause.isEnabled()
     assert page.launch.pause.toolTip()
     page.show_progress(StudyProgress(0.5, "", paused=True, changing=False))
     assert page.launch.pause.text() == "Resume"
-    with qtbot.waitSignal(page.resume_requested):
+    with qtbot.waitSignal(page.launch.resume_requested):
         qtbot.mouseClick(page.launch.pause, Qt.MouseButton.LeftButton)
-    with qtbot.waitSignal(page.cancel_requested):
+    with qtbot.waitSignal(page.launch.cancel_requested):
         qtbot.mouseClick(page.launch.cancel, Qt.MouseButton.LeftButton)
     page.show_progress(None)
     assert not page.launch.bar.isVisible()

@@ -5,19 +5,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from wina_app.pages.sparsity.cell_curves import CellCurves
-from wina_app.pages.sparsity.heatmap_tables import PlanMaps, remark
-from wina_app.pages.sparsity.plan_summary import CONTEXT, Counting, PlanFigures, plan_figures
+from wina_app.pages.sparsity.plan_maps import (
+    CONTEXT,
+    Counting,
+    PlanFigures,
+    PlanMaps,
+    measured_table,
+    plan_figures,
+    remark,
+    target_table,
+    weighted_mean,
+)
 from wina_app.pages.sparsity.presets import (
     PAPER_BUDGETS,
     attention_only,
     dense_ends,
     mlp_only,
-    presets,
     rising,
     uniform,
 )
-from wina_app.pages.sparsity.stored_data import StoredCellData, StoredPlanData
+from wina_app.pages.sparsity.stored_data import CellCurves, StoredCellData, StoredPlanData
 from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
@@ -25,6 +32,7 @@ from wina_core.errors import WinaError
 from wina_core.model_info.cost.cost import costs
 from wina_core.specs import MethodSpec, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
+from wina_core.store import LayerMap
 from wina_core.store.rows import CellStat
 
 WINA, CATS = MethodSpec(name="wina"), MethodSpec(name="cats")
@@ -197,7 +205,6 @@ def test_presets_look_as_they_are_called():
     assert (attention[:, 4:] == 0).all()
     assert (np.asarray(mlp_only(layout(8), WINA, 0.5).sparsity) == 0.5 - attention).all()
     assert uniform(layout(8), WINA, 0.5).provenance == "uniform"
-    assert len({preset.key for preset in presets()}) == len(presets())
 
 
 def test_presets_leave_alone_what_the_method_does_not_gate():
@@ -216,3 +223,19 @@ def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
     stored = summary(2).model_copy(update={"shape": shape(2).model_copy(update={"shortcuts": "per_site"})})
     assert figures(maps(), mode="none", of=stored) == figures(maps(), mode="per_site")
     assert figures(maps(), mode="none").net > figures(maps(), mode="per_site").net
+
+
+def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
+    stored = LayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
+    table = measured_table(layout(3), stored)
+    assert table[:2, PROJECTIONS.index("q")].tolist() == [0.1, 0.2]
+    assert table[:2, PROJECTIONS.index("down")].tolist() == [0.7, 0.8]
+    assert np.isnan(table[2]).all()
+    assert np.isnan(table[:, PROJECTIONS.index("k")]).all()
+    assert np.isnan(measured_table(layout(3), None)).all()
+
+
+def test_the_mean_is_weighted_by_the_matrices_sizes():
+    plan = SparsityPlan.uniform(layout(2), 0.5).with_cells({(0, 6): 0.9})
+    assert weighted_mean(plan.layout, target_table(plan)) == pytest.approx(plan.budget)
+    assert weighted_mean(plan.layout, np.full((2, 7), math.nan)) is None

@@ -1,13 +1,14 @@
-"""Bits as values of a plan's cells: what is read, steps between widths, and a kept mean."""
+"""Values of a plan's cells, targets and bits: what is read, steps, and a kept mean."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import read_block
-from wina_app.pages.sparsity.editing.bits_values import LADDER, values_for
-from wina_app.pages.sparsity.editing.cell_values import EXACT
+from wina_app.pages.sparsity.cell_values import BIT_WIDTHS, EXACT, MAX_SPARSITY, SPARSITY, values_for
 from wina_app.shared.colour_scales import BITS_STOPS, scale_for
+from wina_app.shared.evaluation_choice import parse_sparsities
+from wina_app.style.number_format import fraction
 
 from wina_core.errors import WinaError
 from wina_core.specs import QuantizationSpec
@@ -23,7 +24,7 @@ CELLS = 6
 def tables(draw):
     """(widths, weights, free) of one layer."""
     several = {"min_size": CELLS, "max_size": CELLS}
-    widths = draw(st.lists(st.sampled_from(LADDER), **several))
+    widths = draw(st.lists(st.sampled_from(BIT_WIDTHS), **several))
     weights = draw(st.lists(st.integers(1, 100), **several))
     free = draw(st.lists(st.booleans(), **several).filter(any))
     return np.array([widths]), np.array([weights], dtype=float), np.array([free])
@@ -37,7 +38,7 @@ def mean(values, weights):
 def test_whole_widths_stay_below_a_kept_mean_by_less_than_a_step_of_any_cell_that_may_rise(table, budget):
     widths, weights, free = table
     found = WIDTHS.balanced(widths, weights, free, budget)
-    assert set(found.ravel()) <= set(LADDER)
+    assert set(found.ravel()) <= set(BIT_WIDTHS)
     assert (found[~free] == widths[~free]).all()
     nearest = MEANS.balanced(widths, weights, free, budget)
     if abs(mean(nearest, weights) - budget) > EXACT:
@@ -137,3 +138,29 @@ def test_by_energy_planes_keep_a_budget_with_bits_that_they_have(table, budget, 
         assert found[free] == pytest.approx(2.0), "as low as possible"
     elif reached < budget - EXACT:
         assert (found[free] >= 12 - EXACT).all(), "no free cell of fewer bits is left to rise"
+
+
+@pytest.mark.parametrize(("text", "value"), [("50", 0.5), ("62.5", 0.625), ("62,5", 0.625), (" 7 %", 0.07), ("0", 0.0)])
+def test_percentages_are_read(text, value):
+    assert SPARSITY.parse(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("tenths", [7, 290, 323, 573, 999])
+def test_a_percentage_is_the_same_fraction_wherever_it_is_entered(tenths):
+    text = f"{tenths / 10:.1f}"
+    assert SPARSITY.parse(text) == fraction(tenths / 10) == float(f"{tenths / 1000:.3f}")
+    assert parse_sparsities(text) == (SPARSITY.parse(text),)
+
+
+@pytest.mark.parametrize("text", ["100", "99.99999999", "-1", "120", "1.2.3", "", "nan", "inf"])
+def test_what_is_no_target_is_refused_with_the_range(text):
+    with pytest.raises(WinaError, match="from 0 to under 100"):
+        SPARSITY.parse(text)
+
+
+@given(st.integers(-200, 200), st.floats(0, 0.999))
+def test_steps_stay_inside_the_range(points, start):
+    stepped = SPARSITY.stepped(start, points)
+    assert 0 <= stepped < 1
+    if 0 <= start + points / 100 <= MAX_SPARSITY:
+        assert stepped == pytest.approx(start + points / 100, abs=1e-6)

@@ -2,23 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QUndoStack
 
 from wina_app.heatmap.clipboard import paste
 from wina_app.heatmap.selection import Selection
-from wina_app.pages.sparsity.editing import constraints
-from wina_app.pages.sparsity.editing.bits_values import values_for
-from wina_app.pages.sparsity.editing.cell_table import CellTable
-from wina_app.pages.sparsity.editing.cell_values import CellValues, ValueKey
-from wina_app.pages.sparsity.editing.constraints import Constraints
-from wina_app.pages.sparsity.editing.model_bits import ModelBits
-from wina_app.pages.sparsity.editing.sparsity_values import SPARSITY
-from wina_app.pages.sparsity.editing.undo_history import Choices, EditState, PlanHistory
+from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues, ValueKey, values_for
+from wina_app.pages.sparsity.edit_model import CellTable, Constraints, EditModel, EditState, ModelBits, PlanHistory
+from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.workspace import Workspace
-from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
@@ -26,23 +20,7 @@ from wina_core.specs.plans import Cell, SparsityPlan
 from wina_core.specs.quantization import PlanPair, check_made
 
 
-class EditingView(MessageView, Protocol):
-    """The page as the editor sees it."""
-
-    def show_values(self, values: CellValues) -> None:
-        """Show the kind of values that edits change."""
-
-    def show_targets(self, span: tuple[float, float] | None) -> None:
-        """Show the selection's lowest and highest value; None for an empty selection."""
-
-    def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
-        """Mark the locked cells."""
-
-    def show_kept_budget(self, budget: float | None) -> None:
-        """Show the kept budget, if any."""
-
-
-class PlanEditing(QObject):
+class PlanEditor(QObject):
     """Editor of two maps, target sparsities and bits, of which edits change the shown one.
 
     Cells are (layer, index into the layout's projections).
@@ -53,13 +31,13 @@ class PlanEditing(QObject):
     bits_changed = Signal()
     """Bits of the model, or settings of its quantizer."""
 
-    def __init__(self, workspace: Workspace, view: EditingView) -> None:
+    def __init__(self, workspace: Workspace, view: SparsityPage) -> None:
         super().__init__()
         self._workspace, self._view = workspace, view
-        self._choices = Choices(workspace)
-        self._history = PlanHistory(self._choices)
-        self._choices.constraints_changed.connect(self._show_constraints)
-        self._choices.bits_changed.connect(self._on_bits)
+        self._model = EditModel(workspace)
+        self._history = PlanHistory(self._model)
+        self._model.constraints_changed.connect(self._show_constraints)
+        self._model.bits_changed.connect(self._show_values)
         self._key: ValueKey = "sparsity"
         self._cells: frozenset[Cell] = frozenset()
         self._edits: dict[Cell, float] = {}
@@ -78,7 +56,7 @@ class PlanEditing(QObject):
     @property
     def bits(self) -> ModelBits | None:
         """Return the model's bits; None without a plan."""
-        state = self._choices.state
+        state = self._model.state
         return None if state is None else state.bits
 
     @property
@@ -105,7 +83,7 @@ class PlanEditing(QObject):
             if self.in_gesture:
                 self.end_gesture()
             self._key = key
-            self._on_bits()
+            self._show_values()
             self._show_constraints()
 
     def select(self, cells: frozenset[Cell]) -> None:
@@ -115,7 +93,7 @@ class PlanEditing(QObject):
 
     def show_selection(self) -> None:
         """Show values and locks of the selected cells."""
-        state = self._choices.state
+        state = self._model.state
         if state is not None:
             self._view.show_targets(state.table(self._key).span(self._cells))
             self._show_locks()
@@ -127,12 +105,15 @@ class PlanEditing(QObject):
 
     def end_gesture(self) -> None:
         """End the undo step, and say what it could not do."""
-        state, asked, self._edits = self._choices.state, frozenset(self._edits), {}
+        state, edited, self._edits = self._model.state, frozenset(self._edits), {}
         self._history.end_gesture()
-        said = self._remark(state, asked) if state is not None and asked else ""
-        if said:
-            self._view.show_notice(said)
-        elif asked:
+        remark = ""
+        if state is not None and edited:
+            constraints = state.constraints_on(self._key)
+            remark = constraints.remark(state.table(self._key), edited, state.values(self._key))
+        if remark:
+            self._view.show_notice(remark)
+        elif edited:
             self._view.clear_message()
         self.settled.emit()
 
@@ -163,7 +144,7 @@ class PlanEditing(QObject):
 
     def type_target(self, text: str) -> None:
         """Set the selected cells to a typed value."""
-        state = self._choices.state
+        state = self._model.state
         try:
             self.set_target((SPARSITY if state is None else state.values(self._key)).parse(text))
         except WinaError as error:
@@ -179,7 +160,7 @@ class PlanEditing(QObject):
 
     def paste(self, text: str, selection: Selection) -> None:
         """Paste a block of values at the selection, as one step."""
-        state = self._choices.state
+        state = self._model.state
         if state is None:
             return
         try:
@@ -195,37 +176,37 @@ class PlanEditing(QObject):
         """Set the same target (fraction) everywhere."""
         if self._workspace.plan is not None:
             uniform = SparsityPlan.uniform(self._workspace.plan.layout, sparsity)
-            self.take_over(PlanPair(plan=uniform), SPARSITY.uniform_text(sparsity))
+            self.replace_plan(PlanPair(plan=uniform), SPARSITY.uniform_text(sparsity))
 
     def set_uniform_bits(self, bits: float) -> None:
         """Give every matrix the same bits."""
-        state = self._choices.state
+        state = self._model.state
         if state is not None:
             table = CellTable.uniform(state.plan.layout, bits)
-            self._take_over({"bits": table}, state, state, values_for(state.bits.settings).uniform_text(bits))
+            self._replace_tables({"bits": table}, state, state, values_for(state.bits.settings).uniform_text(bits))
 
-    def take_over(self, pair: PlanPair, text: str, method: MethodSpec | None = None) -> None:
+    def replace_plan(self, pair: PlanPair, text: str, method: MethodSpec | None = None) -> None:
         """Replace the plan, and with a quantization the bits, except locked cells, as one undo step.
 
         A plan of another layout is refused. The new budgets are kept if one was. `method` replaces the chosen one.
         """
-        found, quantization = pair.plan, pair.quantization
-        state = self._choices.state
+        plan, quantization = pair.plan, pair.quantization
+        state = self._model.state
         if state is None:
             self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
             return
         try:
-            found.for_layout(state.plan.layout)
+            plan.for_layout(state.plan.layout)
             bits = None if quantization is None else ModelBits.of(quantization, state.plan.layout)
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        tables: dict[ValueKey, CellTable] = {"sparsity": CellTable(found.layout, found.sparsity, found.provenance)}
-        after = replace(state, plan=state.plan.model_copy(update={"rho": found.rho}), method=method or state.method)
+        tables: dict[ValueKey, CellTable] = {"sparsity": CellTable(plan.layout, plan.sparsity, plan.provenance)}
+        after = replace(state, plan=state.plan.model_copy(update={"rho": plan.rho}), method=method or state.method)
         if bits is not None:
             tables["bits"] = bits.table
             after = replace(after, bits=bits)
-        self._take_over(tables, state, after, text)
+        self._replace_tables(tables, state, after, text)
         try:
             check_made(quantization or "none")
         except WinaError as error:  # the bits stay, for another quantizer
@@ -233,7 +214,7 @@ class PlanEditing(QObject):
 
     def change_quantizer(self, **settings: Any) -> None:
         """Change settings of the quantizer."""
-        state = self._choices.state
+        state = self._model.state
         if state is None:
             return
         match settings:
@@ -262,16 +243,16 @@ class PlanEditing(QObject):
 
     def keep_budget(self, on: bool) -> None:
         """Keep the shown map's current budget in later edits, or stop keeping it."""
-        state = self._choices.state
+        state = self._model.state
         if state is None:
             return
         budget = state.table(self._key).budget
-        kept = tr("keep the budget of {budget}", budget=state.values(self._key).text(budget))
-        self._constrain(kept if on else tr("stop keeping the budget"), budget=budget if on else None)
+        text = tr("keep the budget of {budget}", budget=state.values(self._key).text(budget))
+        self._constrain(text if on else tr("stop keeping the budget"), budget=budget if on else None)
 
     def set_method(self, method: MethodSpec) -> None:
         """Choose the method."""
-        state = self._choices.state
+        state = self._model.state
         if state is None:
             self._workspace.set_method(method)
         else:
@@ -279,10 +260,10 @@ class PlanEditing(QObject):
 
     @property
     def _constraints(self) -> Constraints:
-        return self._choices.constraints.get(self._key, Constraints())
+        return self._model.constraints.get(self._key, Constraints())
 
     def _constrain(self, text: str, **changes: Any) -> None:
-        state = self._choices.state
+        state = self._model.state
         if state is not None:
             after = replace(self._constraints, **changes)
             self._history.change(text, state.with_constraints(self._key, after))
@@ -299,52 +280,56 @@ class PlanEditing(QObject):
 
         `text` describes the edit of "3 cells".
         """
+        # From the table at the gesture's begin, so that the compensation for a kept budget does not add up while a
+        # drag passes many values.
         start = self._history.start
         if start is None:
             return
-        table, kind, kept = start.table(self._key), start.values(self._key), start.constrained(self._key)
-        wanted = values(table, kind)
-        if not wanted:
+        table, kind, constraints = start.table(self._key), start.values(self._key), start.constraints_on(self._key)
+        new_values = values(table, kind)
+        if not new_values:
             return
         alone = not self.in_gesture
         if alone:
             self.begin_gesture()
-        self._edits |= wanted
-        after = constraints.edited(table, self._edits, kept, kind)
-        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - kept.locked))
-        self._history.change(text(cells, kind), self._present.with_table(self._key, after))
+        self._edits |= new_values
+        after = constraints.edit(table, self._edits, kind)
+        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - constraints.locked))
+        self._history.change(text(cells, kind), self._current_state.with_table(self._key, after))
         if alone:
             self.end_gesture()
 
-    def _take_over(self, tables: Mapping[ValueKey, CellTable], before: EditState, after: EditState, text: str) -> None:
+    def _replace_tables(
+        self, tables: Mapping[ValueKey, CellTable], before: EditState, after: EditState, text: str
+    ) -> None:
         """Replace whole maps of `before` except their locked cells; `after` has everything else."""
-        stayed, said = 0, ""
-        for key, found in tables.items():
-            kept, kind = before.constrained(key), after.values(key)
-            if kept.budget is not None:
-                kept = replace(kept, budget=found.budget)
-            table = constraints.replaced(before.table(key), found, kept, kind)
-            after = after.with_table(key, table).with_constraints(key, kept)
-            stayed += len(kept.locked) if table is not found else 0
-            said = said or constraints.remark(table, table.cells, kept, kind)
+        locked_cells, remark = 0, ""
+        for key, new_table in tables.items():
+            constraints, kind = before.constraints_on(key), after.values(key)
+            if constraints.budget is not None:
+                constraints = replace(constraints, budget=new_table.budget)
+            table = constraints.substitute(before.table(key), new_table, kind)
+            after = after.with_table(key, table).with_constraints(key, constraints)
+            locked_cells += len(constraints.locked) if table is not new_table else 0
+            remark = remark or constraints.remark(table, table.cells, kind)
         self._history.change(text, after)
-        if said or stayed:
-            self._view.show_notice(said or constraints.kept_remark(stayed))
+        if locked_cells and not remark:
+            cells = tr("{n} locked cells", "{n} locked cell", locked_cells)
+            remark = tr("{cells} stayed unchanged; all others follow the new plan.", cells=cells)
+        if remark:
+            self._view.show_notice(remark)
         else:
             self._view.clear_message()
 
     @property
-    def _present(self) -> EditState:
-        state = self._choices.state
+    def _current_state(self) -> EditState:
+        state = self._model.state
         assert state is not None  # there is something to edit
         return state
 
-    def _remark(self, state: EditState, asked: frozenset[Cell]) -> str:
-        return constraints.remark(state.table(self._key), asked, state.constrained(self._key), state.values(self._key))
-
-    def _on_bits(self) -> None:
+    def _show_values(self) -> None:
         """Show the kind of the shown map's values, which is another one by energy."""
-        state = self._choices.state
+        state = self._model.state
         if state is not None:
             self._view.show_values(state.values(self._key))
             self.show_selection()
@@ -356,7 +341,7 @@ class PlanEditing(QObject):
         fits = plan is not None and summary is not None and plan.layout == summary.layout
         if not fits:
             self._cells = frozenset()
-            self._choices.constrain({})
+            self._model.constrain({})
         self._edits = {}
         self._history.clear()
 

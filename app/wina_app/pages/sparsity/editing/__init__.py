@@ -1,1 +1,0 @@
-"""The editor of a plan's cells: values, constraints, undo."""
