@@ -20,10 +20,10 @@ from wina_app.pages.gate_inspector.view_state import (
     points,
     weights,
 )
+from wina_app.plots.axes import LogAxis
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.figure import map_figure
-from wina_app.plots.axes import LogAxis
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
 from wina_app.style.translation import tr

@@ -13,7 +13,7 @@ from wina_app.pages.sparsity.cell_values import MAX_BITS, SPARSITY, BitsValues, 
 from wina_app.services.workspace import Workspace
 from wina_app.style.translation import tr
 from wina_core.specs import BitsPlan, MethodSpec, Quantization, QuantizationSpec
-from wina_core.specs.plans import Cell, PlanLayout, Rows, SparsityPlan, replaced, same_table
+from wina_core.specs.plans import Cell, PlanLayout, Rows, SparsityPlan, same_table, with_values
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CellTable:
 
     def with_cells(self, values: Mapping[Cell, float]) -> "CellTable":
         """Return an edited copy with new values in the given cells."""
-        return CellTable(self.layout, replaced(self.rows, values))
+        return CellTable(self.layout, with_values(self.rows, values))
 
     def with_array(self, values: np.ndarray) -> "CellTable":
         """Return a copy of the same provenance with other values, float64 [layers, projections]."""

@@ -32,7 +32,7 @@ from wina_core.errors import WinaError
 from wina_core.model_info.cost.cost import costs
 from wina_core.specs import MethodSpec, QuantizationSpec, RotationSpec
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import LayerMap
+from wina_core.store import RunLayerMap
 from wina_core.store.rows import CellStat
 
 WINA, CATS = MethodSpec(name="wina"), MethodSpec(name="cats")
@@ -226,7 +226,7 @@ def test_shortcuts_that_an_export_left_are_counted_without_a_rotation():
 
 
 def test_a_stored_map_is_put_in_the_layouts_order_with_gaps():
-    stored = LayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
+    stored = RunLayerMap("fidelity", ("down", "q"), ((0.7, 0.1), (0.8, 0.2)))
     table = measured_table(layout(3), stored)
     assert table[:2, PROJECTIONS.index("q")].tolist() == [0.1, 0.2]
     assert table[:2, PROJECTIONS.index("down")].tolist() == [0.7, 0.8]
