@@ -288,6 +288,7 @@ def _concentrated(sparsity: float, layout: PlanLayout, names: tuple[str, ...], m
             f'The method "{method.name}" reaches less than {100 * share:.1f} % of this model\'s weights, since it '
             f"leaves {', '.join(dense)} dense, so {100 * sparsity:.4g} % is out of its reach; choose a lower sparsity."
         )
+    # The gated matrices carry the budget of the dense ones, too.
     cells = {(layer, column): sparsity / share for layer in range(layout.layers) for column in columns}
     return SparsityPlan.uniform(layout, 0.0).with_cells(cells, provenance="uniform")
 

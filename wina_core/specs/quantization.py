@@ -300,6 +300,7 @@ class JointSpec(Spec):
         """Return the spec with all that the measurements depend on, and no more."""
         widths, step = self.choices, JointSpec.model_fields["step"].default
         quantization = self.quantization if self.in_planes else self.quantized(widths[0])
+        # No measurement depends on a budget, but a spec needs one.
         fixed = {"bits_read": 16.0, "bits_held": None, "step": step, "widths": widths, "quantization": quantization}
         return self.model_copy(update=fixed)
 

@@ -85,8 +85,8 @@ def hide(connection: Connection, runs: Sequence[str]) -> float:
 def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = None) -> None:
     """Restore those of the runs that are deleted, or that were at just this time."""
     _check_known(connection, runs)
-    back = update(RunTable).where(in_list(RunTable.hash, runs)).values(deleted=None)
-    connection.execute(back if deleted is None else back.where(RunTable.deleted == deleted))
+    restoring = update(RunTable).where(in_list(RunTable.hash, runs)).values(deleted=None)
+    connection.execute(restoring if deleted is None else restoring.where(RunTable.deleted == deleted))
 
 
 def erase(connection: Connection) -> int:
@@ -97,9 +97,9 @@ def erase(connection: Connection) -> int:
 def begin_anew(connection: Connection, runs: Iterable[str]) -> None:
     """Restore deleted runs without their numbers, to be computed again."""
     values = {"deleted": None, "status": "interrupted", "started": None, "finished": None}
-    gone = in_list(RunTable.hash, runs) & RunTable.deleted.is_not(None)
-    connection.execute(delete(UnitTable).where(UnitTable.run_id.in_(select(RunTable.id).where(gone))))
-    connection.execute(update(RunTable).where(gone).values(values))
+    deleted_runs = in_list(RunTable.hash, runs) & RunTable.deleted.is_not(None)
+    connection.execute(delete(UnitTable).where(UnitTable.run_id.in_(select(RunTable.id).where(deleted_runs))))
+    connection.execute(update(RunTable).where(deleted_runs).values(values))
 
 
 def _check_known(connection: Connection, runs: Collection[str]) -> None:

@@ -170,6 +170,7 @@ class Backlog:
 
     def _enqueue(self, message: Recorded) -> None:
         if not self._waiting:
+            # A database of its own needs the environment and the jobs of what waits, too.
             self._preface = (*([self._ready] if self._ready else []), *self._jobs.values())
         self._bytes += len(encode(message))
         if self._bytes > LARGEST_MEMORY:

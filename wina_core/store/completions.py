@@ -129,9 +129,9 @@ def erase_completions(connection: Connection, completions: Collection[int]) -> N
         raise WinaError(unknown_completion(min(unknown)))
     connection.execute(delete(CompletionTable).where(ours))
     # Read after the first deletion: the gated completions that are left.
-    left = select(CompletionTable.dense_hash).where(CompletionTable.method != DENSE.name)
-    alone = CompletionTable.hash.in_({row.dense_hash for row in rows}) & CompletionTable.hash.not_in(left)
-    connection.execute(delete(CompletionTable).where(alone))
+    remaining = select(CompletionTable.dense_hash).where(CompletionTable.method != DENSE.name)
+    unpaired = CompletionTable.hash.in_({row.dense_hash for row in rows}) & CompletionTable.hash.not_in(remaining)
+    connection.execute(delete(CompletionTable).where(unpaired))
 
 
 def unknown_completion(completion: int) -> str:

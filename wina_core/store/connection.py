@@ -79,6 +79,7 @@ def open_engine(
     if connect is not None:
         engine = create_engine(url, creator=connect, poolclass=NullPool)
     elif sqlite_file(url) is None:
+        # A database in memory belongs to its connection, which all threads share.
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
     else:
         engine = create_engine(url, connect_args=arguments)

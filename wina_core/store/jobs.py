@@ -63,12 +63,12 @@ class ListedJob(NamedTuple):
     """Measurements of its runs; None for a job without runs."""
 
 
-def kept_by(connection: Connection, owner: str) -> frozenset[str]:
+def job_ids_of(connection: Connection, owner: str) -> frozenset[str]:
     """Return the ids of an owner's jobs."""
     return frozenset(connection.scalars(select(UnfinishedJobTable.job_id).where(UnfinishedJobTable.owner == owner)))
 
 
-def listed(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
+def jobs_of_others(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
     """Return the jobs of others than the owner; those that cannot be read or resumed are left out, and those of other
     computers count as living."""
     query = select(UnfinishedJobTable.job, UnfinishedJobTable.owner).where(UnfinishedJobTable.owner != owner)
@@ -100,7 +100,7 @@ def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting"
     return "running" if has_begun else "waiting", done, sum(map(len, units_by_run.values()))
 
 
-def left_behind(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
+def jobs_of_dead_programs(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
     """Return the jobs of dead programs as they were submitted, and give them to an owner if there is one.
 
     Jobs that cannot be read, perhaps those of a newer version, are left out and stay; those that are not resumed go.

@@ -153,6 +153,7 @@ class _Merge:
             done += size
             on_progress(done, total)
         with explained(self._target.url):
+            # At the end, since the units of a run may come in several batches.
             for runs in _portions(self._ids.get(_RUNS, {}).values(), _MOST_VALUES):
                 with for_writing(self._target).begin() as writing:
                     self._complete(writing, runs)
@@ -168,8 +169,8 @@ class _Merge:
         kinds = {field.name: kinds_of(field) for field in table.c}
         drops_nul = is_postgres(self._target.url)  # the server refuses NUL in texts
         rows = []
-        for some in _portions(values, _MOST_VALUES):
-            query = select(table).where(table.c[column].in_(some))
+        for portion in _portions(values, _MOST_VALUES):
+            query = select(table).where(table.c[column].in_(portion))
             for mapping in self._source.execute(query.order_by(*table.primary_key)).mappings():
                 row = dict(mapping)
                 for name, value in row.items():
@@ -188,6 +189,7 @@ class _Merge:
         for row in batch.rows:
             self._translate(row, table)
         if "run_id" in kind.identity:
+            # A run that was deleted here gets no units.
             rows_by_id = {number: row for number, row in rows_by_id.items() if row["run_id"] not in self._deleted}
         stored = _stored(writing, kind, rows_by_id.values())
         if self._newer and table is _UNITS:
@@ -307,8 +309,8 @@ def _stored(target: Connection, kind: _Kind, rows: Iterable[Row]) -> dict[tuple[
     """Return the target's rows with the identities of these, by identity."""
     first = kind.table.c[kind.identity[0]]
     rows_by_identity: dict[tuple[Any, ...], Row] = {}
-    for some in _portions({row[first.name] for row in rows}, _MOST_VALUES):
-        stored = target.execute(select(kind.table).where(first.in_(some))).mappings()
+    for portion in _portions({row[first.name] for row in rows}, _MOST_VALUES):
+        stored = target.execute(select(kind.table).where(first.in_(portion))).mappings()
         rows_by_identity.update((_identity(kind, row), row) for row in map(dict, stored))
     return rows_by_identity
 
@@ -325,5 +327,5 @@ def _as_it_arrives(run: Row) -> Row:
 
 
 def _portions(values: Iterable[T], most: int) -> Iterator[list[T]]:
-    held = list(values)
-    return (held[start : start + most] for start in range(0, len(held), most))
+    rows = list(values)
+    return (rows[start : start + most] for start in range(0, len(rows), most))

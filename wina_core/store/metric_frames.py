@@ -193,7 +193,7 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
     if 2 * len(units) > of > _AT_ONCE:  # all of them are read sooner than many by name
         return _fetched([query], connection).where_unit(units)
     portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
-    return _fetched([query.where(MetricTable.unit_id.in_(some)) for some in portions], connection)
+    return _fetched([query.where(MetricTable.unit_id.in_(portion)) for portion in portions], connection)
 
 
 def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:

@@ -51,8 +51,8 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
         .where(RunTable.rotation_label.in_({rotation.label for rotation in {spec.rotation for spec in specs}}))
         .order_by(UnitTable.id)
     )
-    alone = {name: measured_alone(run.spec) for name, run in missing.items()}
-    missing_by_key = {alone[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
+    keys_of = {name: measured_alone(run.spec) for name, run in missing.items()}
+    missing_by_key = {keys_of[name][unit]: (name, unit) for name, run in missing.items() for unit in run.units}
     reusable: dict[tuple[str, str], ReusableUnit] = {}
     for run, text, stored, unit, has_samples in connection.execute(query):
         target = missing_by_key.get(_measured(text).get(unit, ("", "")))

@@ -73,6 +73,7 @@ def _name_of(folder: Path) -> str:
     """Return a name that no other folder of sessions has: users and containers of one machine name have their own."""
     file = folder / "name"
     folder.mkdir(parents=True, exist_ok=True)
+    # Two programs may be the first at the same time.
     with FileLock(folder / "naming"):
         if not file.exists():
             file.write_text(uuid.uuid4().hex)

@@ -68,8 +68,8 @@ class Whole(TypeDecorator[int]):
 def kinds_of(column: Any) -> frozenset[type]:
     """Return the types of the values that a column can hold, as the drivers give them."""
     kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
-    held = kinds.get(type(column.type), frozenset({str}))
-    return held | {type(None)} if getattr(column, "nullable", False) else held  # an expression has none
+    column_kinds = kinds.get(type(column.type), frozenset({str}))
+    return column_kinds | {type(None)} if getattr(column, "nullable", False) else column_kinds  # an expression has none
 
 
 # ---- membership in a list: databases bound the number of values in a statement ---------------------------------------

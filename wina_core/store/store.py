@@ -27,7 +27,7 @@ from wina_core.store.connection import (
     sqlite_file,
     use_wal,
 )
-from wina_core.store.jobs import ListedJob, kept_by, left_behind, listed
+from wina_core.store.jobs import ListedJob, job_ids_of, jobs_of_dead_programs, jobs_of_others
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.refusals import UnwritableError, unwritable
 from wina_core.store.run_states import update_stopped_runs
@@ -116,7 +116,7 @@ class Store(Writer):
                 self._stop_watching()
                 self._watch = connect_to_read(file)
                 self._watch.execute("PRAGMA busy_timeout = 100")  # the thread that asks has other work
-        self.has_news()
+        self.has_news()  # notes the present version, so that only later changes are news
 
     def _stop_watching(self) -> None:
         if self._watch is not None:
@@ -137,7 +137,7 @@ class Store(Writer):
             return []
         with self._alone() as (connection, living):
             owner = self._session if take else None
-            return left_behind(connection, living, self._sessions.scope, owner)
+            return jobs_of_dead_programs(connection, living, self._sessions.scope, owner)
 
     def list_jobs(self) -> list[ListedJob]:
         """Return the jobs of other programs that have not ended; a database that can only be read has none."""
@@ -146,12 +146,12 @@ class Store(Writer):
         with self._sessions.starting:
             living = self._sessions.living()
         with explained(self.url), self._engine.connect() as connection:
-            return listed(connection, living, self._sessions.scope, self._session)
+            return jobs_of_others(connection, living, self._sessions.scope, self._session)
 
     def kept_jobs(self) -> frozenset[str]:
         """Return the ids of this program's jobs that have not ended, without those that another program cancelled."""
         with explained(self.url), self._engine.connect() as connection:
-            return kept_by(connection, self._session)
+            return job_ids_of(connection, self._session)
 
     @contextmanager
     def _alone(self) -> Iterator[tuple[Connection, tuple[str, ...]]]:
@@ -200,7 +200,7 @@ class Store(Writer):
 
 def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     living = sessions.living()
-    left = (
+    abandoned = (
         RunTable.status.in_(ACTIVE)
         & RunTable.owner.startswith(sessions.scope)
         & RunTable.owner.not_in(living)
@@ -208,7 +208,9 @@ def _mark_interrupted(engine: Engine, sessions: Sessions) -> None:
     )
     # Read first: most starts find none, and need not wait until others have written.
     with engine.connect() as connection:
-        if connection.execute(select(RunTable.id).where(left).limit(1)).first() is None:
+        if connection.execute(select(RunTable.id).where(abandoned).limit(1)).first() is None:
             return
     with for_writing(engine).begin() as connection:
-        update_stopped_runs(connection, left, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY})
+        update_stopped_runs(
+            connection, abandoned, {"status": "interrupted", "finished": time.time(), "error": ENDED_EARLY}
+        )

@@ -417,8 +417,8 @@ class Writer(Reader):
         ]
         if new:
             connection.execute(insert(RunTable), new)
-        again = ours & RunTable.status.in_(("failed", "cancelled", "interrupted"))
-        update_stopped_runs(connection, again, self._queued())
+        unfinished = ours & RunTable.status.in_(("failed", "cancelled", "interrupted"))
+        update_stopped_runs(connection, unfinished, self._queued())
         ids = {row.hash: row.id for row in connection.execute(select(RunTable.hash, RunTable.id).where(ours))}
         self._copy_units(connection, runs_by_hash, ids)
         return {name: ids[name] for name in runs_by_hash}
