@@ -9,7 +9,7 @@ from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError
-from wina_core.remote.slurm import parse_settings
+from wina_core.remote.slurm_settings import parse_settings
 
 _WHAT = tr(
     "The missing measurements become an array job of this computer's Slurm queue. Results are imported while this "
