@@ -1,6 +1,7 @@
 """Stages of jobs, throttling of progress messages, and the remaining time; the clock is an argument.
 
-The time is told by the pace of a stage, and of an evaluation by the usual seconds of its measurements.
+The remaining time follows from the pace of a stage (`StageEta`), and for an evaluation from the usual seconds of its
+measurements (`MeasurementTimes`).
 """
 
 import math
@@ -226,10 +227,10 @@ class MeasurementTimes:
 
     def _usual(self) -> dict[str, float]:
         """Return the usual seconds of each missing kind; empty while none is known."""
-        known = self._stored | {kind: statistics.fmean(seconds) for kind, seconds in self._arrived.items()}
-        if not known:
+        means = self._stored | {kind: statistics.fmean(seconds) for kind, seconds in self._arrived.items()}
+        if not means:
             return {}
-        return dict.fromkeys(filter(None, self._counts), statistics.fmean(known.values())) | known
+        return dict.fromkeys(filter(None, self._counts), statistics.fmean(means.values())) | means
 
     def _finish(self, run: str, unit: str) -> str:
         """Count a measurement as no more missing; return its kind, empty if it takes no time worth counting."""

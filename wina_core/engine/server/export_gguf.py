@@ -48,11 +48,11 @@ def _check(job: ExportGgufJob, file: Path) -> None:
     check_plain(files_of(job.model))
     resolve_text(TextSpec(source=job.text))
     check_new_file(file)
-    size, what = weights_bytes(job.model), "The GGUF file takes up to"
+    size, sentence = weights_bytes(job.model), "The GGUF file takes up to"
     if not job.rotation.is_identity:
-        size, what = 2 * size, "The rotated weights and the GGUF file take up to"
+        size, sentence = 2 * size, "The rotated weights and the GGUF file take up to"
     if math.isfinite(size):  # else it is unknown
-        check_room(file.parent, size, what, "free some space or choose another folder")
+        check_room(file.parent, size, sentence, "free some space or choose another folder")
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _plain_folder(job: ExportGgufJob, file: Path, session: Session, reporter: Re
         yield files_of(job.model)
         return
     loaded = session.prepare(job.model, job.rotation, reporter)
-    with folder_beside(file) as place:
-        folder = place / file.stem  # the converter writes its name into the file
+    with folder_beside(file) as parent:
+        folder = parent / file.stem  # the converter writes its name into the file
         save_rotated(loaded, folder)
         yield folder

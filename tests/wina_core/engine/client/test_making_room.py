@@ -137,7 +137,7 @@ def test_what_cannot_make_room_is_named(make: Callable[..., Pool]) -> None:
 
 def test_the_light_engine_ends_when_nobody_needs_it(make: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while others work, and then it starts no more ahead of its first job."""
-    for module in ("pool", "light"):
+    for module in ("pool", "workers"):
         monkeypatch.setattr(f"wina_core.engine.client.{module}.IDLE_SECONDS", 0.01)
     pool = make(1, light=True)
     engine, light = pool.clients

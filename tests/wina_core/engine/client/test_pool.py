@@ -11,8 +11,8 @@ from tests.benchmarks.grid_simulation import grid, simulate
 from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.api.running import run_recorded
+from wina_core.engine.client.job_queue import UnassignedRuns
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.client.shared_job import Shares
 from wina_core.jobs import (
     Cancel,
     Done,
@@ -70,20 +70,20 @@ def hashes(*runs: PendingRun | RunSpec) -> list[str]:
 def test_every_run_is_handed_out_once_in_pieces_of_one_model(engines: int, groups: int) -> None:
     rotations = [NO_ROTATION, ROTATED, RotationSpec(mode="per_layer"), RotationSpec(mode="per_site")][:groups]
     runs = [spec.model_copy(update={"rotation": rotation}) for spec in PLAIN for rotation in rotations]
-    shares, pieces = Shares(evaluate(*runs).runs), []
-    while piece := shares.take(None, engines):
+    unassigned, pieces = UnassignedRuns(evaluate(*runs).runs), []
+    while piece := unassigned.take(None, engines):
         pieces.append(piece)
     assert sorted(hashes(*itertools.chain(*pieces))) == sorted(hashes(*runs))
     assert all(len({pending.spec.rotation for pending in piece}) == 1 for piece in pieces)
     fair = len(PLAIN) if engines == 1 else ceil(len(runs) / engines / 2)
     assert len(pieces[0]) == min(fair, len(PLAIN)), "half of its share of all, whole for one engine"
-    assert not shares
+    assert not unassigned
 
 
 def test_an_engine_goes_on_with_the_model_that_it_holds() -> None:
-    shares = Shares(evaluate(*PLAIN, *map(rotated, PLAIN)).runs)
-    assert hashes(*shares.take(None, 4)) == hashes(PLAIN[0])
-    assert hashes(*shares.take((DEMO, ROTATED), 4)) == hashes(rotated(PLAIN[0]))
+    unassigned = UnassignedRuns(evaluate(*PLAIN, *map(rotated, PLAIN)).runs)
+    assert hashes(*unassigned.take(None, 4)) == hashes(PLAIN[0])
+    assert hashes(*unassigned.take((DEMO, ROTATED), 4)) == hashes(rotated(PLAIN[0]))
 
 
 def test_runs_of_two_models_go_to_two_engines_at_once(pool: Pool) -> None:
