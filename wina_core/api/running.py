@@ -30,7 +30,7 @@ from wina_core.jobs.job_state import JobState
 from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products, stored_seconds
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.remote.machine_client import open_place
-from wina_core.remote.ray_cluster import ray_clients
+from wina_core.remote.ray_client import ray_clients
 from wina_core.specs.machine import LOCAL, RayCluster
 from wina_core.store import Backlog, Store
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
 JOB_ID = "local"
 Reporting = Callable[[], AbstractContextManager[TerminalReporter]]
 """Maker of the reporter of a job."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 """Interval of checking for Ctrl-C while engines compute."""
 
 
@@ -161,7 +161,7 @@ def _follow(
             client.send(Cancel(job_id=JOB_ID))
             cancelled = True
         try:
-            event = events.get(timeout=_LOOK_SECONDS)
+            event = events.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             recorder.retry()
             continue
@@ -261,10 +261,10 @@ def announce_products(job: Job, machines: tuple[str, ...] = ()) -> tuple[Missing
 
 
 def _product_text(product: MissingProduct) -> str:
-    parts = []
+    remarks = []
     if product.seconds is not None:
         minutes, seconds = divmod(round(product.seconds), 60)
-        parts.append(f"took {minutes}:{seconds:02} before")
+        remarks.append(f"took {minutes}:{seconds:02} before")
     if product.begun:
-        parts.append("continues where it was interrupted")
-    return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")
+        remarks.append("continues where it was interrupted")
+    return f"{product.kind} {product.label}" + (f" ({', '.join(remarks)})" if remarks else "")
