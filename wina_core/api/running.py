@@ -59,7 +59,7 @@ def run_recorded(
     already; by default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
-    on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
+    on a full disk, waits in a Backlog while the job continues; what still waits at its end is a WinaError.
     """
     if machines:
         return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
@@ -91,7 +91,7 @@ def run_recorded(
             if isinstance(event, Progress):
                 reporter.follow(event)
             recorder.record(event)
-            if recorder.refused is not None:
+            if recorder.refused is not None:  # nothing that follows could be stored either
                 raise Cancelled
 
         try:
@@ -137,7 +137,7 @@ def run_recorded_in_pool(
         finally:
             client.stop()
         stopped = reporter.stopped
-        if isinstance(stopped, Terminated):
+        if isinstance(stopped, Terminated):  # the system or a closed terminal ended the program, not the user's wish
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
         recorder.end(end, stopped)
     if stopped is not None:

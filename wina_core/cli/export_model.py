@@ -132,7 +132,7 @@ def export_gguf(
     )
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.export_gguf import export_gguf as export
+        from wina_core.engine.server.export import export_gguf as export
 
         record = export(job, Session(), reporter)
     if as_json:

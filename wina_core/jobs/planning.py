@@ -112,6 +112,7 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     Without torch and without loading the model, but it digests files: call it on no thread that must answer. What
     cannot be known, such as of a model that is not downloaded, is left out.
     """
+    # A job that computes one product is not preceded by that product: its own result is left out below.
     product_of_job = (job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job).model_dump()
     missing: dict[str, MissingProduct] = {}
     models = _Models()
@@ -196,7 +197,7 @@ def _needs(job: Job) -> Iterator[_Need]:
 
 
 def _chosen(file: Path) -> RotationSpec | None:
-    """Return the rotation that a kept choice names; None without one, whose damage the job itself reports."""
+    """Return the rotation that a stored choice names; None without a readable one, which the job itself reports."""
     try:
         return RotationChoice.model_validate_json(file.read_bytes()).rotation
     except (OSError, ValueError):
@@ -254,8 +255,8 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
     return missing
 
 
-_WORTH_SAYING = 1e9
-"""Bytes from which on the need of a search is said."""
+_NOTICEABLE_BYTES = 1e9
+"""Bytes from which on the need of a search is reported."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,7 @@ class MemoryNeed:
     machine: float = 0.0
     """Memory that would be free without the user's limit."""
     in_files: bool = True
-    """Whether its weights stay in their files."""
+    """True if its weights stay in their files."""
     search: RefinementNeed = NOTHING
     """Memory and disk of the search for its rotation beside the weights; nothing if it is little or on disk already."""
 
@@ -415,7 +416,7 @@ def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memor
         return NOTHING
     mapped = not fits_memory(size)
     need = refinement_need(_sizes(config, source, size), rotation, memory - (0 if mapped else size), mapped=mapped)
-    if need.memory + need.disk < _WORTH_SAYING or missing_rotation(source, rotation) is None:
+    if need.memory + need.disk < _NOTICEABLE_BYTES or missing_rotation(source, rotation) is None:
         return NOTHING
     return need
 

@@ -110,7 +110,7 @@ class StageEta:
         self._later = dict(later or {})
         self.stage: Stage = ""
         self._etas: dict[Stage, Eta] = {}
-        """Of each stage, since some alternate."""
+        """One estimate for each stage, since some alternate."""
         self._eta = self._etas.setdefault("", Eta())
         self._steady = Steady()
         self.changed = ""
@@ -137,15 +137,14 @@ class StageEta:
 
 
 class Throttle:
-    """Limit of one message per `interval` seconds; the last message of a stretch of work always passes."""
+    """Limit of one message per INTERVAL_SECONDS; the last message of a stretch of work always passes."""
 
-    def __init__(self, interval: float = INTERVAL_SECONDS) -> None:
-        self._interval = interval
+    def __init__(self) -> None:
         self._passed = -math.inf
 
     def passes(self, now: float, done: float, total: float | None) -> bool:
         """Return whether to send the message that reports `done` of `total` at the time `now`."""
-        if now - self._passed < self._interval and done != total:
+        if now - self._passed < INTERVAL_SECONDS and done != total:
             return False
         self._passed = now
         return True
@@ -160,7 +159,7 @@ class Steady:
     def change(self, now: float, seconds: float, name: str) -> str:
         """Return the reason in plain words if an estimate at the time `now` has moved a lot; else "".
 
-        It is compared with the steady one less the time since; `name` is that of the current work.
+        It is compared with the steady one minus the time since; `name` is that of the current work.
         """
         if self._steady is None:
             self._steady = now, seconds
@@ -233,7 +232,7 @@ class MeasurementTimes:
         return dict.fromkeys(filter(None, self._counts), statistics.fmean(means.values())) | means
 
     def _finish(self, run: str, unit: str) -> str:
-        """Count a measurement as no more missing; return its kind, empty if it takes no time worth counting."""
+        """Count a measurement as finished; return its kind, empty if it takes no time worth counting."""
         kind = self._missing.get(run, {}).pop(unit, None)
         if kind is None:
             return ""

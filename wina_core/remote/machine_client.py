@@ -178,6 +178,7 @@ class MachineClient(EngineClient):
 
     def read_event(self, line: bytes) -> Event | None:
         """Return the checked event of a line, with the names of this computer; None for what is left out."""
+        # The last line of a lost connection may be half an event; a piece of a longer line is checked, and refused.
         cut_off = not line.endswith(b"\n") and len(line) < LONGEST_LINE
         if self._fault or cut_off:
             return None

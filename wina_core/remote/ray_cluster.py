@@ -30,7 +30,7 @@ MAX_ENGINES = 256
 LOST = 70
 """Exit code of an engine's process here whose engine was lost with its node or actor."""
 KILLED = 128
-"""Exit code of an engine that a signal ended, less the signal's number."""
+"""Exit code of an engine that a signal ended, without the signal's number, which is added."""
 _START = "Ray is never started by this program; start a cluster with: ray start --head"
 _NODE_ID = "ray.io/node-id"
 """Ray's own label of nodes."""

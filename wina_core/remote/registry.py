@@ -69,7 +69,7 @@ def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
 
 
 def _writing() -> FileLock:
-    """Return the lock under which the file is read and written again."""
+    """Return the lock under which the file is read and written again: two programs may change it at once."""
     return FileLock(machines_file().with_suffix(".lock"))
 
 

@@ -185,7 +185,7 @@ class Breach(WinaError):  # noqa: N818 - read with "raises"
 def safe(message: M) -> M:
     """Return a message whose texts can be shown and whose numbers can be stored.
 
-    Raises Breach for a number that is none or too large, and for a name that cannot be shown; longer texts are cut.
+    Raises Breach for NaN and numbers that are too large, and for a name that cannot be shown; longer texts are cut.
     """
     return message.model_copy(update=_readable(message))
 
@@ -241,7 +241,7 @@ def _is_storable(value: object, nan: bool) -> bool:
             return all(_is_storable(member, nan) for member in value)
         case float():
             return nan or not math.isnan(value)
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
+    return not isinstance(value, int) or -(2**63) <= value < 2**63  # SQLite's integers
 
 
 def _readable_lines(text: str) -> str:
@@ -357,6 +357,7 @@ def _local_runs(job: Job, remote: Job, machine: Machine) -> dict[str, str]:
     if not (isinstance(job, EvaluateJob) and isinstance(remote, EvaluateJob)):
         return {}
     pairs = zip(remote.runs, job.runs, strict=True)
+    # A plan, a text or a model of another path is another run, so that the hashes differ on the two machines.
     runs = {remote_run.spec.content_hash(): local_run.spec.content_hash() for remote_run, local_run in pairs}
     if len(runs) < len({run.spec.content_hash() for run in job.runs}):
         raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")

@@ -281,7 +281,7 @@ _IN_QUEUE = frozenset(
 
 @dataclass
 class ArrayUpdate:
-    """What one poll has brought of an array."""
+    """Results of one poll of an array."""
 
     progress: ArrayProgress
     failures: list[str] = field(default_factory=list)

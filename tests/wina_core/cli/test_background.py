@@ -112,7 +112,7 @@ def test_a_job_that_was_cancelled_while_its_process_started_is_cancelled(
     monkeypatch.setattr(Store, "kept_jobs", lambda _store: frozenset())
     engine = compute().engine
     engine.given(1, Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     until = time.monotonic() + PATIENCE
     while statuses(store) != ["cancelled", "cancelled"] and time.monotonic() < until:
         time.sleep(0.02)
@@ -125,7 +125,7 @@ def test_a_job_whose_row_is_deleted_is_cancelled(store: Store, compute: Callable
     engine.finish(engine.runs[0])
     store.forget_jobs(["job"])
     engine.given(1, Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     computing.wait()
     assert statuses(store) == ["done", "cancelled"]
 

@@ -181,6 +181,7 @@ class EngineClient:
         self._job: _Job | None = None
         self._engine: Engine | None = None
 
+    # The two ways in which clients of engines elsewhere differ.
     gives_back = False
     """True if the runs of an engine that ends before it begins them go back to the queue instead of to a new engine."""
 
@@ -244,7 +245,7 @@ class EngineClient:
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def _deliver(self, *requests: EngineRequest) -> None:
-        """Send requests, to a new engine where there is none; the job fails where none can be started."""
+        """Send requests, to a new engine if none runs; the job fails if none can be started."""
         try:
             with self._lock:
                 if self._engine is None:
@@ -355,7 +356,7 @@ class EngineClient:
     def _on_engine_exit(self, engine: Engine, code: int) -> None:
         """End the job, or give it to a new engine if this one had not begun it."""
         with self._lock:
-            self._engine = None  # before `_deliver`, which starts another one where there is none
+            self._engine = None  # before `_deliver`, which starts another one if none runs
             job = self._job
             moves = job is not None and not engine.stopping and _can_move(job, engine, code)
             back = moves and self.gives_back and job is not None and isinstance(job.submit.job, EvaluateJob)
@@ -388,7 +389,7 @@ class EngineClient:
         return describe_end(code, engine.log.tail, engine.memory_kills)
 
     def _cause(self, engine: Engine, code: int) -> str:
-        """Say in one sentence why the engine is gone."""
+        """Return the cause of an engine's end as a sentence."""
         lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
         if (not engine.ready or lacks_library) and not was_killed(code):
             return describe_start(code, engine.log.tail)

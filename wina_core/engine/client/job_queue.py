@@ -43,7 +43,7 @@ from wina_core.specs.machine import LOCAL
 class UnassignedRuns:
     """Runs that no engine has yet, grouped by rotated model, which an engine has to make before it measures.
 
-    An engine goes on with the model that it holds, else begins one that no engine has had, else joins where most runs
+    An engine continues with the model that it holds, else begins one that no engine has had, else joins where most runs
     wait. It takes at most half of its fair share of all that wait, so that pieces become smaller towards the end and no
     engine is left alone with it; a single engine takes a group whole. tests/benchmarks/grid_simulation.py compares.
     """
@@ -151,7 +151,7 @@ class Assignment:
 
     @property
     def current(self) -> list[PendingRun]:
-        """The current run without the units that have arrived; empty if all have, or if there is none."""
+        """The current run without the units that have arrived; empty if all have, or without a current run."""
         runs = [run for run in self.runs if run.spec.content_hash() == self.run]
         missing = [(run, tuple(unit for unit in run.units if unit not in self.arrived)) for run in runs]
         return [run.model_copy(update={"units": units}) for run, units in missing if units]
@@ -297,7 +297,7 @@ class JobQueue:
         return iter(list(self._jobs.values()))
 
     def get(self, job_id: str) -> QueuedJob | None:
-        """Return the job of an id, None where there is none."""
+        """Return the job of an id, or None."""
         return self._jobs.get(job_id)
 
     def remove(self, job: QueuedJob) -> None:
@@ -307,9 +307,8 @@ class JobQueue:
     def add(self, job: QueuedJob) -> Queued:
         """Place a job ahead of all with a lower priority, waiting or begun."""
         lower = PRIORITIES[_rank(job.state.priority) + 1 :]
-        return self._place(
-            job, next((other for other in self if other is not job and other.state.priority in lower), None)
-        )
+        first = next((other for other in self if other is not job and other.state.priority in lower), None)
+        return self._insert(job, first)
 
     def prioritize(self, job: QueuedJob, priority: Priority) -> Queued:
         """Place a job behind all others of a priority."""
@@ -328,24 +327,23 @@ class JobQueue:
         most = _rank(waiting[index].state.priority) if index < len(waiting) else len(PRIORITIES) - 1
         priority = PRIORITIES[min(max(_rank(job.state.priority), least), most)]
         job.state = replace(job.state, priority=priority)
-        return self._place(job, waiting[index] if index < len(waiting) else None)
+        return self._insert(job, waiting[index] if index < len(waiting) else None)
 
     def place(self, job: QueuedJob, reason: str = "") -> Queued:
-        """Return the place of a job, with the reason for waiting there."""
-        order = list(self)
-        after = order[order.index(job) + 1 :]
-        before = after[0].id if after else None
+        """Return the place of a job as an event, with the reason for waiting there."""
+        ids = list(self._jobs)
+        before = next(iter(ids[ids.index(job.id) + 1 :]), None)
         return Queued(job_id=job.id, priority=job.state.priority, before=before, reason=reason)
 
-    def _place(self, job: QueuedJob, before: QueuedJob | None) -> Queued:
+    def _insert(self, job: QueuedJob, before: QueuedJob | None) -> Queued:
         order = [other for other in self if other is not job]
         order.insert(order.index(before) if before else len(order), job)
         self._jobs = {other.id: other for other in order}
-        return Queued(job_id=job.id, priority=job.state.priority, before=before.id if before else None)
+        return self.place(job)
 
 
 def _rank(priority: Priority) -> int:
-    """Return the place of a priority, 0 for the most urgent."""
+    """Return the rank of a priority, 0 for the most urgent."""
     return PRIORITIES.index(priority)
 
 

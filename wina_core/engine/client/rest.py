@@ -21,17 +21,10 @@ def rest_of(
     Its runs are queued. `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs
     takes time: call this on no thread that must answer. Raises WinaError for runs that this store does not have.
     """
-    match job:
-        case EvaluateJob():
-            runs = _missing(job, store, queued)
-            return job.model_copy(update={"runs": runs}) if runs else None
-        case _:
-            return without_points(job, measured)
-
-
-def _measured_points(job: Job, store: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the stored points of a sweep, hashes by `Environment.key`; none of any other job."""
-    return store.measured_points(job.spec.hashes()) if isinstance(job, LatencyJob | DecodeJob) else NO_POINTS
+    if not isinstance(job, EvaluateJob):
+        return without_points(job, measured)
+    runs = _missing(job, store, queued)
+    return job.model_copy(update={"runs": runs}) if runs else None
 
 
 def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
@@ -63,7 +56,9 @@ def resumed(
     for submit in store.unfinished_jobs(take=True):
         try:
             samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
-            remaining = rest_of(submit.job, store, _measured_points(submit.job, store), waiting[samples])
+            is_sweep = isinstance(submit.job, LatencyJob | DecodeJob)
+            points = store.measured_points(submit.job.spec.hashes()) if is_sweep else NO_POINTS
+            remaining = rest_of(submit.job, store, points, waiting[samples])
             if isinstance(remaining, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,

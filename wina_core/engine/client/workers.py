@@ -37,7 +37,7 @@ class Worker:
     """Name of the machine that it runs on."""
     hardware: str = ""
     environment: Environment | None = None
-    """What it computes with; None until it is ready."""
+    """Its libraries and hardware; None until it is ready."""
     assignment: Assignment | None = None
     """Its present work; None while it is idle."""
     group: Group | None = None
@@ -238,7 +238,7 @@ class Workers:
         return set(machines) - {worker.machine for worker in self._all}
 
     def open(self, machines: Iterable[str], opened: Callable[[str], None]) -> None:
-        """Add the engines of machines, then call `opened` with the error, which is empty where there is none."""
+        """Add the engines of machines, then call `opened` with the error, which is empty without one."""
         # On a thread of its own: a Ray cluster takes seconds to count its engines, or does not answer.
         threading.Thread(target=self._find, args=(machines, opened), name="machines", daemon=True).start()
 

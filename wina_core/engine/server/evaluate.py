@@ -275,7 +275,7 @@ def _measure(
             start = pausable_clock.now()
             samples: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
-            start -= passes.carried_seconds(spec.content_hash(), unit)
+            start -= passes.carried_seconds(spec.content_hash(), unit)  # its share counts as time of its own
             if unit == FIDELITY:
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
@@ -288,7 +288,7 @@ def _measure(
                 from wina_core.compute.evaluation.harness import evaluate_task  # loads lm-eval
 
                 shared.forget(gates, TEXT)
-                gates.reset_counts()
+                gates.reset_counts()  # of the text before: a task's sparsity is that of its own tokens
                 metrics = evaluate_task(
                     loaded,
                     gates,
@@ -335,7 +335,7 @@ class _Passes:
         self.stages = Stages()
         """Interrupted passes of the model in use."""
         self.shared = SharedPasses()
-        """Of the model in use."""
+        """Passes of the model in use."""
         self._carried: dict[tuple[str, str], float] = {}
         """Each run's share of the seconds of passing the layers together, by its hash and unit."""
 

@@ -76,7 +76,7 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
             reference = SequenceReader(plain, switch, gated=False, compiled=compiled)
             sides.append(_Side(number, job, loaded, prompt, reader, reference, gates))
             turns.take(sides, [loaded] if plain is loaded else [loaded, plain])
-        dense = []
+        dense = []  # the dense completion has grown beside the first gated one
 
 
 def _compiled(

@@ -1,7 +1,7 @@
 """Dispatch of jobs, for the engine process (`server`) and, in-process, for the command line (`api.running`).
 
 A job computes with a `Session`, which holds the loaded models, and emits its results as events: Partial or Measured as
-each is there, else one Result at the end. `evaluate`, `estimate` and `generate` have files of their own.
+each is there, else one Result at the end. `evaluate`, `estimate`, `generate` and `export` have files of their own.
 """
 
 import logging
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.gating import attach
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.latency.decoding import time_decoding
@@ -22,9 +21,8 @@ from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.comparison import layer_energies, norm_spreads
 from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.export_gguf import export_gguf
+from wina_core.engine.server.export import export_gguf, export_model
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.hardware import check_room
@@ -49,11 +47,10 @@ from wina_core.jobs import (
     ResultValue,
     RotateJob,
 )
-from wina_core.model_info.sharing import plan_text
 from wina_core.model_info.sizes import weights_bytes
-from wina_core.records import CalibrationRecord, ExportRecord, LayerRecord, RotationChoice, RotationReport
+from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
 from wina_core.records.gates import GateRecord, GateTarget
-from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, ModelSource, Quantization
+from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, Quantization
 from wina_core.specs.allocations import check_allocator
 from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.methods import get_method
@@ -208,46 +205,6 @@ def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> G
         cell = job.layer, job.projection
         gates = [gate.model_copy(update={"method": gate.method.untuned}) for gate in job.gates]  # no target of a plan
         return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)
-
-
-# ---- export of a run's gated model as a folder -----------------------------------------------------------------------
-
-
-def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:
-    """Write the gated model of the job's run, which is prepared as for a measurement.
-
-    Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
-    gating do.
-    """
-    spec, folder = job.spec, Path(job.folder).expanduser()
-    get_method(spec.method)
-    check_new_folder(folder)
-    size = weights_bytes(spec.model)
-    if math.isfinite(size):  # else it is not downloaded
-        check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")
-    loaded = session.prepare(spec.model, spec.rotation, reporter)
-    plan = spec.plan
-    if isinstance(plan, AllocatedSparsity):
-        plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
-    calibration, resolved = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
-    prefix = spec.evaluation.dense_prefix
-    card = job.card
-    if spec.rotation.is_auto:
-        card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
-    with attach(loaded, spec.method, resolved, calibration, prefix) as gates:
-        save_sparse(
-            loaded,
-            gates,
-            spec.method,
-            resolved.targets,
-            folder,
-            dense_prefix=prefix,
-            run=job.run,
-            card=card,
-            plan_file=plan_text(spec, plan, loaded.view.layout),
-        )
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    return ExportRecord(folder=job.folder, bytes=size)
 
 
 # ---- jobs for nobody, which load what the first real job would wait for ----------------------------------------------

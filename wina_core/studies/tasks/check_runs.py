@@ -47,7 +47,7 @@ def check_names(runs: Iterable[PendingRun]) -> None:
 
 
 def unknown_task(name: str, names: Iterable[str]) -> str:
-    """Return the sentence for a task that is none of `names`."""
+    """Return the sentence for a task that is not among `names`."""
     hint = near_matches(name, names) or "check its name, or add the folder of its task file."
     return f'There is no task "{name}"; {hint}'
 

@@ -64,7 +64,7 @@ class TaskFolder:
     """The files of a folder as they were when it was read."""
 
     def __init__(self, folder: str | Path) -> None:
-        """Read the folder; raise WinaError if there is none or it is too large."""
+        """Read the folder; raise WinaError if it does not exist or is too large."""
         path = Path(folder).expanduser()
         if what_is_at(path) != "folder":
             raise WinaError(f"The task folder {path} does not exist; correct it or leave it out.")

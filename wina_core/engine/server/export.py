@@ -1,4 +1,4 @@
-"""Export of a plain model, rotated or not, as a GGUF file."""
+"""Exports of models: a run's gated model as a folder, and a plain one, rotated or not, as a GGUF file."""
 
 import math
 from collections.abc import Iterator
@@ -6,19 +6,63 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from wina_core.compute.gating import attach
 from wina_core.compute.gguf.convert import check_plain, folder_beside, write_gguf
 from wina_core.compute.models.dequantized import dequantized
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.session.model_session import Session
+from wina_core.compute.sparse.export import save_sparse
 from wina_core.errors import WinaError
 from wina_core.files.hardware import check_room
-from wina_core.files.paths import check_new_file
-from wina_core.jobs import ExportGgufJob
+from wina_core.files.paths import check_new_file, check_new_folder
+from wina_core.jobs import ExportGgufJob, ExportModelJob
 from wina_core.model_info.resolve import files_of, gguf_file, resolve_text
+from wina_core.model_info.sharing import plan_text
 from wina_core.model_info.sizes import weights_bytes
-from wina_core.records import GgufRecord
-from wina_core.specs import TextSpec
+from wina_core.records import ExportRecord, GgufRecord
+from wina_core.specs import AllocatedSparsity, TextSpec
+from wina_core.specs.methods import get_method
+
+
+def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:
+    """Write the gated model of the job's run, which is prepared as for a measurement.
+
+    Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
+    gating do.
+    """
+    spec, folder = job.spec, Path(job.folder).expanduser()
+    get_method(spec.method)
+    check_new_folder(folder)
+    size = weights_bytes(spec.model)
+    if math.isfinite(size):  # else it is not downloaded
+        check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")
+    loaded = session.prepare(spec.model, spec.rotation, reporter)
+    plan = spec.plan
+    if isinstance(plan, AllocatedSparsity):
+        plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
+    calibration, resolved = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
+    prefix = spec.evaluation.dense_prefix
+    card = job.card
+    if spec.rotation.is_auto:
+        card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
+    with attach(loaded, spec.method, resolved, calibration, prefix) as gates:
+        save_sparse(
+            loaded,
+            gates,
+            spec.method,
+            resolved.targets,
+            folder,
+            dense_prefix=prefix,
+            run=job.run,
+            card=card,
+            plan_file=plan_text(spec, plan, loaded.view.layout),
+        )
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return ExportRecord(folder=job.folder, bytes=size)
+
+
+# ---- GGUF files ------------------------------------------------------------------------------------------------------
 
 
 def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> GgufRecord:
