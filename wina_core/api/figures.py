@@ -173,10 +173,8 @@ def _quality(rows: "pd.DataFrame", task: str, metric: str) -> Quality:
     task_rows = rows[rows["task"] == task]
     values = task_rows[task_rows["metric"] == metric]
     if values.empty:
-        stored_names = (
-            ", ".join(sorted(set((task_rows if len(task_rows) else rows)["metric" if len(task_rows) else "task"])))
-            or "none yet"
-        )
+        column = task_rows["metric"] if len(task_rows) else rows["task"]
+        stored_names = ", ".join(sorted(set(column))) or "none yet"
         subject = f'the metric "{metric}" of "{task}"' if len(task_rows) else f'the task "{task}"'
         raise WinaError(f"Nothing is stored for {subject}; stored are: {stored_names}.")
     better = values["higher_is_better"].iloc[0]

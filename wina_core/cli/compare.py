@@ -167,7 +167,5 @@ def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
 def _without(
     column: str, columns: Sequence[str], lines: Sequence[tuple[Any, ...]]
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    positions = [position for position, name in enumerate(columns) if name != column]
-    return tuple(columns[position] for position in positions), [
-        tuple(line[position] for position in positions) for line in lines
-    ]
+    remaining = [at for at, name in enumerate(columns) if name != column]
+    return tuple(columns[at] for at in remaining), [tuple(line[at] for at in remaining) for line in lines]

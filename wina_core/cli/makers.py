@@ -205,10 +205,8 @@ def combine(
     method_fields |= {field: getattr(method, field) for field in _REPLACED & of_method.keys()}
     changes: dict[str, object] = {"method": MethodSpec.model_validate(method_fields)}
     if "sparsity" in of_rotation:
-        compared_at = of_rotation["sparsity"][1]
-        changes["rotation"] = RotationSpec.model_validate(
-            {**configuration.rotation.model_dump(), "sparsity": compared_at}
-        )
+        compared = configuration.rotation.model_dump() | {"sparsity": of_rotation["sparsity"][1]}
+        changes["rotation"] = RotationSpec.model_validate(compared)
     return configuration.model_copy(update=changes)
 
 

@@ -96,8 +96,8 @@ def calibrated_experts(record: CalibrationRecord) -> list[tuple[int, int, int, f
     """Return for each layer with experts how many have thresholds of their own and how many take their layer's, and the
     smallest and the largest share of the text's tokens that an expert read."""
     layers: dict[int, list[float]] = {}
-    for expert_reads in record.experts:  # a layer's projections read the same tokens
-        layers.setdefault(expert_reads.layer, [value or 0.0 for value in expert_reads.values])
+    for reads in record.experts:  # a layer's projections read the same tokens
+        layers.setdefault(reads.layer, [value or 0.0 for value in reads.values])
     rows = []
     for layer, tokens in layers.items():
         calibrated = sum(count >= LEAST_EXPERT_TOKENS for count in tokens)

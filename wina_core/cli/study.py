@@ -239,14 +239,7 @@ def estimate(
             assert isinstance(value, EstimateRecord)
             record = value
     columns = ("measurement", "seconds", "basis")
-    print_table(
-        columns,
-        [
-            (unit_estimate.unit, round(unit_estimate.seconds, 2), unit_estimate.basis)
-            for unit_estimate in record.estimates
-        ],
-        as_json,
-    )
+    print_table(columns, [(line.unit, round(line.seconds, 2), line.basis) for line in record.estimates], as_json)
     for preparation in record.preparations:
         typer.echo(f"{preparation.kind}: {_preparation(preparation)}", err=True)
     lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
@@ -334,10 +327,8 @@ def map_roles(
             raise WinaError(_unknown_role(name, study_roles))
     for name, location in mapped.items():
         roles = save_role(name, location)
-    rows = [
-        (name, study_roles[name].hub if name in study_roles else "", roles.get(name))
-        for name in sorted({*study_roles, *roles})
-    ]
+    names = sorted({*study_roles, *roles})
+    rows = [(name, study_roles[name].hub if name in study_roles else "", roles.get(name)) for name in names]
     print_table(("role", "published weights", "model"), rows, as_json)
 
 

@@ -129,12 +129,8 @@ def _show(rows: Sequence[WorthRow], as_json: bool, *, machine: bool) -> None:
         print_table(COLUMNS, table, as_json)
         return
     names = (*_PRINTED, "machine") if machine else _PRINTED
-    positions = [position for position, column in enumerate(COLUMNS) if column in names]
-    print_table(
-        [COLUMNS[position] for position in positions],
-        [[row[position] for position in positions] for row in table],
-        as_json,
-    )
+    indices = [at for at, column in enumerate(COLUMNS) if column in names]
+    print_table([COLUMNS[at] for at in indices], [[row[at] for at in indices] for row in table], as_json)
     for name in sorted({row.peer.origin for row in rows if row.peer is not None}):
         typer.echo(f"peer: {name}", err=True)
 
@@ -216,12 +212,8 @@ def _print(imports: list[StoredImport], as_json: bool) -> None:
     if as_json:
         print_table(columns, rows, as_json)
         return
-    positions = [position for position, column in enumerate(columns) if column in _READ or position >= len(FIXED)]
-    print_table(
-        [columns[position] for position in positions],
-        [[row[position] for position in positions] for row in rows],
-        as_json,
-    )
+    indices = [at for at, column in enumerate(columns) if column in _READ or at >= len(FIXED)]
+    print_table([columns[at] for at in indices], [[row[at] for at in indices] for row in rows], as_json)
 
 
 def _print_columns(as_json: bool) -> None:

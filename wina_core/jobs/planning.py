@@ -169,15 +169,9 @@ def _needs(job: Job) -> Iterator[_Need]:
             for gate in job.gates:
                 yield _Need(job.model, job.rotation, gate.method, job.calibration)
         case GenerateJob():
-            for configuration in job.configurations:
-                if not configuration.is_dense:
-                    yield _Need(
-                        job.model,
-                        configuration.rotation,
-                        configuration.method,
-                        configuration.calibration,
-                        configuration.plan,
-                    )
+            for spec in job.configurations:
+                if not spec.is_dense:
+                    yield _Need(job.model, spec.rotation, spec.method, spec.calibration, spec.plan)
         case ExportModelJob():
             yield _of_run(job.spec)
         case DecodeJob():
@@ -212,12 +206,13 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
     missing: dict[str, MissingProduct] = {}
 
-    def add(kind: ProductKind, label: str, job: Job, file: Path, *others: Path, slow: bool) -> None:
-        if not any(path.exists() for path in (file, *others)):
-            is_begun = any(map(products.has_stages, (file, *others)))
-            seconds = [products.remembered_seconds(candidate.stem) for candidate in (file, *others)]
-            duration = next((candidate for candidate in seconds if candidate is not None), None)
-            missing[file.stem] = MissingProduct(kind, label, job, duration, is_begun, slow)
+    def add(kind: ProductKind, label: str, job: Job, *files: Path, slow: bool) -> None:
+        """Note a product that is in none of the files, under the name of the first."""
+        if not any(file.exists() for file in files):
+            is_begun = any(map(products.has_stages, files))
+            earlier = [products.remembered_seconds(file.stem) for file in files]
+            duration = next((seconds for seconds in earlier if seconds is not None), None)
+            missing[files[0].stem] = MissingProduct(kind, label, job, duration, is_begun, slow)
 
     method, plan = need.method, need.plan
     source = models.resolve(need.model)

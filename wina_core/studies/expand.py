@@ -1,5 +1,6 @@
 """Study files, and the expansion of studies into runs."""
 
+import itertools
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,12 +62,8 @@ def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
 
 
 def _check_size(study: StudySpec) -> None:
-    lines = [
-        configuration
-        for model in study.models
-        for configuration in study.configurations
-        if _is_for(configuration, model)
-    ]
+    pairs = itertools.product(study.models, study.configurations)
+    lines = [configuration for model, configuration in pairs if _is_for(configuration, model)]
     count = sum(1 if _is_dense(configuration) else _points(study, configuration) for configuration in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
@@ -91,9 +88,8 @@ def unresolved(study: StudySpec) -> tuple[LabelledRun, ...]:
     Their hashes are not those of `labelled`: the fingerprints of models and texts are missing.
     """
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
-    located = [named.get(model.location, model.location) for model in study.models]
     sources = [
-        model.model_copy(update={"location": location}) for model, location in zip(study.models, located, strict=True)
+        model.model_copy(update={"location": named.get(model.location, model.location)}) for model in study.models
     ]
     return _labelled(study, sources, study)
 
@@ -122,24 +118,24 @@ def _points(study: StudySpec, configuration: Configuration) -> int:
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
     fidelity, original = study.evaluation.fidelity, study.evaluation.original
-    resolve = partial(resolve_text, data=study.evaluation.data_folder)
+    fingerprinted = partial(resolve_text, data=study.evaluation.data_folder)
     return study.model_copy(
         update={
             "configurations": tuple(
                 configuration.model_copy(
                     update={
                         "rotation": resolve_rotation(configuration.rotation, study.evaluation.data_folder),
-                        "allocators": with_texts(configuration.allocators, resolve),
+                        "allocators": with_texts(configuration.allocators, fingerprinted),
                     }
                 )
                 for configuration in study.configurations
             ),
-            "allocators": with_texts(study.allocators, resolve),
-            "calibration": study.calibration.model_copy(update={"text": resolve(study.calibration.text)}),
+            "allocators": with_texts(study.allocators, fingerprinted),
+            "calibration": study.calibration.model_copy(update={"text": fingerprinted(study.calibration.text)}),
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
-                    "fidelity": None if fidelity is None else resolve(fidelity),
-                    "original": None if original is None else resolve(original),
+                    "fidelity": None if fidelity is None else fingerprinted(fidelity),
+                    "original": None if original is None else fingerprinted(original),
                     "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
                 }
             ),

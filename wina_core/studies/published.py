@@ -104,13 +104,11 @@ def preferred_metric(metrics: Collection[str]) -> str | None:
     A metric may have its filter after a comma, as "pass@1,create_test". None where all are standard deviations.
     """
     for preferred in (*_PREFERENCE, *_NEXT):
-        match = (
-            preferred
-            if preferred in metrics
-            else next((name for name in metrics if base_metric(name) == preferred), None)
-        )
-        if match is not None:
-            return match
+        if preferred in metrics:
+            return preferred
+        for name in metrics:
+            if base_metric(name) == preferred:
+                return name
     return next((name for name in metrics if not name.endswith("_deviation")), None)
 
 

@@ -54,9 +54,7 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
 def configuration_names(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the study's configurations, in order; two without common runs may have one name."""
     names = [configuration.name or configuration.label for configuration in study.configurations]
-    fields = [
-        {**_fields(configuration.rotation), **_fields(configuration.method)} for configuration in study.configurations
-    ]
+    fields = [_fields(configuration.rotation) | _fields(configuration.method) for configuration in study.configurations]
     return _disambiguate(
         names, fields, lambda one, other: _meet(study, study.configurations[one], study.configurations[other])
     )
@@ -98,10 +96,8 @@ def _disambiguate(
     """Return each name, with the fields that differ from any of the same name that it meets."""
     unique = []
     for one, name in enumerate(names):
-        same = [fields[other] for other, other_name in enumerate(names) if other_name == name and meet(other, one)]
-        differing = [
-            text for field, text in fields[one].items() if any(other_fields[field] != text for other_fields in same)
-        ]
+        same = [fields[at] for at, other in enumerate(names) if other == name and meet(at, one)]
+        differing = [text for field, text in fields[one].items() if any(other[field] != text for other in same)]
         unique.append(", ".join([name, *differing]))
     return tuple(unique)
 
@@ -111,18 +107,15 @@ def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, 
     return {name: _words(name, getattr(of, name)) for name in type(of).model_fields if name not in without}
 
 
+_SELF_EXPLAINING = ("selection", "variant", "dtype", "mode", "objective", "location", "name")
+"""Fields whose values need no name before them."""
+
+
 def _words(name: str, value: object) -> str:
     if isinstance(value, TextSpec):
         return f"on {value.label}"
     if isinstance(value, tuple):
         return "+".join(map(str, value))
-    speaks_alone = isinstance(value, str) and name in (
-        "selection",
-        "variant",
-        "dtype",
-        "mode",
-        "objective",
-        "location",
-        "name",
-    )
-    return str(value) if speaks_alone else f"{name.replace('_', ' ')} {value}"
+    if isinstance(value, str) and name in _SELF_EXPLAINING:
+        return value
+    return f"{name.replace('_', ' ')} {value}"
