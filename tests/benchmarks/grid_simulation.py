@@ -1,4 +1,4 @@
-"""A study of 10,000 runs on 64 engines that fail, simulated with the pool's own sharing of runs (`Shares`).
+"""A study of 10,000 runs on 64 engines that fail, simulated with the pool's own sharing of runs (`UnassignedRuns`).
 
     python tests/benchmarks/grid_simulation.py [--out FILE]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.wina_core.engine.engine_events import QUICK, WINA
-from wina_core.engine.client.shared_job import Shares
+from wina_core.engine.client.job_queue import UnassignedRuns
 from wina_core.jobs import PendingRun
 from wina_core.jobs.job_specs import Group, group_of
 from wina_core.specs import ModelSource, RunSpec
@@ -89,7 +89,7 @@ def simulate(runs: Sequence[PendingRun], engines: int, failures: int, seed: int 
     evaluate = {group: costs[place % len(costs)][1] for place, group in enumerate(groups)}
     seconds = {id(run): evaluate[group_of(run)] * chance.uniform(1 - SPREAD, 1 + SPREAD) for run in runs}
     work = sum(seconds.values())
-    shares, outcome = Shares(runs), Outcome(engines, len(runs), len(groups), failures)
+    unassigned, outcome = UnassignedRuns(runs), Outcome(engines, len(runs), len(groups), failures)
     bound = (work + sum(prepare.values())) / engines
     fails = [
         sorted(chance.uniform(0, bound) for _ in range(failures // engines + (place < failures % engines)))
@@ -101,7 +101,7 @@ def simulate(runs: Sequence[PendingRun], engines: int, failures: int, seed: int 
     done, preparing, lost, ends = 0, 0.0, 0.0, [0.0] * engines
     while queue:
         now, place = heapq.heappop(queue)
-        part = list(shares.take(held[place], engines))
+        part = list(unassigned.take(held[place], engines))
         if not part:
             waiting.append(place)
             continue
@@ -113,7 +113,7 @@ def simulate(runs: Sequence[PendingRun], engines: int, failures: int, seed: int 
         for step, cost in enumerate(steps):
             if clock + cost > failure:
                 left = part[max(0, step - 1) :]
-                shares.put_back([*left[1:], *left[:1]] if step else left)
+                unassigned.put_back([*left[1:], *left[:1]] if step else left)
                 lost += failure - clock + RESTART_SECONDS
                 held[place], clock = None, failure + RESTART_SECONDS
                 for each in waiting:  # they take over what it leaves, when it fails

@@ -22,7 +22,7 @@ from typing import Any
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
-from wina_core.remote.ray_cluster import ray_clients
+from wina_core.remote.ray_client import ray_clients
 from wina_core.specs import EvaluationSpec
 from wina_core.specs.machine import RayCluster
 

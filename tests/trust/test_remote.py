@@ -16,7 +16,7 @@ from tests.trust.stored_study import StoredStudy
 from tests.wina_core.engine.engine_events import Events
 from tests.wina_core.remote.sshd import running_sshd
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.engine.client import client, shared_job
+from wina_core.engine.client import client, job_queue
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, EvaluateJob, Event, Partial, Submit
 from wina_core.remote.machine_client import open_place
@@ -95,7 +95,7 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
 
 
 def test_hostile_engines_fail_their_own_jobs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_job, "MOST_ENGINES", 1)  # the first one says all
+    monkeypatch.setattr(job_queue, "MOST_ENGINES", 1)  # the first one says all
     monkeypatch.setattr(client, "SHUTDOWN_GRACE_SECONDS", 0.5)  # which most of them do not answer
     monkeypatch.setattr(hostile_engine, "TOGETHER", 15)  # one pool for all
     monkeypatch.setattr(client, "TERMINATE_GRACE_SECONDS", 0.5)

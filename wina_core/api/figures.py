@@ -157,24 +157,25 @@ def points_of(
 
 def _chosen(named: dict[str, str], model: str | None) -> str:
     """Return the hash of the named original, or of the only one."""
-    found = [key for key, name in named.items() if model in (None, name)]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(f'"{name}"' for name in named.values()) or "none yet"
-    if model is None and found:
-        raise WinaError(f"Several models are stored: {known}; choose one of these models.")
-    if found:
+    keys = [key for key, name in named.items() if model in (None, name)]
+    if len(keys) == 1:
+        return keys[0]
+    stored_names = ", ".join(f'"{name}"' for name in named.values()) or "none yet"
+    if model is None and keys:
+        raise WinaError(f"Several models are stored: {stored_names}; choose one of these models.")
+    if keys:
         raise WinaError(f'"{model}" names several stored models of other files; narrow the results down by a filter.')
-    raise WinaError(f'No results of "{model}" are stored; the stored models are: {known}.')
+    raise WinaError(f'No results of "{model}" are stored; the stored models are: {stored_names}.')
 
 
 def _quality(rows: "pd.DataFrame", task: str, metric: str) -> Quality:
     """Return the metric with its direction; WinaError where it is not stored."""
-    own = rows[rows["task"] == task]
-    found = own[own["metric"] == metric]
-    if found.empty:
-        known = ", ".join(sorted(set((own if len(own) else rows)["metric" if len(own) else "task"]))) or "none yet"
-        what = f'the metric "{metric}" of "{task}"' if len(own) else f'the task "{task}"'
-        raise WinaError(f"Nothing is stored for {what}; stored are: {known}.")
-    better = found["higher_is_better"].iloc[0]
+    task_rows = rows[rows["task"] == task]
+    values = task_rows[task_rows["metric"] == metric]
+    if values.empty:
+        column = task_rows["metric"] if len(task_rows) else rows["task"]
+        stored_names = ", ".join(sorted(set(column))) or "none yet"
+        subject = f'the metric "{metric}" of "{task}"' if len(task_rows) else f'the task "{task}"'
+        raise WinaError(f"Nothing is stored for {subject}; stored are: {stored_names}.")
+    better = values["higher_is_better"].iloc[0]
     return Quality(task, metric, None if better is None or better != better else bool(better))

@@ -189,9 +189,9 @@ def measure(
     True
     """
     spec = method_spec(method, selection)
-    given: Any = [sparsity] if isinstance(sparsity, float | int | str | PathLike | SparsityPlan) else sparsity
+    levels: Any = [sparsity] if isinstance(sparsity, float | int | str | PathLike | SparsityPlan) else sparsity
     folders = [include_path] if isinstance(include_path, str | PathLike) else include_path
-    plans = [] if spec.name == DENSE.name else [plan_of(each) for each in given]
+    plans = [] if spec.name == DENSE.name else [plan_of(level) for level in levels]
     if not plans and spec.name != DENSE.name:
         raise WinaError("sparsity: it should name at least one fraction or plan.")
     compared = TextSpec(source=fspath(text), tokens=tokens) if fidelity else None

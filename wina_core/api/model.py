@@ -59,12 +59,12 @@ class Model:
 
     def __repr__(self) -> str:
         quantization = quantization_label(self.source.quantization)
-        parts = (
+        labels = (
             self.source.location,
             "" if self.rotation.is_identity else self.rotation.label,
             "" if quantization == "none" else quantization,
         )
-        return f"<Model {', '.join(filter(None, parts))}>"
+        return f"<Model {', '.join(filter(None, labels))}>"
 
     @property
     def loaded(self) -> "LoadedModel":

@@ -141,8 +141,8 @@ def terminal_reporter(answer: str = CANCELLING, *, in_library: bool = False) -> 
     console = Console(stderr=True)
     interruption = Interruption(answer, in_library=in_library)
     description, left = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[left]"))
-    taken = ending_signals() if threading.current_thread() is threading.main_thread() else []
-    before = {number: signal.signal(number, interruption.on_signal) for number in taken}
+    numbers = ending_signals() if threading.current_thread() is threading.main_thread() else []
+    before = {number: signal.signal(number, interruption.on_signal) for number in numbers}
     try:
         with Progress(
             SpinnerColumn(),

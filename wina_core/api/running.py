@@ -30,7 +30,7 @@ from wina_core.jobs.job_state import JobState
 from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products, stored_seconds
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.remote.machine_client import open_place
-from wina_core.remote.ray_cluster import ray_clients
+from wina_core.remote.ray_client import ray_clients
 from wina_core.specs.machine import LOCAL, RayCluster
 from wina_core.store import Backlog, Store
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
 JOB_ID = "local"
 Reporting = Callable[[], AbstractContextManager[TerminalReporter]]
 """Maker of the reporter of a job."""
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 """Interval of checking for Ctrl-C while engines compute."""
 
 
@@ -59,7 +59,7 @@ def run_recorded(
     already; by default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
-    on a full disk, waits in a Backlog while the job goes on; what still waits at its end is a WinaError.
+    on a full disk, waits in a Backlog while the job continues; what still waits at its end is a WinaError.
     """
     if machines:
         return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
@@ -91,7 +91,7 @@ def run_recorded(
             if isinstance(event, Progress):
                 reporter.follow(event)
             recorder.record(event)
-            if recorder.refused is not None:
+            if recorder.refused is not None:  # nothing that follows could be stored either
                 raise Cancelled
 
         try:
@@ -137,7 +137,7 @@ def run_recorded_in_pool(
         finally:
             client.stop()
         stopped = reporter.stopped
-        if isinstance(stopped, Terminated):
+        if isinstance(stopped, Terminated):  # the system or a closed terminal ended the program, not the user's wish
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
         recorder.end(end, stopped)
     if stopped is not None:
@@ -161,7 +161,7 @@ def _follow(
             client.send(Cancel(job_id=JOB_ID))
             cancelled = True
         try:
-            event = events.get(timeout=_LOOK_SECONDS)
+            event = events.get(timeout=_POLL_SECONDS)
         except queue.Empty:
             recorder.retry()
             continue
@@ -261,10 +261,10 @@ def announce_products(job: Job, machines: tuple[str, ...] = ()) -> tuple[Missing
 
 
 def _product_text(product: MissingProduct) -> str:
-    parts = []
+    remarks = []
     if product.seconds is not None:
         minutes, seconds = divmod(round(product.seconds), 60)
-        parts.append(f"took {minutes}:{seconds:02} before")
+        remarks.append(f"took {minutes}:{seconds:02} before")
     if product.begun:
-        parts.append("continues where it was interrupted")
-    return f"{product.kind} {product.label}" + (f" ({', '.join(parts)})" if parts else "")
+        remarks.append("continues where it was interrupted")
+    return f"{product.kind} {product.label}" + (f" ({', '.join(remarks)})" if remarks else "")

@@ -52,7 +52,7 @@ def hold_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel
 
 
 def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
-    """Let a model go that is gated no more."""
+    """Release a model whose gates were detached."""
     del _gated[source.content_hash(), rotation.content_hash()]
 
 

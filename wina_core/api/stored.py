@@ -79,12 +79,12 @@ def query_results(
             rows = store.latency_rows() if table == "latency" else store.decode_rows()
             return pd.DataFrame([row.cells for row in rows], columns=list(kind.COLUMNS))
         chosen = metric_filter(store, study, list(methods), list(rotations), list(tasks), list(metrics))
-        found = filtered_frame(store, chosen, filter).copy()
+        frame = filtered_frame(store, chosen, filter).copy()
     if table == "metrics":
-        return found
+        return frame
     from wina_core.store.metric_frames import metric_rows_of  # which loads numpy
 
-    columns, lines = pivot(shown_first(metric_rows_of(found)))
+    columns, lines = pivot(shown_first(metric_rows_of(frame)))
     return pd.DataFrame(lines, columns=columns)
 
 
@@ -140,8 +140,8 @@ def study_hash(store: Store, name: str) -> str:
     for row in studies:  # the last launched first
         if name in (row.study, row.name):
             return row.study
-    known = ", ".join(f'"{row.name}"' for row in studies) or "none yet"
-    raise WinaError(f'No study "{name}" is stored; the stored ones are: {known}.')
+    names = ", ".join(f'"{row.name}"' for row in studies) or "none yet"
+    raise WinaError(f'No study "{name}" is stored; the stored ones are: {names}.')
 
 
 def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
@@ -157,13 +157,13 @@ def pivot(rows: Iterable[MetricRow]) -> tuple[list[str], list[list[Any]]]:
     for row in rows:
         runs.setdefault(row.run, []).append(row)
     extra = [name for name in DIFFERING if len({getattr(row, name) for row in rows}) > 1]
-    warnings = {run: found[0].warning for run, found in runs.items()}
+    warnings = {run: run_rows[0].warning for run, run_rows in runs.items()}
     warned = any(warnings.values())
     columns = [*PIVOT_COLUMNS, *extra, *metrics.values(), *(["warning"] if warned else [])]
     table = []
-    for run, found in runs.items():
-        first = found[0]
-        values = {(row.task, row.metric): row.value for row in found}
+    for run, run_rows in runs.items():
+        first = run_rows[0]
+        values = {(row.task, row.metric): row.value for row in run_rows}
         table.append(
             [
                 *(first.model, first.method, first.rotation),
@@ -184,27 +184,27 @@ def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = N
     for row in rows:
         metrics.setdefault(row.task, []).append(row.metric)
     declared = evaluation.metrics if evaluation else {}
-    shown = {task: declared.get(task) or preferred_metric(names) for task, names in metrics.items()}
+    preferred = {task: declared.get(task) or preferred_metric(names) for task, names in metrics.items()}
     return sorted(
-        rows, key=lambda row: row.unit not in OWN_UNITS and (row.task, row.metric) != (row.unit, shown[row.task])
+        rows, key=lambda row: row.unit not in OWN_UNITS and (row.task, row.metric) != (row.unit, preferred[row.task])
     )
 
 
-def named_runs(beginnings: Sequence[str], known: Sequence[str], what: str = "run", advice: str = _ADVICE) -> list[str]:
+def named_runs(beginnings: Sequence[str], stored: Sequence[str], noun: str = "run", advice: str = _ADVICE) -> list[str]:
     """Return the known runs that beginnings of hashes name, each once; raise WinaError where one names none or several.
 
     `what` they are and the `advice` where to read hashes are parts of the message.
     """
     if not beginnings:
-        raise WinaError(f"No {what} is named; give beginnings of hashes.")
-    found = []
+        raise WinaError(f"No {noun} is named; give beginnings of hashes.")
+    runs = []
     for beginning in beginnings:
-        alike = [run for run in known if run.startswith(beginning)]
+        alike = [run for run in stored if run.startswith(beginning)]
         if len(alike) != 1:
             number = "No" if not alike else f"More than one ({len(alike)})"
-            raise WinaError(f'{number} {what} begins with "{beginning}"; {advice}.')
-        found.append(alike[0])
-    return list(dict.fromkeys(found))
+            raise WinaError(f'{number} {noun} begins with "{beginning}"; {advice}.')
+        runs.append(alike[0])
+    return list(dict.fromkeys(runs))
 
 
 def stored_run(store: Store, beginning: str, advice: str = _ADVICE) -> RunSpec:

@@ -13,10 +13,13 @@ from wina_core.api.progress import library_reporter, terminal_reporter
 from wina_core.api.running import Reporting, announce_products, run_recorded, run_recorded_in_pool
 from wina_core.api.session import in_job
 from wina_core.errors import WinaError
-from wina_core.jobs import Job, RunFailed
+from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, RunFailed
+from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
+from wina_core.records.texts import percent_apart
+from wina_core.specs.latency import STEADY, LatencySpec
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
-from wina_core.store import MetricFilter, Store
+from wina_core.store import LatencyRow, MetricFilter, Store
 from wina_core.studies.expand import bind, rebind, with_data_folder
 from wina_core.studies.gallery import absolute, find_study, load_roles
 from wina_core.studies.launch import Launched, LaunchOptions, launch
@@ -25,11 +28,6 @@ if TYPE_CHECKING:  # torch and pandas take seconds to import
     import pandas as pd
 
     from wina_core.compute.session.model_session import Session
-from wina_core.jobs import DecodeJob, Event, LatencyJob, Measured
-from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
-from wina_core.records.texts import percent_apart
-from wina_core.specs.latency import STEADY, LatencySpec
-from wina_core.store import LatencyRow
 
 
 @dataclass(frozen=True)
@@ -228,8 +226,8 @@ def _product(record: LatencyRecord) -> str:
 
 
 def _speed(median: float, p10: float | None, p90: float | None) -> str:
-    known = "" if p10 is None or p90 is None else f" ({_span(p10, p90)})"
-    return f"{median:.4g} tokens/s{known}"
+    span = "" if p10 is None or p90 is None else f" ({_span(p10, p90)})"
+    return f"{median:.4g} tokens/s{span}"
 
 
 def _span(p10: float, p90: float) -> str:

@@ -73,14 +73,14 @@ _MORE_MODULES = {"results": ("stored_runs",)}
 def _command(name: str) -> Any:
     """Import a command and return it as Typer runs it."""
     module, _, attribute = _COMMANDS[name].rpartition(".")
-    found = getattr(import_module(f"{__name__}.{module}"), attribute)
+    command = getattr(import_module(f"{__name__}.{module}"), attribute)
     for more in _MORE_MODULES.get(name, ()):
         import_module(f"{__name__}.{more}")
     parent = typer.Typer(rich_markup_mode="markdown")
-    if isinstance(found, typer.Typer):
-        parent.add_typer(found, name=name, hidden=name in _HIDDEN)
+    if isinstance(command, typer.Typer):
+        parent.add_typer(command, name=name, hidden=name in _HIDDEN)
     else:
-        parent.command(name)(found)
+        parent.command(name)(command)
     return typer.main.get_group(parent).commands[name]
 
 
@@ -104,8 +104,8 @@ class _Wina(TyperGroup):
         super().__init__(**{**settings, "commands": _Commands()})
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"wina {__version__}")
         raise typer.Exit
 

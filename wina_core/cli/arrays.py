@@ -15,12 +15,12 @@ from wina_core.errors import WinaError, without_controls
 from wina_core.jobs import EvaluateJob, PendingRun, encode
 from wina_core.jobs.hosted import ArrayJob, ArrayReport
 from wina_core.remote import slurm
-from wina_core.remote.slurm import ArrayLook, SlurmArray
+from wina_core.remote.slurm import ArrayUpdate, SlurmArray
 from wina_core.specs.machine import LOCAL
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 
-_LOOK_SECONDS = 5.0
+_POLL_SECONDS = 5.0
 """Interval of asking a queue, which many users share."""
 _CHECK_SECONDS = 0.2
 """Interval of checking for Ctrl-C."""
@@ -45,11 +45,11 @@ def compute_element(study: StudySpec, job: EvaluateJob, file: Path) -> None:
             run_recorded(job.model_copy(update={"runs": left}), store)
 
 
-def looks(store: Store) -> Iterator[tuple[SlurmArray, ArrayLook | None, str]]:
-    """Look at all arrays; yield each with its look, or the reason why Slurm does not answer."""
+def update_arrays(store: Store) -> Iterator[tuple[SlurmArray, ArrayUpdate | None, str]]:
+    """Update all arrays; yield each with its update, or the reason why Slurm does not answer."""
     for array in slurm.submitted_arrays(store):
         try:
-            yield array, slurm.look(array, store), ""
+            yield array, slurm.update_array(array, store), ""
         except WinaError as error:
             yield array, None, str(error)
 
@@ -57,8 +57,8 @@ def looks(store: Store) -> Iterator[tuple[SlurmArray, ArrayLook | None, str]]:
 def rows(store: Store) -> list[Row]:
     """Return a row for each array, as `wina jobs` prints them."""
     printed: list[Row] = []
-    for array, look, problem in looks(store):
-        progress = look.progress if look else array.progress
+    for array, update, problem in update_arrays(store):
+        progress = update.progress if update else array.progress
         state, done = problem or progress.states, progress.measurements
         printed.append((array.id, array.title, LOCAL, state, done, array.measurements, "measurements", done))
     return printed
@@ -68,16 +68,16 @@ def follow(store: Store, reporter: TerminalReporter) -> list[str]:
     """Merge the results of all arrays until they have ended, and return the errors of their runs and elements."""
     failures: list[str] = []
     problems: dict[str, str] = {}
-    while left := list(looks(store)):
-        for array, look, problem in left:
+    while left := list(update_arrays(store)):
+        for array, update, problem in left:
             if problem and problems.get(array.id) != problem:
                 reporter.log("warning", problem)
             problems[array.id] = problem
-            if look is not None:
-                failures += look.failures
-                metric = f"{array.title}: {look.progress.states}"
-                reporter.progress(look.progress.measurements, array.measurements, "measurements", metric)
-        until = time.monotonic() + _LOOK_SECONDS
+            if update is not None:
+                failures += update.failures
+                metric = f"{array.title}: {update.progress.states}"
+                reporter.progress(update.progress.measurements, array.measurements, "measurements", metric)
+        until = time.monotonic() + _POLL_SECONDS
         while time.monotonic() < until and slurm.submitted_arrays(store):
             reporter.check()
             time.sleep(_CHECK_SECONDS)
@@ -93,37 +93,37 @@ def print_reports(database: options.Database = None) -> None:
 
 
 def watch(store: Store) -> Iterator[ArrayReport]:
-    """Merge the results of all arrays until they have ended; yield each after each look at it."""
+    """Merge the results of all arrays until they have ended; yield a report of each after each poll of its queue."""
     watched: dict[str, SlurmArray] = {}
-    while left := list(looks(store)):
-        for array, look, problem in left:
+    while left := list(update_arrays(store)):
+        for array, update, problem in left:
             watched[array.id] = array
-            yield _report(array, look, problem)
-            if look is not None and look.progress.ended:
+            yield _report(array, update, problem)
+            if update is not None and update.progress.ended:
                 del watched[array.id]
         for name in watched.keys() - {array.id for array, _, _ in left}:
-            yield _gone(watched.pop(name))
-        time.sleep(_LOOK_SECONDS)
+            yield _ended_report(watched.pop(name))
+        time.sleep(_POLL_SECONDS)
     for array in watched.values():
-        yield _gone(array)
+        yield _ended_report(array)
 
 
-def _report(array: SlurmArray, look: ArrayLook | None, problem: str) -> ArrayReport:
-    progress = look.progress if look else array.progress
+def _report(array: SlurmArray, update: ArrayUpdate | None, problem: str) -> ArrayReport:
+    progress = update.progress if update else array.progress
     return ArrayReport(
         job=ArrayJob(array=array.id, job=array.job),
         title=array.title,
         states=problem or progress.states,
         done=progress.measurements,
         total=array.measurements,
-        failures=() if look is None else tuple(look.failures),
-        log=slurm.log_tail(array, look.dead[0]) if look is not None and look.dead else "",
-        ended=look is not None and progress.ended,
+        failures=() if update is None else tuple(update.failures),
+        log=slurm.log_tail(array, update.dead[0]) if update is not None and update.dead else "",
+        ended=update is not None and progress.ended,
         cancelled=progress.cancelled,
     )
 
 
-def _gone(array: SlurmArray) -> ArrayReport:
+def _ended_report(array: SlurmArray) -> ArrayReport:
     """Return the report on an array whose end another program merged."""
     job, total = ArrayJob(array=array.id, job=array.job), array.measurements
     return ArrayReport(job=job, title=array.title, states="", done=total, total=total, ended=True)

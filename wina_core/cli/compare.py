@@ -88,7 +88,7 @@ def compare(
     if flagged := sum(map(bool, flags)):
         apart = f"differ by more than {100 * TOLERANCE:g} points in {count_of(by)} sparsity"
         typer.echo(f"{flagged} of {len(pairs)} pairs {apart}; the column {FLAG} says by how much.", err=True)
-    for test in dict.fromkeys(each.test for pair in pairs for each in pair.result.found.lines):
+    for test in dict.fromkeys(line.test for pair in pairs for line in pair.result.found.lines):
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
@@ -122,11 +122,11 @@ def _compared(
 
 
 def _run(store: Reader, prefix: str) -> str:
-    found = [row.run for row in store.runs() if row.run.startswith(prefix)]
-    if len(found) != 1:
-        what = "No stored run's hash begins" if not found else f"The hashes of {len(found)} stored runs begin"
-        raise WinaError(f'{what} with "{prefix}"; wina export lists the runs with their hashes.')
-    return found[0]
+    runs = [row.run for row in store.runs() if row.run.startswith(prefix)]
+    if len(runs) != 1:
+        subject = "No stored run's hash begins" if not runs else f"The hashes of {len(runs)} stored runs begin"
+        raise WinaError(f'{subject} with "{prefix}"; wina export lists the runs with their hashes.')
+    return runs[0]
 
 
 # ---- the table -------------------------------------------------------------------------------------------------
@@ -149,23 +149,23 @@ def _table(
         who = (run.model, run.configuration, reference.configuration) if of_study else ()
         hashes = (run.run[:8], reference.run[:8]) if of_study else ()
         measured = (measured_sparsity(run, count), measured_sparsity(reference, count))
-        shown = (*measured, run.target_sparsity, reference.target_sparsity, flag)
-        lines += [(*who, *shown, *hashes, *line) for line in _lines(result)]
+        sparsity_cells = (*measured, run.target_sparsity, reference.target_sparsity, flag)
+        lines += [(*who, *sparsity_cells, *hashes, *line) for line in _lines(result)]
     return columns, lines
 
 
 def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
-    for each in result.found.lines:
-        interval = (end if math.isfinite(end) else None for end in (each.low, each.high))
+    for test in result.found.lines:
+        interval = (end if math.isfinite(end) else None for end in (test.low, test.high))
         yield (
-            each.task, base_metric(each.metric), each.first, each.second, each.effect, *interval,
-            None if math.isnan(p := result.corrected(each)) else p, each.smallest_p, each.n,
-            each.first_only, each.second_only, each.test,
+            test.task, base_metric(test.metric), test.first, test.second, test.effect, *interval,
+            None if math.isnan(p := result.corrected(test)) else p, test.smallest_p, test.n,
+            test.first_only, test.second_only, test.test,
         )  # fmt: skip
 
 
 def _without(
     column: str, columns: Sequence[str], lines: Sequence[tuple[Any, ...]]
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    kept = [place for place, name in enumerate(columns) if name != column]
-    return tuple(columns[place] for place in kept), [tuple(line[place] for place in kept) for line in lines]
+    remaining = [at for at, name in enumerate(columns) if name != column]
+    return tuple(columns[at] for at in remaining), [tuple(line[at] for at in remaining) for line in lines]

@@ -11,7 +11,7 @@ from wina_core.api.studies import compute_study
 from wina_core.cli import makers, options
 from wina_core.cli.computing import machines_of
 from wina_core.cli.makers import combine_on
-from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, taking
+from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, with_flags_of
 from wina_core.cli.study import run_study
 from wina_core.cli.tables import print_table
 from wina_core.files.hardware import allow_memory
@@ -42,7 +42,7 @@ from wina_core.studies.launch import LaunchOptions, StudyOptions, study_of
 COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "paper deviation", "inside")
 
 
-@taking(
+@with_flags_of(
     quantization=makers.quantization_of,
     method=makers.method_spec,
     rotation=makers.rotation_spec,
@@ -143,13 +143,13 @@ def evaluate(
             model=source,
             configurations=[*_floor(source, configuration, with_original), configuration],
             sparsities=sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
-            allocators=[allocator_spec(each, data_folder=data_folder) for each in allocator or ("uniform",)],
+            allocators=[allocator_spec(algorithm, data_folder=data_folder) for algorithm in allocator or ("uniform",)],
             plans=plans,
             calibration={
                 "text": {"source": calibration_text, "tokens": calibration_tokens},
                 "thresholds": thresholds,
             },
-            tasks=[task for given in tasks or () for task in given.split(",") if task],
+            tasks=[task for names in tasks or () for task in names.split(",") if task],
             task_folders=[str(folder.absolute()) for folder in include_path or ()],
             data_folder=data_folder,
             limit=limit,

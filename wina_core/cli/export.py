@@ -85,15 +85,15 @@ def export(
     with Store(database) as store:
         chosen = metric_filter(store, study, method, rotation, task, metric)
         if wide:
-            count, what = (
+            count, noun = (
                 _write_runs(*filtered_table(store, chosen, line), file, suffix, columns, caption, label),
                 "runs",
             )
         else:
             rows = ExportedRows(filtered_frame(store, chosen, line))
             write_table((*MetricRow._fields, "warning"), rows, file, suffix)
-            count, what = len(rows), "metrics"
-    typer.echo(f"{count} {what} written to {file}.", err=True)
+            count, noun = len(rows), "metrics"
+    typer.echo(f"{count} {noun} written to {file}.", err=True)
 
 
 def _write_runs(
@@ -165,8 +165,8 @@ def report(
 def _stored(store: Store, name: str) -> StudySpec:
     """Return the study as last launched, with a note where its file has changed since."""
     file = load_study(Path(name)) if what_is_at(Path(name)) == "file" else None
-    found = store.study_spec(study_hash(store, file.name if file else name))
-    assert found is not None  # it was just listed
-    if file and bind(file, {role.name: role.location for role in found.roles}) != found:
+    spec = store.study_spec(study_hash(store, file.name if file else name))
+    assert spec is not None  # it was just listed
+    if file and bind(file, {role.name: role.location for role in spec.roles}) != spec:
         typer.echo(f"{name} has changed since the study was run; the report is of the study as run.", err=True)
-    return found
+    return spec

@@ -11,7 +11,7 @@ from wina_core.api.stored import stored_run
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.makers import combine_on
-from wina_core.cli.options import taking
+from wina_core.cli.options import with_flags_of
 from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs
 from wina_core.errors import WinaError
@@ -30,7 +30,7 @@ _BESIDE_RUN = ("folder", "run", "memory", "database", "yes", "as_json")
 """Parameters that a stored run leaves open."""
 
 
-@taking(quantization=makers.quantization_of, method=makers.method_spec, rotation=makers.rotation_spec)
+@with_flags_of(quantization=makers.quantization_of, method=makers.method_spec, rotation=makers.rotation_spec)
 def export_model(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
@@ -71,7 +71,7 @@ def export_model(
             tables, quantization = makers.plans_of(plan or (), quantization)
             plans: list[UniformSparsity | SparsityPlan] = [
                 *tables,
-                *(UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))),
+                *(UniformSparsity(sparsity=fraction) for fraction in sparsity or (() if plan else (0.5,))),
             ]
             if len(plans) != 1:
                 raise WinaError("A folder holds one sparse model; give one sparsity or one plan.")
@@ -93,15 +93,15 @@ def export_model(
 
 def _check_alone(context: typer.Context) -> None:
     """Raise WinaError for flags of a model or its gates, which a stored run has already."""
-    others = [
+    refused = [
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in _BESIDE_RUN
         and (source := context.get_parameter_source(parameter.name or ""))
         and source.name == "COMMANDLINE"
     ]
-    if others:
-        raise WinaError(f"A stored run has its own model and gates; leave out {', '.join(others)}, or --run.")
+    if refused:
+        raise WinaError(f"A stored run has its own model and gates; leave out {', '.join(refused)}, or --run.")
 
 
 def export_gguf(
@@ -132,21 +132,21 @@ def export_gguf(
     )
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.export_gguf import export_gguf as export
+        from wina_core.engine.server.export import export_gguf as export
 
         record = export(job, Session(), reporter)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
-    found = record.perplexity
+    perplexity = record.perplexity
     print_pairs({"saved in": record.file, "size": file_size(record.bytes)})
-    if found is None:
+    if perplexity is None:
         typer.echo("Not checked in llama.cpp: the optional extra `peers` is not installed.", err=True)
         return
     print_pairs(
         {
-            f"perplexity of {found.tokens} tokens of {found.text}, transformers": found.transformers,
-            "the same, llama.cpp": found.llama_cpp,
-            "tokens in llama.cpp": "as in transformers" if found.same_tokens else "others than in transformers",
+            f"perplexity of {perplexity.tokens} tokens of {perplexity.text}, transformers": perplexity.transformers,
+            "the same, llama.cpp": perplexity.llama_cpp,
+            "tokens in llama.cpp": "as in transformers" if perplexity.same_tokens else "others than in transformers",
         }
     )

@@ -9,7 +9,7 @@ import typer
 from wina_core.analysis.gate_views import COMPARED, Array, InspectedCell, InspectedGate, agreement
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_and_run, machines_of
-from wina_core.cli.options import in_gate, taking
+from wina_core.cli.options import in_gate, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectGateJob
@@ -20,7 +20,7 @@ _DEFAULT = ("teal", "wina")
 _COLUMNS = ("method", "target", "kept per token", "kept", "kept energy", "output error", "boundary")
 
 
-@taking(model=makers.model_source, rotation=makers.rotation_spec)
+@with_flags_of(model=makers.model_source, rotation=makers.rotation_spec)
 def gate(
     model: ModelSource,
     layer: Annotated[int, in_gate(help="Decoder layer, from 0.")],
@@ -42,8 +42,8 @@ def gate(
     Prints each method's threshold, the error of the matrix's output, and the agreement of the masks. The model runs
     dense, so all methods see the same inputs.
     """
-    asked = [_named(name) for name in dict.fromkeys(method or _DEFAULT)]
-    names = [each.label for each in asked]
+    methods = [_named(name) for name in dict.fromkeys(method or _DEFAULT)]
+    names = [spec.label for spec in methods]
     job = InspectGateJob.model_validate(
         {
             "model": model,
@@ -52,7 +52,7 @@ def gate(
             "projection": projection,
             "prompt": prompt,
             "gates": [
-                {"method": each.model_copy(update={"selection": selection}), "target": sparsity} for each in asked
+                {"method": spec.model_copy(update={"selection": selection}), "target": sparsity} for spec in methods
             ],
             "tokens": tokens,
         }
@@ -60,8 +60,8 @@ def gate(
     record = confirm_and_run(job, machines_of(machine), yes, "sqlite://")  # in memory: nothing of it is stored
     assert isinstance(record, GateRecord)
     cell = InspectedCell(record)
-    rows = [_row(name, each) for name, each in zip(names, cell.gates, strict=True)]
-    alike, jaccard = agreement([each.mask for each in cell.gates])
+    rows = [_row(name, inspected) for name, inspected in zip(names, cell.gates, strict=True)]
+    alike, jaccard = agreement([inspected.mask for inspected in cell.gates])
     if as_json:
         gates = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
         typer.echo(json.dumps(_plain(record, gates, alike, jaccard), indent=1, ensure_ascii=False, allow_nan=False))
@@ -90,7 +90,7 @@ def _named(name: str) -> Any:
 def _row(name: str, gate: InspectedGate) -> list[Any]:
     """Return means over the tokens, and the median of the boundaries (None where nothing is dropped)."""
     boundaries = gate.thresholds(gate.target, gate.mask)
-    known = boundaries[~np.isnan(boundaries)]
+    finite = boundaries[~np.isnan(boundaries)]
     return [
         name,
         gate.target,
@@ -98,7 +98,7 @@ def _row(name: str, gate: InspectedGate) -> list[Any]:
         float(gate.mask.mean()),
         gate.decision.kept_energy,
         gate.decision.output_error,
-        float(np.median(known)) if known.size else None,
+        float(np.median(finite)) if finite.size else None,
     ]
 
 

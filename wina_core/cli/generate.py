@@ -12,7 +12,7 @@ from wina_core.api.running import run_recorded
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.makers import configuration_of
-from wina_core.cli.options import in_sampling, taking
+from wina_core.cli.options import in_sampling, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
@@ -37,7 +37,7 @@ Id = Annotated[int, typer.Argument(metavar="ID", help="A number of `wina complet
 app = typer.Typer(help="List, show and delete stored completions of prompts.", invoke_without_command=True)
 
 
-@taking(quantization=makers.quantization_of, configuration=configuration_of)
+@with_flags_of(quantization=makers.quantization_of, configuration=configuration_of)
 def generate(
     prompt: Annotated[str, typer.Argument(help='The text to complete; "-" reads it from stdin.')],
     *,
@@ -69,15 +69,15 @@ def generate(
     check_uniform(configuration, plan or ())
     tables, quantization = makers.plans_of(plan or (), quantization)
     plans: list[Any] = [*tables]
-    plans += [UniformSparsity(sparsity=each) for each in sparsity or (() if plan else (0.5,))]
+    plans += [UniformSparsity(sparsity=fraction) for fraction in sparsity or (() if plan else (0.5,))]
     calibration = CalibrationSpec() if configuration.method.needs_calibration else None
     configurations = [CompletionSpec()] if dense or configuration.method.name == DENSE.name else []
     if configuration.method.name != DENSE.name:
         configurations += [
             CompletionSpec(
-                rotation=configuration.rotation, method=configuration.method, plan=each, calibration=calibration
+                rotation=configuration.rotation, method=configuration.method, plan=gate_plan, calibration=calibration
             )
-            for each in plans
+            for gate_plan in plans
         ]
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text:
@@ -97,15 +97,17 @@ def generate(
         confirm_products(job, machines, yes)
         _compute(job, completions, machines, database)
     finally:
-        if all(each.ended is not None and each.tokens for each in completions):
+        if all(completion.ended is not None and completion.tokens for completion in completions):
             show_completions(completions, as_json)
 
 
 def show_completions(completions: Sequence[Completion], as_json: bool) -> None:
     """Print completions that have ended, compared with the dense one among them."""
-    dense_one = next((each for each in completions if each.spec.is_dense), None)
+    dense_one = next((completion for completion in completions if completion.spec.is_dense), None)
     if as_json:
-        typer.echo(json.dumps([_plain(each, dense_one) for each in completions], indent=1, ensure_ascii=False))
+        typer.echo(
+            json.dumps([_plain(completion, dense_one) for completion in completions], indent=1, ensure_ascii=False)
+        )
         return
     for completion in completions:
         typer.echo(f"{completion.spec.label}: {_summary(completion, dense_one)}")
@@ -126,8 +128,8 @@ def _compute(
     if job.store:
         with Store(database) as store:
             run_recorded(job, store, observe, machines=machines)
-            place = place_of(store.url)
-        typer.echo(f"Stored in {place}; `wina completions` lists it, --no-store keeps nothing.", err=True)
+            address = place_of(store.url)
+        typer.echo(f"Stored in {address}; `wina completions` lists it, --no-store keeps nothing.", err=True)
         return
     with terminal_reporter() as reporter:
         from wina_core.compute.session.model_session import Session
@@ -138,25 +140,25 @@ def _compute(
 
 def _summary(completion: Completion, dense: Completion | None) -> str:
     assert completion.ended is not None  # the job is done
-    parts = [f"{len(completion.tokens)} tokens, {_ENDS[completion.ended.end]}"]
+    clauses = [f"{len(completion.tokens)} tokens, {_ENDS[completion.ended.end]}"]
     if completion.prefill is not None:
         read, seconds = completion.prefill
-        parts.append(f"first token after {1e3 * seconds:.1f} ms, prefill of {read} tokens")
+        clauses.append(f"first token after {1e3 * seconds:.1f} ms, prefill of {read} tokens")
     speed = completion.speed
     if speed.rate is not None:
-        parts.append(f"decode {rate_text(speed.rate)} tokens/s")
+        clauses.append(f"decode {rate_text(speed.rate)} tokens/s")
     if speed.dense_rate is not None:
-        parts.append(f"dense on this text {rate_text(speed.dense_rate)} tokens/s")
+        clauses.append(f"dense on this text {rate_text(speed.dense_rate)} tokens/s")
     if speed.speedup is not None:
-        parts.append(f"speed-up {speed.speedup:.2f}")
+        clauses.append(f"speed-up {speed.speedup:.2f}")
     if completion.divergence is not None:
         if completion.ended.sparsity is not None:
-            parts.append(f"sparsity {100 * completion.ended.sparsity:.1f} %")
-        parts.append(f"mean KL {completion.divergence:.3g} nats")
+            clauses.append(f"sparsity {100 * completion.ended.sparsity:.1f} %")
+        clauses.append(f"mean KL {completion.divergence:.3g} nats")
         if dense is not None:
             at = first_difference(dense, completion)
-            parts.append("equal to the dense completion" if at is None else f"diverges at token {at + 1}")
-    return "; ".join(parts)
+            clauses.append("equal to the dense completion" if at is None else f"diverges at token {at + 1}")
+    return "; ".join(clauses)
 
 
 def _plain(completion: Completion, dense: Completion | None) -> dict[str, Any]:
@@ -208,15 +210,15 @@ def list_completions(
 def show(completion: Id, database: options.Database = None, as_json: options.Json = False) -> None:
     """Print a completion beside the dense one of its prompt; with --json all numbers of all tokens."""
     with Store(database) as store:
-        found = store.completion(completion)
+        stored = store.completion(completion)
     if as_json:
-        typer.echo(json.dumps(_stored_plain(found), indent=1, ensure_ascii=False))
+        typer.echo(json.dumps(_stored_plain(stored), indent=1, ensure_ascii=False))
         return
-    point, environment = found.record.point, found.record.environment
+    point, environment = stored.record.point, stored.record.environment
     sampling = point.sampling
     print_pairs(
         {
-            "time": moment(found.recorded),
+            "time": moment(stored.recorded),
             "model": point.model.location,
             "environment": f"{environment.hardware}, {environment.device}" if environment else "unknown",
             "sampling": f"temperature {sampling.temperature:g}, top-p {sampling.top_p:g}, seed {sampling.seed}",
@@ -224,7 +226,9 @@ def show(completion: Id, database: options.Database = None, as_json: options.Jso
         }
     )
     typer.echo(f"\n{point.prompt}\n")
-    show_completions([completion_of(each) for each in (found.dense, found.record) if each is not None], as_json=False)
+    show_completions(
+        [completion_of(record) for record in (stored.dense, stored.record) if record is not None], as_json=False
+    )
 
 
 @app.command()
@@ -243,7 +247,7 @@ def _beginning(prompt: str) -> str:
     return words if len(words) <= _PROMPT else f"{words[: _PROMPT - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _stored_plain(found: StoredCompletion) -> dict[str, Any]:
+def _stored_plain(stored: StoredCompletion) -> dict[str, Any]:
     def content(record: CompletionRecord) -> dict[str, Any]:
         speed = completion_of(record).speed
         numbers = {
@@ -254,5 +258,5 @@ def _stored_plain(found: StoredCompletion) -> dict[str, Any]:
         }
         return {"text": completion_of(record).text, **numbers, **record.model_dump(mode="json")}
 
-    dense = None if found.dense is None else content(found.dense)
-    return {"id": found.id, "recorded": found.recorded, **content(found.record), "dense": dense}
+    dense = None if stored.dense is None else content(stored.dense)
+    return {"id": stored.id, "recorded": stored.recorded, **content(stored.record), "dense": dense}

@@ -36,11 +36,11 @@ def tasks(
         typer.echo(f"{RISK}\n{sandbox_rules()}")
         return
     index = searchable(load_index() or _built())
-    found = index.search(query, limit)
-    if not found:
+    entries = index.search(query, limit)
+    if not entries:
         raise WinaError(f'No lm-eval task matches "{query}"; try a part of its name.')
-    print_table(TaskEntry._fields[:3], [entry[:3] for entry in found], as_json)
-    if len(found) == limit < len(index.entries):
+    print_table(TaskEntry._fields[:3], [entry[:3] for entry in entries], as_json)
+    if len(entries) == limit < len(index.entries):
         typer.echo(f"The first {limit} of {len(index.entries):,} names; --limit shows more.", err=True)
 
 

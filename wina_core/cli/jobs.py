@@ -1,27 +1,41 @@
-"""`wina jobs`: jobs of other programs on a database or in a cluster's queue, and unfinished ones."""
+"""`wina jobs`: jobs of other programs on a database or in a cluster's queue, and unfinished ones.
 
+`wina jobs compute`, which no user types, is the process that computes jobs in the background.
+"""
+
+import logging
+import queue
+import signal
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from wina_core.api.progress import TerminalReporter, terminal_reporter
-from wina_core.cli import arrays, background, options
+from wina_core.cli import arrays, options
 from wina_core.cli.tables import counted, print_table
 from wina_core.engine.client.background import Handover, start_in_background
+from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.rest import resumed
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import EvaluateJob, Submit
+from wina_core.jobs import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFailed, Submit
+from wina_core.remote.machine_client import open_place
 from wina_core.remote.slurm import submitted_arrays
 from wina_core.specs.machine import LOCAL
-from wina_core.store import Store
+from wina_core.store import Backlog, Store
 
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 """Interval of checking for Ctrl-C and for new results."""
 _LIST_SECONDS = 5.0
 """Longest time without news until programs that died are noticed."""
+POLL_SECONDS = 1.0
+"""Interval of checking for cancelled jobs, and of storing again what the database refused."""
 COLUMNS = ("job", "title", "on", "state", "done", "total", "unit", "results")
+
+_log = logging.getLogger(__name__)
 
 Jobs = Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids, as `wina jobs` lists them.")]
 
@@ -39,7 +53,7 @@ def list_jobs(context: typer.Context, database: options.Database = None, as_json
     with Store(database) as store:
         jobs = store.list_jobs()
         rows: list[tuple[object, ...]] = [
-            (job.submit.job_id, job.submit.title, _place(job.submit), job.state)
+            (job.submit.job_id, job.submit.title, _machines(job.submit), job.state)
             + ((None, None, "", None) if job.total is None else (job.done, job.total, "measurements", job.done))
             for job in sorted(jobs, key=lambda job: job.state == "unfinished")
         ]
@@ -49,7 +63,7 @@ def list_jobs(context: typer.Context, database: options.Database = None, as_json
         typer.echo("Continue the unfinished jobs with: wina jobs resume", err=True)
 
 
-def _place(submit: Submit) -> str:
+def _machines(submit: Submit) -> str:
     return ", ".join(submit.machines or (LOCAL,))
 
 
@@ -77,7 +91,7 @@ def _follow(store: Store, reporter: TerminalReporter) -> list[str]:
         until = time.monotonic() + _LIST_SECONDS
         while not store.has_news() and time.monotonic() < until:
             reporter.check()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
     return [run.error for run in store.runs() if run.run in followed and run.status == "failed"]
 
 
@@ -139,11 +153,126 @@ def discard(database: options.Database = None) -> None:
     typer.echo(f"{counted(len(left), 'job')} discarded.", err=True)
 
 
-app.command("compute", hidden=True)(background.compute)
-
-
 def start(jobs: Sequence[Submit], store: Store, engines: int) -> None:
     """Compute jobs in the background; they are kept as unfinished before, so that none is lost on the way."""
     store.keep_jobs(jobs)
     database = store.url.render_as_string(hide_password=False)
     start_in_background(Handover(database=database, engines=engines, jobs=tuple(jobs)))
+
+
+# ---- the process that computes jobs in the background ----------------------------------------------------------------
+
+
+@app.command("compute", hidden=True)
+def compute() -> None:
+    """Take over the jobs of the line on standard input, compute them once that is closed, and store their results.
+
+    An empty line on standard output says that they are taken over, else the line has the reason why not. SIGTERM
+    interrupts them: they stay unfinished, to be resumed.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it outlives terminals
+    handover = Handover.model_validate_json(sys.stdin.buffer.readline())
+    try:
+        store = Store(handover.database)
+    except WinaError as error:
+        _answer(str(error))
+        return
+    with store:
+        try:
+            store.keep_jobs(handover.jobs)
+        except WinaError as error:
+            _answer(str(error))
+            return
+        _answer("")
+        sys.stdin.buffer.read()  # until the program that computed them has stopped
+        BackgroundJobs(store, handover.engines).run(handover.jobs)
+
+
+def _answer(refusal: str) -> None:
+    """Say whether the jobs are taken over; nobody reads what comes later."""
+    sys.stdout.write(f"{' '.join(refusal.split())}\n")
+    sys.stdout.close()
+
+
+class BackgroundJobs:
+    """Jobs of this process, computed as they were handed over. One whose row another program deletes is cancelled."""
+
+    def __init__(self, store: Store, engines: int) -> None:
+        self._store = store
+        self._backlog = Backlog(store)
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._pool: EnginePool = open_engines(self._events.put, engines, machines=open_place)
+        self._active: set[str] = set()
+        """Ids of the jobs that have not ended."""
+        self._listed: frozenset[str] = frozenset()
+        """Ids of this process's jobs in the database at the last poll."""
+        self._interrupted = False
+        self._polled = time.monotonic()
+
+    def run(self, jobs: Sequence[Submit]) -> None:
+        """Compute the jobs, and return once they have ended."""
+        signal.signal(signal.SIGTERM, lambda *_: self._events.put(None))
+        self._listed = frozenset(submit.job_id for submit in jobs)
+        for submit in jobs:
+            self._submit(submit)
+        self._poll()  # for what was cancelled while the process started
+        while self._active and not self._interrupted:
+            with suppress(queue.Empty):
+                self._handle(self._events.get(timeout=POLL_SECONDS))
+            if time.monotonic() - self._polled >= POLL_SECONDS:
+                self._poll()
+        self._pool.stop()
+        while not self._events.empty():
+            self._handle(self._events.get())
+        try:
+            if remark := self._backlog.close():
+                _log.error("%s", remark)
+        except WinaError as error:
+            _log.error("Results are lost: %s", error)
+
+    def _submit(self, submit: Submit) -> None:
+        try:
+            self._backlog.record(submit)
+        except WinaError as error:
+            _log.error("%s is not computed: %s", submit.title, error)
+            return
+        self._active.add(submit.job_id)
+        self._pool.send(submit)
+
+    def _handle(self, event: Event | None) -> None:
+        if event is None:
+            self._interrupted = True
+            return
+        match event:
+            case Log(level="warning" | "error"):
+                _log.warning("%s", event.text)
+            case Failed() | RunFailed():
+                _log.error("%s", event.error)
+            case Done() if self._interrupted:
+                event = Done(job_id=event.job_id)  # its runs are interrupted, not cancelled by the user
+        ended = [event.job_id] if isinstance(event, Done | Failed) and not self._interrupted else []
+        self._active.difference_update(ended)  # whatever the store says
+        try:
+            self._backlog.record(event)
+            if ended:
+                self._store.forget_jobs(ended)
+        except WinaError as error:
+            _log.error("A result could not be stored: %s", error)
+            job_id = getattr(event, "job_id", None)
+            if job_id in self._active:
+                self._pool.send(Cancel(job_id=str(job_id)))  # its next results would be lost too
+
+    def _poll(self) -> None:
+        """Cancel the jobs whose rows are gone, and store what waits."""
+        self._polled = time.monotonic()
+        try:
+            listed = self._store.kept_jobs()
+            for job_id in (self._listed - listed) & self._active:
+                self._pool.send(Cancel(job_id=job_id))
+            self._listed = listed
+            self._backlog.retry()
+        except WinaError as error:
+            _log.error("%s", error)

@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails
 from wina_core.api.studies import sweep_products, time_points
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_products, machines_of
-from wina_core.cli.options import in_gate, in_model, in_output, in_timing, taking
+from wina_core.cli.options import in_gate, in_model, in_output, in_timing, with_flags_of
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
@@ -53,7 +53,7 @@ Texts = list[str] | None
 Count = int | None
 
 
-@taking(quantization=makers.quantization_of, rotation=makers.rotation_spec)
+@with_flags_of(quantization=makers.quantization_of, rotation=makers.rotation_spec)
 def latency(
     *,
     model: Annotated[str | None, typer.Argument(help='With --decode: a folder, a Hugging Face id, or "demo".')] = None,
@@ -117,7 +117,7 @@ def latency(
     if output_path is not None:
         check_table_file(output_path)  # now, not after minutes of timing
     if listed:
-        offered = [(name, each.op, each.label) for name, shapes in PRESETS.items() for each in shapes]
+        offered = [(name, operation.op, operation.label) for name, shapes in PRESETS.items() for operation in shapes]
         print_table(("preset", "operations", "outputs x inputs"), offered, as_json)
         return
     if decode:
@@ -132,7 +132,7 @@ def latency(
             model, _one("--dtype", dtype, "auto"), device, memory, quantization=quantization
         )
         sparsity = sparsity or [0.0, 0.5]
-        given = _given(
+        settings = _without_none(
             sparsities=sparsity,
             batches=batch_size,
             repetitions=repetitions,
@@ -143,7 +143,7 @@ def latency(
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
         with Store(database) as store:
-            report = time_decoding(_make(DecodeSpec, common | given), again, store, machines_of(machine), yes)
+            report = time_decoding(_make(DecodeSpec, common | settings), again, store, machines_of(machine), yes)
             rows = store.decode_rows(report.environment.key, report.points)
         lines = [_decode_line(row) for row in rows]
         _show(DECODE_COLUMNS, lines, DecodeRow.COLUMNS, rows, report, output_path, as_json)
@@ -156,8 +156,8 @@ def latency(
             "Single products have no rotation, quantization, shared masks, prompt, new tokens, memory limit or time "
             "budget; leave those out, or add --decode."
         )
-    shapes = [*(each for name in presets or () for each in preset(name)), *map(parse_shape, shape or ())]
-    given = _given(
+    shapes = [*(operation for name in presets or () for operation in preset(name)), *map(parse_shape, shape or ())]
+    settings = _without_none(
         batches=batch_size,
         dtypes=dtype,
         methods=method,
@@ -167,17 +167,17 @@ def latency(
         repetitions=repetitions,
         dense_products=[] if dense == ["none"] else dense,
     )
-    spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **given})
+    spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **settings})
     with Store(database) as store:
         timed = sweep_products(spec, again, store, machines=machines_of(machine))
     show_products(*timed, output_path, as_json)
 
 
-def _one(flag: str, given: list[str] | None, default: str) -> Any:
+def _one(flag: str, values: list[str] | None, default: str) -> Any:
     """Return the value of an option that is repeatable for products alone."""
-    if given and len(given) > 1:
-        raise WinaError(f"With --decode, {flag} takes one value, not {len(given)}; run the command once for each.")
-    return given[0] if given else default
+    if values and len(values) > 1:
+        raise WinaError(f"With --decode, {flag} takes one value, not {len(values)}; run the command once for each.")
+    return values[0] if values else default
 
 
 def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
@@ -197,7 +197,7 @@ def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
         raise ValidationError.from_exception_data(error.title, problems) from error
 
 
-def _given(**settings: Any) -> dict[str, Any]:
+def _without_none(**settings: Any) -> dict[str, Any]:
     """Return the settings that were given; the spec has the defaults of the others."""
     return {name: value for name, value in settings.items() if value is not None}
 

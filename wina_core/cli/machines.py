@@ -54,22 +54,22 @@ def add_ray(
 
 
 def _split(text: str) -> tuple[str, str]:
-    here, equals, there = text.partition("=")
+    local, equals, remote = text.partition("=")
     if not equals:
         raise WinaError(f"{text!r} has no =; write HERE=THERE.")
-    return here, there
+    return local, remote
 
 
 @app.command("list")
 def list_machines(as_json: options.Json = False) -> None:
     """List the machines; a Ray cluster has an address instead of a command."""
     rows: list[tuple[object, ...]] = []
-    for place in load_places().values():
-        if isinstance(place, RayCluster):
-            rows.append((place.name, f"Ray {place.address}", {} if as_json else ""))
+    for machine in load_places().values():
+        if isinstance(machine, RayCluster):
+            rows.append((machine.name, f"Ray {machine.address}", {} if as_json else ""))
         else:
-            pairs = " ".join(f"{here}={there}" for here, there in place.folders.items())
-            rows.append((place.host, place.command, place.folders if as_json else pairs))
+            pairs = " ".join(f"{local}={remote}" for local, remote in machine.folders.items())
+            rows.append((machine.host, machine.command, machine.folders if as_json else pairs))
     if not rows and not as_json:
         typer.echo("There is no machine yet; add one: wina machines add HOST.")
         return

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from wina_core import specs
 from wina_core.api.arguments import rotation_spec as api_rotation_spec
 from wina_core.cli import options
-from wina_core.cli.options import taking
+from wina_core.cli.options import with_flags_of
 from wina_core.errors import WinaError, explain
 from wina_core.files.hardware import allow_memory, parse_bytes
 from wina_core.model_info.resolve import resolve, resolve_quantization
@@ -58,9 +58,9 @@ def quantization_of(
 ) -> specs.Quantization:
     """Make a quantization: a named one, or a spec of `--bits` and its flags."""
     flags = {"quantizer": quantizer, "group": group, "head_bits": head_bits}
-    given: dict[str, Any] = {field: value for field, value in flags.items() if value is not None}
+    settings: dict[str, Any] = {field: value for field, value in flags.items() if value is not None}
     if bits is None:
-        if given or by_energy or text is not None or tokens is not None:
+        if settings or by_energy or text is not None or tokens is not None:
             raise WinaError("The other flags of quantization need --bits; add for example --bits 4.")
         return name
     if name != "none":
@@ -68,9 +68,9 @@ def quantization_of(
     if quantizer == "planes" and group is not None:
         raise WinaError("Weights in planes have one scale for each input; leave out --group.")
     usual = TextSpec()
-    given["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
+    settings["text"] = TextSpec(source=text or usual.source, tokens=usual.tokens if tokens is None else tokens)
     spec = specs.QuantizationSpec(
-        **{"quantizer": "gptq", **given}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
+        **{"quantizer": "gptq", **settings}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
     check_made(spec)
     return resolve_quantization(spec, data_folder)
@@ -80,15 +80,15 @@ def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[l
     """Return the plans in files, and the quantization that they bring or else the given one. Raises WinaError where
     flags and files, or several files, have different bits, and for a quantizer that is no longer made."""
     pairs = {file: load_pair(file) for file in files}
-    own = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
-    for file, found in own.items():
+    quantizations = {file: pair.quantization for file, pair in pairs.items() if pair.quantization is not None}
+    for file, brought in quantizations.items():
         if quantization != "none":
             raise WinaError(f"The plan {file} has bits of its own; leave out --quantization and --bits.")
-        other = next((each for each, pair in pairs.items() if pair.quantization != found), None)
+        other = next((other_file for other_file, pair in pairs.items() if pair.quantization != brought), None)
         if other is not None:
             raise WinaError(f"The plans {file} and {other} have different bits; run them one at a time.")
-        check_made(found)
-        return [pair.plan for pair in pairs.values()], resolve_quantization(found)
+        check_made(brought)
+        return [pair.plan for pair in pairs.values()], resolve_quantization(brought)
     return [pair.plan for pair in pairs.values()], quantization
 
 
@@ -113,7 +113,7 @@ def resolved_source(
     return resolve(ModelSource(location=location, dtype=dtype, device=device, quantization=quantization))
 
 
-model_source = taking(quantization=quantization_of)(resolved_source)
+model_source = with_flags_of(quantization=quantization_of)(resolved_source)
 """`resolved_source` of the flags of both."""
 
 
@@ -185,29 +185,29 @@ def combine(
     """
     if preset is None:
         return Configuration(rotation=rotation, method=method)
-    own = named_preset(preset)
-    of_method, of_rotation = _given(context, "method"), _given(context, "rotation")
-    fields = own.method.model_fields_set - _REPLACED | {"variant"}
+    configuration = named_preset(preset)
+    of_method, of_rotation = _flags_on_command_line(context, "method"), _flags_on_command_line(context, "rotation")
+    fields = configuration.method.model_fields_set - _REPLACED | {"variant"}
     refused = [
         flag
         for field, (flag, _) in of_method.items()
-        if field in fields and getattr(method, field) != getattr(own.method, field)
+        if field in fields and getattr(method, field) != getattr(configuration.method, field)
     ]
-    accepted = {"sparsity"} if own.rotation.is_auto else set()
-    if own.rotation.is_identity and rotation.is_identity:
+    accepted = {"sparsity"} if configuration.rotation.is_auto else set()
+    if configuration.rotation.is_identity and rotation.is_identity:
         accepted |= {"mode", "heads"}
     refused += [flag for field, (flag, _) in of_rotation.items() if field not in accepted]
     if refused:
         raise WinaError(
             f'The preset "{preset}" brings its own method and rotation; leave out {", ".join(refused)}, or --preset.'
         )
-    given = method.model_dump(exclude={"name", "variant"}) | own.method.model_dump(exclude_unset=True)
-    given |= {field: getattr(method, field) for field in _REPLACED & of_method.keys()}
-    changes: dict[str, object] = {"method": MethodSpec.model_validate(given)}
+    method_fields = method.model_dump(exclude={"name", "variant"}) | configuration.method.model_dump(exclude_unset=True)
+    method_fields |= {field: getattr(method, field) for field in _REPLACED & of_method.keys()}
+    changes: dict[str, object] = {"method": MethodSpec.model_validate(method_fields)}
     if "sparsity" in of_rotation:
-        compared_at = of_rotation["sparsity"][1]
-        changes["rotation"] = RotationSpec.model_validate({**own.rotation.model_dump(), "sparsity": compared_at})
-    return own.model_copy(update=changes)
+        compared = configuration.rotation.model_dump() | {"sparsity": of_rotation["sparsity"][1]}
+        changes["rotation"] = RotationSpec.model_validate(compared)
+    return configuration.model_copy(update=changes)
 
 
 def combine_on(
@@ -218,17 +218,17 @@ def combine_on(
     return with_text_source(configuration, text) if preset else configuration
 
 
-def _given(context: typer.Context, maker: str) -> dict[str, tuple[str, Any]]:
+def _flags_on_command_line(context: typer.Context, maker: str) -> dict[str, tuple[str, Any]]:
     """Return the flags on the command line that a maker takes, with their values, by the maker's parameters."""
-    found = {}
+    flags = {}
     for parameter in context.command.params:
         name = parameter.name or ""
         source, prefix = context.get_parameter_source(name), f"{maker}_"
         of_maker = name.removeprefix("configuration_")  # where `configuration_of` takes the maker's flags
         if of_maker.startswith(prefix) and source is not None and source.name == "COMMANDLINE":
-            found[of_maker.removeprefix(prefix)] = (parameter.opts[0], context.params[name])
-    return found
+            flags[of_maker.removeprefix(prefix)] = (parameter.opts[0], context.params[name])
+    return flags
 
 
-configuration_of = taking(method=method_spec, rotation=rotation_spec)(combine)
+configuration_of = with_flags_of(method=method_spec, rotation=rotation_spec)(combine)
 """`combine` of the flags of both."""

@@ -12,7 +12,7 @@ from wina_core.api.progress import terminal_reporter
 from wina_core.api.running import announce_memory, run_recorded
 from wina_core.cli import makers, options
 from wina_core.cli.computing import machines_of
-from wina_core.cli.options import in_gate, in_model, in_rotation, taking
+from wina_core.cli.options import in_gate, in_model, in_rotation, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.errors import WinaError
 from wina_core.files.hardware import file_size
@@ -51,7 +51,7 @@ def _group() -> None:
 
 
 @app.command()
-@taking(model=makers.model_source)
+@with_flags_of(model=makers.model_source)
 def info(
     model: ModelSource,
     machine: options.Machines = None,
@@ -152,7 +152,7 @@ def _ask_licence(model: SmallModel, accepted: bool) -> None:
         raise WinaError(f"The {model.licence} was not accepted, and nothing was fetched.")
 
 
-@taking(model=makers.model_source, rotation=partial(makers.rotation_spec, mode="auto"))
+@with_flags_of(model=makers.model_source, rotation=partial(makers.rotation_spec, mode="auto"))
 def rotate(
     model: ModelSource,
     rotation: RotationSpec,
@@ -206,14 +206,14 @@ def _print_choice(choice: RotationChoice) -> None:
     typer.echo(choice.verdict)
     rows = [
         (
-            "*" if place == choice.chosen else "",
-            each.name,
-            f"{each.kl:.3g} ± {each.stderr:.2g}",
-            each.change_text if place else "",
-            each.own_change_text if place else "",
-            f"{each.seconds:.1f}",
+            "*" if index == choice.chosen else "",
+            candidate.name,
+            f"{candidate.kl:.3g} ± {candidate.stderr:.2g}",
+            candidate.change_text if index else "",
+            candidate.own_change_text if index else "",
+            f"{candidate.seconds:.1f}",
         )
-        for place, each in enumerate(choice.candidates)
+        for index, candidate in enumerate(choice.candidates)
     ]
     head = "", "rotation", f"KL at {100 * choice.sparsity:.4g} %", "change", "on sampled text", "seconds"
     print_table(head, rows, as_json=False)
@@ -222,11 +222,14 @@ def _print_choice(choice: RotationChoice) -> None:
 def _print_spectra(spectra: tuple[SiteSpectrum, ...]) -> None:
     """Print how many directions hold half and 90 % of the energy of each input, and what that means."""
     typer.echo(explain_spectra(spectra))
-    rows = [(each.layer, each.site, each.size, f"{100 * each.first:.0f} %", each.half, each.ninety) for each in spectra]
+    rows = [
+        (spectrum.layer, spectrum.site, spectrum.size, f"{100 * spectrum.first:.0f} %", spectrum.half, spectrum.ninety)
+        for spectrum in spectra
+    ]
     print_table(("layer", "input", "directions", "in the first", "for 50 %", "for 90 %"), rows, as_json=False)
 
 
-@taking(quantization=makers.quantization_of, method=makers.method_spec)
+@with_flags_of(quantization=makers.quantization_of, method=makers.method_spec)
 def cost(
     model: options.Model,
     method: MethodSpec,
@@ -300,7 +303,7 @@ def _lines(rows: tuple[CostRow, ...]) -> list[list[object]]:
         ["  saving, %", *(100 * row.net_bytes_saving for row in rows)],
         ["MB held, KV cache included", *(row.bytes_held / 1e6 for row in rows)],
     ]
-    parts = list(zip(*(row.terms for row in rows), strict=True))
-    lines += [[f"GFLOPs in {part[0].name}", *(term.flops / 1e9 for term in part)] for part in parts]
-    lines += [[f"MB in {part[0].name}", *(term.bytes / 1e6 for term in part)] for part in parts]
+    terms = list(zip(*(row.terms for row in rows), strict=True))
+    lines += [[f"GFLOPs in {cells[0].name}", *(term.flops / 1e9 for term in cells)] for cells in terms]
+    lines += [[f"MB in {cells[0].name}", *(term.bytes / 1e6 for term in cells)] for cells in terms]
     return [line for line in lines if any(line[1:])]

@@ -33,7 +33,7 @@ _SHARED = ("data_folder",)
 """Parameters of makers that are not flags of their own but the command's parameters."""
 
 
-def taking(**makers: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_flags_of(**makers: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Replace each parameter named here by all flags of its maker, and pass what the maker returns.
 
     A maker's parameters become `PARAMETER_FLAG`, so that the flags of two makers never collide. The annotation of each
@@ -48,13 +48,13 @@ def taking(**makers: Callable[..., Any]) -> Callable[[Callable[..., Any]], Calla
             of_maker = [flag for flag in flags.get(name, {}).values() if flag.name not in _SHARED]
             parameters += [flag.replace(name=f"{name}_{flag.name}") for flag in of_maker] or [parameter]
 
-        def run(**given: Any) -> Any:
+        def run(**arguments: Any) -> Any:
             made = {}
             for name, maker in makers.items():
-                shared = {flag: given[flag] for flag in _SHARED if flag in flags[name] and flag in given}
+                shared = {flag: arguments[flag] for flag in _SHARED if flag in flags[name] and flag in arguments}
                 of_maker = [flag for flag in flags[name] if flag not in _SHARED]
-                made[name] = maker(**{flag: given.pop(f"{name}_{flag}") for flag in of_maker}, **shared)
-            return command(**given, **made)
+                made[name] = maker(**{flag: arguments.pop(f"{name}_{flag}") for flag in of_maker}, **shared)
+            return command(**arguments, **made)
 
         keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]  # typer reads it

@@ -11,7 +11,7 @@ from wina_core.api.progress import terminal_reporter
 from wina_core.cli import makers, options
 from wina_core.cli.computing import confirm_and_run, machines_of
 from wina_core.cli.makers import combine_on
-from wina_core.cli.options import in_allocation, in_output, taking
+from wina_core.cli.options import in_allocation, in_output, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
@@ -55,7 +55,7 @@ Name = Annotated[str, typer.Argument(help="A saved plan's name.")]
 File = Annotated[Path, typer.Argument(help="A plan's JSON file, as `wina eval --plan` and `wina cost --plan` read it.")]
 
 
-@taking(model=makers.model_source, method=makers.method_spec, rotation=makers.rotation_spec)
+@with_flags_of(model=makers.model_source, method=makers.method_spec, rotation=makers.rotation_spec)
 def calibrate(
     model: ModelSource,
     method: MethodSpec,
@@ -96,16 +96,18 @@ def calibrated_experts(record: CalibrationRecord) -> list[tuple[int, int, int, f
     """Return for each layer with experts how many have thresholds of their own and how many take their layer's, and the
     smallest and the largest share of the text's tokens that an expert read."""
     layers: dict[int, list[float]] = {}
-    for each in record.experts:  # a layer's projections read the same tokens
-        layers.setdefault(each.layer, [value or 0.0 for value in each.values])
+    for reads in record.experts:  # a layer's projections read the same tokens
+        layers.setdefault(reads.layer, [value or 0.0 for value in reads.values])
     rows = []
     for layer, tokens in layers.items():
-        own = sum(count >= LEAST_EXPERT_TOKENS for count in tokens)
-        rows.append((layer, own, len(tokens) - own, min(tokens) / record.tokens, max(tokens) / record.tokens))
+        calibrated = sum(count >= LEAST_EXPERT_TOKENS for count in tokens)
+        rows.append(
+            (layer, calibrated, len(tokens) - calibrated, min(tokens) / record.tokens, max(tokens) / record.tokens)
+        )
     return rows
 
 
-@taking(model=makers.model_source, method=makers.method_spec, rotation=makers.rotation_spec)
+@with_flags_of(model=makers.model_source, method=makers.method_spec, rotation=makers.rotation_spec)
 def allocate(
     context: typer.Context,
     model: ModelSource,
@@ -182,9 +184,9 @@ def allocate(
             )
         budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
         joint = _joint_job(model, configuration, settings | budgets, data_folder)
-        found = confirm_and_run(joint, machines_of(machine), yes, database)
-        assert isinstance(found, JointRecord)
-        _print_joint(joint.spec, found, output_path, as_json)
+        joint_record = confirm_and_run(joint, machines_of(machine), yes, database)
+        assert isinstance(joint_record, JointRecord)
+        _print_joint(joint.spec, joint_record, output_path, as_json)
         return
     if bits_read is not None or bits_held is not None or refined:
         raise WinaError(

@@ -66,13 +66,13 @@ def results(
         rows, spec = filtered(store, chosen, line), store.study_spec(chosen.study)
         details = store.run_details() if annotations else {}
     rows = rows if as_json or metric or not wide else summarized(rows)
-    shown = shown_first(rows, spec.evaluation if spec else None)
-    columns, table = pivot(shown) if wide else one_line_each(shown)
+    ordered = shown_first(rows, spec.evaluation if spec else None)
+    columns, table = pivot(ordered) if wide else one_line_each(ordered)
     if annotations:
         columns = ["run", *_WRITTEN, *columns]
-        runs = list(dict.fromkeys(row.run for row in shown)) if wide else [row.run for row in shown]
+        runs = list(dict.fromkeys(row.run for row in ordered)) if wide else [row.run for row in ordered]
         written = ([getattr(details[run], name) for name in _WRITTEN] for run in runs)
-        table = [[run, *each, *cells] for run, each, cells in zip(runs, written, table, strict=True)]
+        table = [[run, *annotation, *cells] for run, annotation, cells in zip(runs, written, table, strict=True)]
     print_table(columns, table, as_json)
 
 
@@ -100,12 +100,12 @@ def frontier(
     with Store(database) as store:
         rows = filtered_frame(store, metric_filter(store, study), line)
         points, quality, _ = points_of(store, rows, axis, task, metric, model)
-    shown = points[points["front"]] if front_only else points
-    shown = shown.sort_values("x", ascending=not AXES[axis].higher_is_better)
+    listed = points[points["front"]] if front_only else points
+    listed = listed.sort_values("x", ascending=not AXES[axis].higher_is_better)
     unit = f"{AXES[axis].title.lower()} ({AXES[axis].unit})"
     columns = ["configuration", unit, quality.title, "stderr", "front", "settings", "source"]
     table = [
         [row.name, row.x, row.y, row.stderr, "" if row.imported else bool(row.front), row.group, row.source]
-        for row in shown.itertuples()
+        for row in listed.itertuples()
     ]
     print_table(columns, table, as_json)

@@ -69,8 +69,8 @@ def serve(
 
     key = read_key(api_key_file)
     allow_memory(memory)
-    place = files_of(ModelSource(location=folder))
-    read_config(place, SPARSE_METHOD)
+    files = files_of(ModelSource(location=folder))
+    read_config(files, SPARSE_METHOD)
     listening = bind(host, port, has_key=key is not None)
     limits = RequestLimits(
         body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds
@@ -91,7 +91,7 @@ def serve(
             reason = f": {event.reason}" if event.reason else ""
             typer.echo(f"{event.path} {event.status}{rate}{reason}", err=True)
 
-    serve(place, _name(folder, place), listening, key=key, limits=limits, device=device, dtype=dtype, announce=announce)
+    serve(files, _name(folder, files), listening, key=key, limits=limits, device=device, dtype=dtype, announce=announce)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

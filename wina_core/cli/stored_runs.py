@@ -102,8 +102,8 @@ def restore(
 ) -> None:
     """Restore deleted runs with their results."""
     with Store(database) as store:
-        known = [row.run for row in store.deleted_runs()]
-        chosen = known if everything else named_runs(runs or [], known, "deleted run", LISTED)
+        deleted = [row.run for row in store.deleted_runs()]
+        chosen = deleted if everything else named_runs(runs or [], deleted, "deleted run", LISTED)
         store.restore_runs(chosen)
     typer.echo(f"{counted(len(chosen), 'run')} restored.", err=True)
 
@@ -145,10 +145,10 @@ def _chosen(store: Store, runs: list[str] | None, line: str) -> list[str]:
         return named_runs(runs, list(store.run_details()), advice=LISTED)
     if not line:
         raise WinaError("No run is named; give beginnings of hashes, or a --filter.")
-    found = list(dict.fromkeys(row.run for row in filtered(store, MetricFilter(), line)))
-    if not found:
+    matching = list(dict.fromkeys(row.run for row in filtered(store, MetricFilter(), line)))
+    if not matching:
         raise WinaError(f'No stored run passes the filter "{line}".')
-    return found
+    return matching
 
 
 @app.command()
@@ -173,12 +173,12 @@ def experts(
 
 def _rows(stats: Iterable[CellStat]) -> list[tuple[int | str | float | None, ...]]:
     """Return one row for each expert's matrix."""
-    found: dict[tuple[int, int, str], dict[str, float]] = {}
+    metrics: dict[tuple[int, int, str], dict[str, float]] = {}
     for row in stats:
         if row.x is not None:
-            found.setdefault((row.layer, int(row.x), row.projection), {})[row.metric] = row.value
-    places = sorted(found, key=lambda place: place[:2])
-    return [(*place, *(found[place].get(metric) for metric in _METRICS.values())) for place in places]
+            metrics.setdefault((row.layer, int(row.x), row.projection), {})[row.metric] = row.value
+    cells = sorted(metrics, key=lambda cell: cell[:2])
+    return [(*cell, *(metrics[cell].get(metric) for metric in _METRICS.values())) for cell in cells]
 
 
 @app.command()

@@ -11,11 +11,11 @@ from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import makers, options
-from wina_core.cli.arrays import compute_element, looks
+from wina_core.cli.arrays import compute_element, update_arrays
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products
-from wina_core.cli.options import panel, taking
+from wina_core.cli.options import panel, with_flags_of
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.hardware import allow_memory
@@ -23,6 +23,7 @@ from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.remote import slurm
+from wina_core.remote.slurm_settings import parse_settings
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
@@ -48,7 +49,7 @@ app = typer.Typer(help="List and run studies: the paper's tables and figures, an
 
 
 @app.command()
-@taking(ray=makers.ray_options)
+@with_flags_of(ray=makers.ray_options)
 def run(
     *,
     study: options.StudyName,
@@ -108,14 +109,14 @@ def submit(
     launch = LaunchOptions(
         recompute=again, samples=samples, run_model_code=run_model_code, trust_task_code=trust_task_code
     )
-    parsed = slurm.parse_settings(settings or ())
+    parsed = parse_settings(settings or ())
     spec = open_study(study, parse_roles(role or ()), data_folder)
     if not spec.models:
         raise WinaError("This study measures latencies alone, which belong to one machine; use: wina study run.")
     if spec.latency:
         typer.echo("The study's latencies are not submitted; measure them on a machine with: wina study run.", err=True)
     with Store(database) as store:
-        for _array, _look, problem in looks(store):  # what an element has left is submitted again
+        for _array, _update, problem in update_arrays(store):  # what an element has left is submitted again
             if problem:
                 raise WinaError(problem)
         job = launch_study(spec, launch, store).job
@@ -167,8 +168,8 @@ def run_study(
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
-                shown = rows if as_json else summarized(rows)
-                print_table(*pivot(shown_first(shown, study.evaluation)), as_json)
+                printed = rows if as_json else summarized(rows)
+                print_table(*pivot(shown_first(printed, study.evaluation)), as_json)
         if study.latency:
             timed = sweep_products(study.latency, options.recompute, store, machines=options.machines)
             show_products(*timed, export=None, as_json=as_json)
@@ -179,9 +180,9 @@ def run_study(
 def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
     """Raise WinaError for a metric that its task lacks; the metrics of some tasks are known only afterwards."""
     for task, metric in study.evaluation.metrics.items():
-        found = dict.fromkeys(row.metric for row in rows if row.unit == task)
-        if found and metric not in found:
-            raise WinaError(unknown_metric(task, metric, found))
+        metrics = dict.fromkeys(row.metric for row in rows if row.unit == task)
+        if metrics and metric not in metrics:
+            raise WinaError(unknown_metric(task, metric, metrics))
 
 
 def _start(study: StudySpec, options: LaunchOptions, store: Store, engines: int, yes: bool) -> None:
@@ -238,13 +239,13 @@ def estimate(
             assert isinstance(value, EstimateRecord)
             record = value
     columns = ("measurement", "seconds", "basis")
-    print_table(columns, [(each.unit, round(each.seconds, 2), each.basis) for each in record.estimates], as_json)
+    print_table(columns, [(line.unit, round(line.seconds, 2), line.basis) for line in record.estimates], as_json)
     for preparation in record.preparations:
         typer.echo(f"{preparation.kind}: {_preparation(preparation)}", err=True)
     lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
     if record.preparing_seconds:
-        known = "the known preparations" if record.unknown_preparations else "the preparations"
-        lines.append(f"With {known}, {_duration(record.seconds + record.preparing_seconds)}.")
+        preparations = "the known preparations" if record.unknown_preparations else "the preparations"
+        lines.append(f"With {preparations}, {_duration(record.seconds + record.preparing_seconds)}.")
     typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
 
 
@@ -252,8 +253,8 @@ def _preparation(preparation: PreparationEstimate) -> str:
     """Return the time of a kind of preparation in words, as far as it is known."""
     unknown = f"{preparation.unknown} of unknown time" if preparation.unknown else ""
     has_known = preparation.seconds or not preparation.unknown
-    known = f"{_duration(preparation.seconds)}, as before" if has_known else ""
-    return ", and ".join(filter(None, (known, unknown)))
+    known_time = f"{_duration(preparation.seconds)}, as before" if has_known else ""
+    return ", and ".join(filter(None, (known_time, unknown)))
 
 
 def _duration(seconds: float) -> str:
@@ -278,7 +279,7 @@ def _size(entry: GalleryEntry) -> str:
         return ""
     runs, points = count_measurements(entry.study)
     return " and ".join(
-        f"{count:,} {what}{'s' if count > 1 else ''}" for count, what in ((runs, "run"), (points, "point")) if count
+        f"{count:,} {noun}{'s' if count > 1 else ''}" for count, noun in ((runs, "run"), (points, "point")) if count
     )
 
 
@@ -319,14 +320,15 @@ def map_roles(
     as_json: options.Json = False,
 ) -> None:
     """Choose the models for the studies' roles, and print all roles."""
-    roles, known = load_roles(), _open_roles()
-    given = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
-    for name in given:
-        if name not in known and name not in roles:
-            raise WinaError(_unknown_role(name, known))
-    for name, location in given.items():
+    roles, study_roles = load_roles(), _open_roles()
+    mapped = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
+    for name in mapped:
+        if name not in study_roles and name not in roles:
+            raise WinaError(_unknown_role(name, study_roles))
+    for name, location in mapped.items():
         roles = save_role(name, location)
-    rows = [(name, known[name].hub if name in known else "", roles.get(name)) for name in sorted({*known, *roles})]
+    names = sorted({*study_roles, *roles})
+    rows = [(name, study_roles[name].hub if name in study_roles else "", roles.get(name)) for name in names]
     print_table(("role", "published weights", "model"), rows, as_json)
 
 
@@ -336,8 +338,8 @@ def _open_roles() -> dict[str, Role]:
     return {role.name: role for study in studies for role in study.roles if not role.location}
 
 
-def _unknown_role(name: str, known: Iterable[str]) -> str:
-    hint = near_matches(name, known) or f"its roles are {', '.join(sorted(known))}."
+def _unknown_role(name: str, names: Iterable[str]) -> str:
+    hint = near_matches(name, names) or f"its roles are {', '.join(sorted(names))}."
     return (
         f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with each '
         f'call: --role "{name}=FOLDER".'

@@ -10,7 +10,7 @@ from wina_core.analysis.comparison.worth import BATCHES, COLUMNS, WorthRow, is_o
 from wina_core.cli import makers, options
 from wina_core.cli.latency import time_decoding
 from wina_core.cli.makers import configuration_of
-from wina_core.cli.options import in_output, in_timing, taking
+from wina_core.cli.options import in_output, in_timing, with_flags_of
 from wina_core.cli.tables import counted, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import check_table_file, write_table
@@ -30,7 +30,7 @@ _PRINTED = (
 Count = int | None
 
 
-@taking(quantization=makers.quantization_of, configuration=configuration_of)
+@with_flags_of(quantization=makers.quantization_of, configuration=configuration_of)
 def worth(
     *,
     model: Annotated[
@@ -69,7 +69,7 @@ def worth(
     with Store(database) as store:
         if model is not None:
             source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)
-            given = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
+            settings = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
             spec = DecodeSpec.model_validate(
                 {
                     "model": source,
@@ -79,39 +79,39 @@ def worth(
                     "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
                     "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
                     "budget_seconds": budget or None,
-                    **{name: value for name, value in given.items() if value is not None},
+                    **{name: value for name, value in settings.items() if value is not None},
                 }
             )
             _measure(store, spec, again=again, yes=yes)
         if measure:
-            for spec in missing_specs(_here(_rows(store))):
+            for spec in missing_specs(_timed_on_this_machine(_rows(store))):
                 _measure(store, spec, again=False, yes=yes)
         rows = _rows(store)
-    here = _here(rows)
-    shown = rows if everywhere else here
-    _show(shown, as_json, machine=everywhere)
-    left_out = len(rows) - len(here)
+    local_rows = _timed_on_this_machine(rows)
+    printed = rows if everywhere else local_rows
+    _show(printed, as_json, machine=everywhere)
+    left_out = len(rows) - len(local_rows)
     if left_out and not everywhere:
         rest = "1 configuration" if left_out == 1 else f"{left_out:,} configurations"
         typer.echo(f"{rest} timed on other machines left out; --everywhere prints them.", err=True)
-    if not shown:
+    if not printed:
         typer.echo("No decoding is timed on this machine; give a MODEL to measure it.", err=True)
     if output_path is not None:
-        write_table(COLUMNS, [table_row(row) for row in shown], output_path)
+        write_table(COLUMNS, [table_row(row) for row in printed], output_path)
 
 
 def _rows(store: Store) -> list[WorthRow]:
     return worth_rows(store.decode_rows(), store.imports())
 
 
-def _here(rows: Sequence[WorthRow]) -> list[WorthRow]:
+def _timed_on_this_machine(rows: Sequence[WorthRow]) -> list[WorthRow]:
     """Return the rows that were timed on this machine, with any number of threads."""
     if not rows:
         return []
     from wina_core.compute.latency.device import timing_environments  # which loads PyTorch
 
-    own = timing_environments()
-    return [row for row in rows if any(is_on(row, each) for each in own)]
+    environments = timing_environments()
+    return [row for row in rows if any(is_on(row, environment) for environment in environments)]
 
 
 def _measure(store: Store, spec: DecodeSpec, *, again: bool, yes: bool) -> None:
@@ -127,9 +127,9 @@ def _show(rows: Sequence[WorthRow], as_json: bool, *, machine: bool) -> None:
     if as_json:
         print_table(COLUMNS, table, as_json)
         return
-    wanted = (*_PRINTED, "machine") if machine else _PRINTED
-    kept = [at for at, column in enumerate(COLUMNS) if column in wanted]
-    print_table([COLUMNS[at] for at in kept], [[row[at] for at in kept] for row in table], as_json)
+    names = (*_PRINTED, "machine") if machine else _PRINTED
+    indices = [at for at, column in enumerate(COLUMNS) if column in names]
+    print_table([COLUMNS[at] for at in indices], [[row[at] for at in indices] for row in table], as_json)
     for name in sorted({row.peer.origin for row in rows if row.peer is not None}):
         typer.echo(f"peer: {name}", err=True)
 
@@ -197,8 +197,8 @@ def _import(store: Store, files: list[Path], model: str | None, as_json: bool, *
         raise WinaError("Name the workbench's model that was measured with --model.")
     candidates = read_candidates(store, files, model)
     if dry_run:
-        _print([each.preview for each in candidates], as_json)
-    numbers = [None if dry_run else store.record_import(each.file, each.model) for each in candidates]
+        _print([candidate.preview for candidate in candidates], as_json)
+    numbers = [None if dry_run else store.record_import(candidate.file, candidate.model) for candidate in candidates]
     for candidate, number in zip(candidates, numbers, strict=True):
         file, done = candidate.file, "can be imported" if number is None else f"imported as number {number}"
         typer.echo(f"{file.file}: {counted(len(file.points), 'point')} of {file.tool} {done}.", err=True)
@@ -211,8 +211,8 @@ def _print(imports: list[StoredImport], as_json: bool) -> None:
     if as_json:
         print_table(columns, rows, as_json)
         return
-    kept = [at for at, column in enumerate(columns) if column in _READ or at >= len(FIXED)]
-    print_table([columns[at] for at in kept], [[row[at] for at in kept] for row in rows], as_json)
+    indices = [at for at, column in enumerate(columns) if column in _READ or at >= len(FIXED)]
+    print_table([columns[at] for at in indices], [[row[at] for at in indices] for row in rows], as_json)
 
 
 def _print_columns(as_json: bool) -> None:

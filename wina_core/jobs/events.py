@@ -205,7 +205,7 @@ class RunStarted(Message):
     job_id: str
     run: str
     environment: Environment | None = None
-    """What computes it, set by the client's queue; None for that of the last Ready."""
+    """Environment that computes it, set by the client's queue; None for that of the last Ready."""
 
 
 class Partial(Message):

@@ -262,7 +262,7 @@ class GenerateJob(JobSpec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if sum(each.is_dense for each in self.configurations) > 1:
+        if sum(configuration.is_dense for configuration in self.configurations) > 1:
             raise ValueError("one dense completion is enough")
         return self
 

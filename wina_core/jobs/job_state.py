@@ -140,7 +140,7 @@ class JobState:
 
     def apply(self, event: Event, now: float) -> Self:
         """Return the state after an event about this job at the time `now`; nothing changes a job that has ended."""
-        if not self.active:
+        if not self.active:  # a late event of an engine that was ended changes nothing
             return self
         match event:
             case Queued():
@@ -192,6 +192,7 @@ class JobState:
     def _hold(self, event: Held, now: float) -> Self:
         started = None if event.released else self.started  # released: it waits for an engine once it is resumed
         phase: JobPhase = "paused" if event.held else "queued" if started is None else "running"
+        # A cancellation that is under way outlasts the Held of an earlier pause.
         after = replace(self, phase=self.phase if self.phase == "cancelling" else phase, started=started)
         if not event.held:
             return after._unhold(now)

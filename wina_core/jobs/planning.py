@@ -1,6 +1,6 @@
 """Needs of a job before it begins: products that are not on disk, and memory beyond that of a model held in it.
 
-They are said or asked about, since long computations would begin silently.
+The command line prints them and the window asks, since a long computation would begin silently otherwise.
 """
 
 import math
@@ -112,15 +112,16 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     Without torch and without loading the model, but it digests files: call it on no thread that must answer. What
     cannot be known, such as of a model that is not downloaded, is left out.
     """
-    own = (job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job).model_dump()
-    found: dict[str, MissingProduct] = {}
+    # A job that computes one product is not preceded by that product: its own result is left out below.
+    product_of_job = (job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job).model_dump()
+    missing: dict[str, MissingProduct] = {}
     models = _Models()
     for need in dict.fromkeys(_needs(job)):
         try:
-            found |= {key: each for key, each in _missing(need, models).items() if key not in found}
+            missing |= {key: product for key, product in _missing(need, models).items() if key not in missing}
         except (OSError, WinaError):  # the job itself reports a file that cannot be read better
             continue
-    return tuple(product for product in found.values() if product.job.model_dump() != own)
+    return tuple(product for product in missing.values() if product.job.model_dump() != product_of_job)
 
 
 def stored_seconds(job: Job) -> dict[str, float]:
@@ -136,8 +137,8 @@ def stored_seconds(job: Job) -> dict[str, float]:
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
     """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
     try:
-        found = _missing(_Need(model, rotation), _Models()).values()
-        return next((each for each in found if each.kind == "rotation"), None)
+        missing = _missing(_Need(model, rotation), _Models()).values()
+        return next((product for product in missing if product.kind == "rotation"), None)
     except WinaError:  # the job itself reports a missing file better
         return None
 
@@ -168,9 +169,9 @@ def _needs(job: Job) -> Iterator[_Need]:
             for gate in job.gates:
                 yield _Need(job.model, job.rotation, gate.method, job.calibration)
         case GenerateJob():
-            for each in job.configurations:
-                if not each.is_dense:
-                    yield _Need(job.model, each.rotation, each.method, each.calibration, each.plan)
+            for spec in job.configurations:
+                if not spec.is_dense:
+                    yield _Need(job.model, spec.rotation, spec.method, spec.calibration, spec.plan)
         case ExportModelJob():
             yield _of_run(job.spec)
         case DecodeJob():
@@ -190,7 +191,7 @@ def _needs(job: Job) -> Iterator[_Need]:
 
 
 def _chosen(file: Path) -> RotationSpec | None:
-    """Return the rotation that a kept choice names; None without one, whose damage the job itself reports."""
+    """Return the rotation that a stored choice names; None without a readable one, which the job itself reports."""
     try:
         return RotationChoice.model_validate_json(file.read_bytes()).rotation
     except (OSError, ValueError):
@@ -203,14 +204,15 @@ def _of_run(spec: RunSpec) -> _Need:
 
 def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
-    found: dict[str, MissingProduct] = {}
+    missing: dict[str, MissingProduct] = {}
 
-    def add(kind: ProductKind, label: str, job: Job, file: Path, *others: Path, slow: bool) -> None:
-        if not any(each.exists() for each in (file, *others)):
-            begun = any(map(products.has_stages, (file, *others)))
-            seconds = [products.remembered_seconds(each.stem) for each in (file, *others)]
-            known = next((each for each in seconds if each is not None), None)
-            found[file.stem] = MissingProduct(kind, label, job, known, begun, slow)
+    def add(kind: ProductKind, label: str, job: Job, *files: Path, slow: bool) -> None:
+        """Note a product that is in none of the files, under the name of the first."""
+        if not any(file.exists() for file in files):
+            is_begun = any(map(products.has_stages, files))
+            earlier = [products.remembered_seconds(file.stem) for file in files]
+            duration = next((seconds for seconds in earlier if seconds is not None), None)
+            missing[files[0].stem] = MissingProduct(kind, label, job, duration, is_begun, slow)
 
     method, plan = need.method, need.plan
     source = models.resolve(need.model)
@@ -231,7 +233,7 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
         alone = InspectJob(model=need.model) if rotation.is_identity else RotateJob(model=need.model, rotation=rotation)
         add("quantization", source.quantization.label, alone, file, slow=real)
     if method is None:
-        return found
+        return missing
     model = models.identity(source)
     spec = need.calibration or CalibrationSpec()
     if isinstance(plan, AllocatedSparsity):
@@ -245,11 +247,11 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
         key = products.calibration_key(model, rotation, method, spec, shares)
         calibration = CalibrateJob(model=need.model, rotation=rotation, method=method, calibration=spec)
         add("calibration", method.label, calibration, products.calibration_file(key), slow=real)
-    return found
+    return missing
 
 
-_WORTH_SAYING = 1e9
-"""Bytes from which on the need of a search is said."""
+_NOTICEABLE_BYTES = 1e9
+"""Bytes from which on the need of a search is reported."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,7 @@ class MemoryNeed:
     machine: float = 0.0
     """Memory that would be free without the user's limit."""
     in_files: bool = True
-    """Whether its weights stay in their files."""
+    """True if its weights stay in their files."""
     search: RefinementNeed = NOTHING
     """Memory and disk of the search for its rotation beside the weights; nothing if it is little or on disk already."""
 
@@ -311,42 +313,44 @@ class MemoryNeed:
     @property
     def text(self) -> str:
         """Return the need in a few sentences, with advice where something is short."""
-        found, left = [], f"{self.folder} has {gigabytes(self.free)} left."
+        sentences, left = [], f"{self.folder} has {gigabytes(self.free)} left."
         if self.in_files:
-            found.append(
+            sentences.append(
                 f"The weights of {self.location} take {gigabytes(self.weights)}, but {gigabytes(self.memory)} of "
                 "memory are free: they are read from their files layer by layer."
             )
         if self.disk:
-            found.append(f"Their rotated or converted copies take {gigabytes(self.disk)} of disk, and {left}")
+            sentences.append(f"Their rotated or converted copies take {gigabytes(self.disk)} of disk, and {left}")
         if self.search.memory:
             disk = f" and {gigabytes(self.search.disk)} of disk" if self.search.disk else ""
-            found.append(
+            sentences.append(
                 f"Finding the rotation of {self.location} takes {gigabytes(self.search.memory)} of memory{disk} beside "
                 f"its weights; {gigabytes(self.beside)} of memory are free beside them."
             )
             if self.search.disk and not self.disk:
-                found.append(left)
-        return " ".join((*found, *self.advice))
+                sentences.append(left)
+        return " ".join((*sentences, *self.advice))
 
     @property
     def advice(self) -> tuple[str, ...]:
         """Return a sentence for each way that fits better: less of a limit, a smaller search, more memory or disk."""
-        found = []
+        sentences = []
         if self.in_files and self.machine >= self.whole:
-            found.append(f"Without the limit on memory it fits: {gigabytes(self.machine)} are free on this machine.")
+            sentences.append(
+                f"Without the limit on memory it fits: {gigabytes(self.machine)} are free on this machine."
+            )
         elif self.in_files and self.by_layer > self.memory:
-            found.append(
+            sentences.append(
                 f"Layer by layer it takes {gigabytes(self.by_layer)}: allow or free that much memory, or choose a "
                 "smaller data type."
             )
         if not self.has_search_memory:
-            found.append(
+            sentences.append(
                 "For the rotation search, free memory, choose fewer tokens of its text, or choose the objective eigen."
             )
         if not self.has_disk:
-            found.append("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.")
-        return tuple(found)
+            sentences.append("Free some space, set WINA_HOME to a folder on another disk, or choose no rotation.")
+        return tuple(sentences)
 
 
 def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
@@ -354,7 +358,7 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
     as far as their sizes are known."""
     if sys.platform != "linux":
         return ()
-    found: dict[str, MemoryNeed] = {}
+    needs: dict[str, MemoryNeed] = {}
     (machine, _), memory, folder = machine_memory(), free_memory(), cache_folder()
     free = free_on_disk(folder)
     for source, rotation in needed_models(job):
@@ -367,8 +371,8 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         least = BY_LAYER * largest_layer_bytes(source) + _quantized(source, size)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
         if in_files or search.memory:
-            found[source.location] = _largest(need, found.get(source.location, need))
-    return tuple(found.values())
+            needs[source.location] = _largest(need, needs.get(source.location, need))
+    return tuple(needs.values())
 
 
 def _copies(source: ModelSource, rotation: RotationSpec, size: float) -> float:
@@ -388,7 +392,7 @@ def _quantized(source: ModelSource, size: float) -> float:
 
 def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:
     """Return the largest of each size of a model's two needs, such as those of two rotations."""
-    memory, disk = (max(getattr(each.search, name) for each in (one, other)) for name in ("memory", "disk"))
+    memory, disk = (max(getattr(need.search, name) for need in (one, other)) for name in ("memory", "disk"))
     return replace(
         one,
         weights=max(one.weights, other.weights),
@@ -407,7 +411,7 @@ def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memor
         return NOTHING
     mapped = not fits_memory(size)
     need = refinement_need(_sizes(config, source, size), rotation, memory - (0 if mapped else size), mapped=mapped)
-    if need.memory + need.disk < _WORTH_SAYING or missing_rotation(source, rotation) is None:
+    if need.memory + need.disk < _NOTICEABLE_BYTES or missing_rotation(source, rotation) is None:
         return NOTHING
     return need
 

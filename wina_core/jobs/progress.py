@@ -1,6 +1,7 @@
 """Stages of jobs, throttling of progress messages, and the remaining time; the clock is an argument.
 
-The time is told by the pace of a stage, and of an evaluation by the usual seconds of its measurements.
+The remaining time follows from the pace of a stage (`StageEta`), and for an evaluation from the usual seconds of its
+measurements (`MeasurementTimes`).
 """
 
 import math
@@ -109,7 +110,7 @@ class StageEta:
         self._later = dict(later or {})
         self.stage: Stage = ""
         self._etas: dict[Stage, Eta] = {}
-        """Of each stage, since some alternate."""
+        """One estimate for each stage, since some alternate."""
         self._eta = self._etas.setdefault("", Eta())
         self._steady = Steady()
         self.changed = ""
@@ -136,15 +137,14 @@ class StageEta:
 
 
 class Throttle:
-    """Limit of one message per `interval` seconds; the last message of a stretch of work always passes."""
+    """Limit of one message per INTERVAL_SECONDS; the last message of a stretch of work always passes."""
 
-    def __init__(self, interval: float = INTERVAL_SECONDS) -> None:
-        self._interval = interval
+    def __init__(self) -> None:
         self._passed = -math.inf
 
     def passes(self, now: float, done: float, total: float | None) -> bool:
         """Return whether to send the message that reports `done` of `total` at the time `now`."""
-        if now - self._passed < self._interval and done != total:
+        if now - self._passed < INTERVAL_SECONDS and done != total:
             return False
         self._passed = now
         return True
@@ -159,7 +159,7 @@ class Steady:
     def change(self, now: float, seconds: float, name: str) -> str:
         """Return the reason in plain words if an estimate at the time `now` has moved a lot; else "".
 
-        It is compared with the steady one less the time since; `name` is that of the current work.
+        It is compared with the steady one minus the time since; `name` is that of the current work.
         """
         if self._steady is None:
             self._steady = now, seconds
@@ -226,13 +226,13 @@ class MeasurementTimes:
 
     def _usual(self) -> dict[str, float]:
         """Return the usual seconds of each missing kind; empty while none is known."""
-        known = self._stored | {kind: statistics.fmean(seconds) for kind, seconds in self._arrived.items()}
-        if not known:
+        means = self._stored | {kind: statistics.fmean(seconds) for kind, seconds in self._arrived.items()}
+        if not means:
             return {}
-        return dict.fromkeys(filter(None, self._counts), statistics.fmean(known.values())) | known
+        return dict.fromkeys(filter(None, self._counts), statistics.fmean(means.values())) | means
 
     def _finish(self, run: str, unit: str) -> str:
-        """Count a measurement as no more missing; return its kind, empty if it takes no time worth counting."""
+        """Count a measurement as finished; return its kind, empty if it takes no time worth counting."""
         kind = self._missing.get(run, {}).pop(unit, None)
         if kind is None:
             return ""

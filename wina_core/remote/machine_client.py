@@ -17,7 +17,7 @@ from wina_core.engine.client.client import CANCEL_GRACE_SECONDS, LONGEST_LINE, E
 from wina_core.errors import WinaError, printable
 from wina_core.files.version import __version__
 from wina_core.jobs import EVENTS, Done, EngineRequest, Event, Failed, Log, Ready, Result, Submit
-from wina_core.remote.ray_cluster import ray_clients
+from wina_core.remote.ray_client import ray_clients
 from wina_core.remote.registry import find_machine, find_place
 from wina_core.remote.remote_job import Breach, RemoteJob, check_idle, copy_command
 from wina_core.specs.machine import Machine, RayCluster
@@ -62,23 +62,23 @@ _OWN = "wina: "
 
 def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
     """Return one sentence on an ssh command that ended with this code and these last lines of stderr."""
-    whose = f'machine "{machine.name}"'
+    subject = f'machine "{machine.name}"'
     by_hand = f"ssh {machine.host} true"  # in a terminal, where ssh may ask
     last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
     if code == FAILED:
         for pattern, fault, remedy in _FAULTS:
             if re.search(pattern, stderr):
-                return f"The {whose} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {by_hand})."
-        return f"The connection to the {whose} failed ({_short(last) or 'ssh said nothing'}); try by hand: {by_hand}."
+                return f"The {subject} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {by_hand})."
+        return f"The connection to the {subject} failed ({_short(last) or 'ssh said nothing'}); try by hand: {by_hand}."
     if code in (_NOT_FOUND, _NOT_EXECUTABLE):
         return (
-            f'The {whose} cannot run "{_short(machine.command)}" ({_short(last)}); install it there (pip install '
+            f'The {subject} cannot run "{_short(machine.command)}" ({_short(last)}); install it there (pip install '
             f"wina-workbench), or give its path there: wina machines add {machine.host} --command PATH."
         )
     if last.startswith(_OWN):
-        return f"The {whose} says: {_short(last.removeprefix(_OWN))}."
+        return f"The {subject} says: {_short(last.removeprefix(_OWN))}."
     return (
-        f"The command on the {whose} ended with code {code} ({_short(last) or 'without a message'}); check its "
+        f"The command on the {subject} ended with code {code} ({_short(last) or 'without a message'}); check its "
         f"--command, {_short(machine.command)}."
     )
 
@@ -178,6 +178,7 @@ class MachineClient(EngineClient):
 
     def read_event(self, line: bytes) -> Event | None:
         """Return the checked event of a line, with the names of this computer; None for what is left out."""
+        # The last line of a lost connection may be half an event; a piece of a longer line is checked, and refused.
         cut_off = not line.endswith(b"\n") and len(line) < LONGEST_LINE
         if self._fault or cut_off:
             return None
@@ -277,7 +278,7 @@ def check_machine(machine: Machine) -> Ready:
 
 def open_place(name: str) -> Sequence[Callable[[Callable[[Event], None]], EngineClient]]:
     """Return makers of the clients of a place's engines. Raises WinaError for one that is not known or not reached."""
-    place = find_place(name)
-    if isinstance(place, RayCluster):
-        return ray_clients(place)
-    return [partial(MachineClient, machine=place, find_machine=find_machine)]
+    machine = find_place(name)
+    if isinstance(machine, RayCluster):
+        return ray_clients(machine)
+    return [partial(MachineClient, machine=machine, find_machine=find_machine)]

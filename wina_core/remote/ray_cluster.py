@@ -1,9 +1,8 @@
-"""Engines in actors on the nodes of a Ray cluster that runs already.
+"""The processes of a Ray cluster's engines on this computer: `python -m wina_core.remote.ray_cluster ACTION CLUSTER`.
 
-An engine's process here, `python -m wina_core.remote.ray_cluster engine CLUSTER`, makes one actor, which starts the
-engine on a node, and passes lines between that engine's standard streams and its own: an `EngineClient` needs nothing
-else. The program that uses the engines never imports Ray, whose signal handlers, threads and aborts, as where the head
-node is lost, end no more than these processes.
+The action `probe` counts the engines that the cluster has room for. The action `engine` makes one actor, which starts
+an engine on a node, and passes lines between that engine's standard streams and its own: an `EngineClient`
+(`ray_client`) needs nothing else.
 """
 
 import json
@@ -16,16 +15,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, BinaryIO
 
-from wina_core.engine.client.client import Engine, EngineClient
-from wina_core.engine.client.engine_end import describe_end
 from wina_core.errors import WinaError
-from wina_core.files.own_command import own_command
 from wina_core.files.version import __version__
-from wina_core.jobs import EngineRequest, EvaluateJob, Event, Failed, Log, Submit, encode
+from wina_core.jobs import Log, encode
 from wina_core.jobs.streams import take_standard_streams
 from wina_core.specs.machine import RayCluster, split_address
 
@@ -33,15 +29,13 @@ MAX_ENGINES = 256
 """Engines of one cluster, each of which has a process here."""
 LOST = 70
 """Exit code of an engine's process here whose engine was lost with its node or actor."""
-_KILLED = 128
-"""Exit code of an engine that a signal ended, less the signal's number."""
-REFUSAL_SECONDS = 60.0
-"""Time for which jobs are refused at once after no engine could be started."""
+KILLED = 128
+"""Exit code of an engine that a signal ended, without the signal's number, which is added."""
 _START = "Ray is never started by this program; start a cluster with: ray start --head"
 _NODE_ID = "ray.io/node-id"
 """Ray's own label of nodes."""
-_CONNECT_SECONDS, _PROBE_SECONDS, _REACH_SECONDS = 180.0, 60.0, 5.0
-"""Time for everything until the engines are counted, for a node's answer, and for the address."""
+_PROBE_SECONDS, _REACH_SECONDS = 60.0, 5.0
+"""Time for a node's answer, and for the address."""
 _PATIENCE_SECONDS = 10.0
 """Time after which an engine that waits for resources says so."""
 _READ_SECONDS = 5.0
@@ -50,173 +44,23 @@ _PAUSE_SECONDS = 1.0
 """Pause before an engine whose node was lost while it started is started elsewhere."""
 _MOST_FAILURES = 5
 """Failures of Ray to start an engine after which it is given up."""
-_OnEvent = Callable[[Event], None]
-
-# ---- clients ---------------------------------------------------------------------------------------------------------
-
-
-class RayEngines:
-    """The engines of a cluster for one pool."""
-
-    def __init__(self, cluster: RayCluster, command: Sequence[str]) -> None:
-        """Count the engines; parameters and errors as of `ray_clients`."""
-        sizes = _probe_cluster(cluster)
-        self.count = cluster.engines or sizes["engines"]
-        self.warnings: list[str] = sizes["warnings"]
-        sized = cluster.model_copy(update={name: sizes[name] for name in ("cpus", "gpus")})
-        self.command = (*own_command(__name__), "engine", sized.model_dump_json(), *command)
-        self.clients: list[RayEngineClient] = []
-        self._lock = threading.Lock()
-        self._retired = 0
-
-    def retire(self, reason: str) -> None:
-        """Count a client whose engine no node can start; once all are, they refuse every job for this reason."""
-        with self._lock:
-            self._retired += 1
-            if self._retired < self.count:
-                return
-        for client in self.clients:
-            client.refuse(reason)
-
-    def start_again(self) -> None:
-        """Start the engines once more, of a cluster that may run again."""
-        with self._lock:
-            self._retired = 0
-        for client in self.clients:
-            client.start_again()
-
-
-class RayEngineClient(EngineClient):
-    """Client of an engine on whatever node has the resources.
-
-    A lost engine starts again elsewhere, while the runs that it had go back to the pool. The client is `available`
-    while its engine is ready, so that no work waits for resources. `stop` is final.
-    """
-
-    gives_back = True
-
-    def __init__(self, on_event: _OnEvent, engines: RayEngines) -> None:
-        super().__init__(on_event, command=engines.command)
-        self._engines = engines
-        self._refusal, self._refused = "", 0.0
-        self._is_lost = self._is_closed = False
-        engines.clients.append(self)
-
-    @property
-    def available(self) -> bool:
-        """True while its engine is ready; or if every job is refused, so that none waits for ever."""
-        with self._lock:
-            return bool(self._refusal) or (self._engine is not None and self._engine.ready)
-
-    def send(self, request: EngineRequest) -> None:
-        """Submit, cancel, pause, resume or release the job; see `EngineClient.send`."""
-        if isinstance(request, Submit) and self._refusal and time.monotonic() - self._refused > REFUSAL_SECONDS:
-            self._engines.start_again()
-        if isinstance(request, Submit) and self._refusal:
-            self._on_event(Failed(job_id=request.job_id, error=self._refusal))
-        elif isinstance(request, Submit) and isinstance(request.job, EvaluateJob) and not self.available:
-            lost = "was lost before it began"  # after the pool had chosen it
-            failed = Failed(job_id=request.job_id, error=f"The engine {lost}.", engine_end=lost, not_begun=True)
-            self._on_event(failed)
-        else:
-            super().send(request)
-
-    def stop(self) -> None:
-        """End the engine, at once if it is not ready yet."""
-        with self._lock:
-            self._is_closed = True
-            if self._engine is not None and not self._engine.ready:
-                self._engine.stopping = True
-                self._engine.process.kill()
-        super().stop()
-
-    def refuse(self, reason: str) -> None:
-        """Fail every job for this reason, for a while."""
-        self._refusal, self._refused = reason, time.monotonic()
-        self._on_event(Log(level="error", text=reason))
-
-    def start_again(self) -> None:
-        """Start an engine where there is none, and take jobs once it is ready."""
-        with self._lock:
-            self._refusal = ""
-            if not self._is_closed and self._engine is None:
-                self.start()
-
-    def describe_end(self, engine: Engine, code: int) -> str:
-        """Return the cause of an engine's end as the predicate of "the engine"."""
-        return "was lost with its node or Ray actor" if self._is_lost else describe_end(code, engine.log.tail, None)
-
-    def _on_engine_exit(self, engine: Engine, code: int) -> None:
-        """End the job, and start another engine; one that never was ready had tried all nodes."""
-        self._is_lost = code == LOST
-        if self._is_lost:
-            code = -signal.SIGTERM  # it says nothing about the work
-        elif code > _KILLED:
-            code = _KILLED - code
-        super()._on_engine_exit(engine, code)
-        if engine.ready or engine.stopping:
-            self.start_again()
-        else:
-            self._engines.retire(self._cause(engine, code))
-
-
-def ray_clients(cluster: RayCluster, command: Sequence[str] = ()) -> Sequence[Callable[[_OnEvent], RayEngineClient]]:
-    """Return makers of the clients of a running cluster's engines, which start when they are made.
-
-    `command` starts an engine on a node, by default the program's own. Waits for the nodes' answers; raises WinaError
-    if no cluster runs there or no node can run an engine.
-    """
-    engines = RayEngines(cluster, command)
-
-    def make(on_event: _OnEvent) -> RayEngineClient:
-        client = RayEngineClient(on_event, engines)
-        while engines.warnings:
-            on_event(Log(level="warning", text=engines.warnings.pop()))
-        client.start()
-        return client
-
-    return [make] * engines.count
-
-
-def _probe_cluster(cluster: RayCluster) -> dict[str, Any]:
-    """Return the number of engines, the resources of one, and sentences on nodes that cannot be used."""
-    check_address(cluster.address)
-    command = (*own_command(__name__), "probe", cluster.model_dump_json())
-    advice = f"Check the cluster with: ray status --address={cluster.address}"
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CONNECT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise WinaError(f"The Ray cluster at {cluster.address} does not answer. {advice}") from error
-    if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-    cause = done.stderr.strip().rpartition("\n")[2]
-    if done.returncode == 1 and cause:
-        raise WinaError(cause)
-    raise WinaError(f"Ray did not connect to the cluster at {cluster.address} ({cause[:300]}). {advice}")
 
 
 def check_address(address: str) -> None:
     """Raise WinaError if the address is not "auto" and nothing listens there."""
-    place = split_address(address)
-    if place is None:
+    host_and_port = split_address(address)
+    if host_and_port is None:
         return
     try:
-        socket.create_connection(place, _REACH_SECONDS).close()
+        socket.create_connection(host_and_port, _REACH_SECONDS).close()
     except OSError as error:
         reason = error.strerror or str(error)
         raise WinaError(f"No Ray cluster can be reached at {address} ({reason}). {_START}") from None
 
 
-# ---- actors: Ray sends their code, so it uses the standard library alone until the version is checked ----------------
+# ---- actors ----------------------------------------------------------------------------------------------------------
+# Ray pickles this module's functions and classes by value, since it runs as __main__: what a node calls uses the
+# standard library alone until `check_version` has found the same version of the program there.
 
 
 def check_version(version: str) -> str:
@@ -427,7 +271,7 @@ class Relay:
                 time.sleep(_PAUSE_SECONDS)
                 continue
             if self._is_ready:
-                return code if code >= 0 else _KILLED - code
+                return code if code >= 0 else KILLED - code
             unfit.add(node)
             self._ray.kill(actor)
         print(f"No node of the Ray cluster can start an engine. {cause}", file=sys.stderr)

@@ -26,30 +26,30 @@ def load_places() -> dict[str, Machine | RayCluster]:
     if not os.path.lexists(file):
         return {}
     try:
-        places = _PLACES.validate_json(read_file(file, "file of machines"))
+        machines = _PLACES.validate_json(read_file(file, "file of machines"))
     except (WinaError, ValidationError) as error:
         cause = explain(error).rstrip(".") if isinstance(error, ValidationError) else error
         raise WinaError(
             f"The machines in {file} cannot be read ({cause}); correct or delete the file, then add the machines again."
         ) from error
-    return {place.name: place for place in places}
+    return {machine.name: machine for machine in machines}
 
 
 def find_place(name: str) -> Machine | RayCluster:
     """Return a stored machine or cluster; WinaError with similar names for an unknown one."""
-    places = load_places()
-    if name not in places:
-        hint = near_matches(name, places) or "`wina machines list` shows all, `wina machines add` adds one."
+    machines = load_places()
+    if name not in machines:
+        hint = near_matches(name, machines) or "`wina machines list` shows all, `wina machines add` adds one."
         raise WinaError(f'There is no machine "{name}"; {hint}')
-    return places[name]
+    return machines[name]
 
 
 def find_machine(name: str) -> Machine:
     """Return a stored machine. Raises WinaError as `find_place`, and for a Ray cluster."""
-    place = find_place(name)
-    if isinstance(place, RayCluster):
+    machine = find_place(name)
+    if isinstance(machine, RayCluster):
         raise WinaError(f"{name} is a Ray cluster, which has no ssh; name a machine.")
-    return place
+    return machine
 
 
 def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
@@ -65,16 +65,16 @@ def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
     """Forget a machine or a cluster and return the others; nothing there is changed. Raises as `find_place`."""
     with _writing():
         find_place(name)
-        return _write({other: place for other, place in load_places().items() if other != name})
+        return _write({other: machine for other, machine in load_places().items() if other != name})
 
 
 def _writing() -> FileLock:
-    """Return the lock under which the file is read and written again."""
+    """Return the lock under which the file is read and written again: two programs may change it at once."""
     return FileLock(machines_file().with_suffix(".lock"))
 
 
-def _write(places: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
-    places = {name: places[name] for name in sorted(places)}
-    content = _PLACES.dump_json(tuple(places.values()), indent=1, exclude_defaults=True)
+def _write(machines: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
+    machines = {name: machines[name] for name in sorted(machines)}
+    content = _PLACES.dump_json(tuple(machines.values()), indent=1, exclude_defaults=True)
     write_atomically(machines_file(), content + b"\n")
-    return places
+    return machines

@@ -82,7 +82,7 @@ def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
     def change(path: str) -> str:
         if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
             return path
-        if (there := machine.to_remote(path)) is None:
+        if (remote_path := machine.to_remote(path)) is None:
             if ".." in PurePath(path).parts:
                 raise WinaError(f'{path} has a part ".."; give the path without it.')
             parent = str(PurePath(path).parent)
@@ -91,8 +91,8 @@ def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
                 f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
                 f"folder: wina machines add {machine.host} --folder {shlex.quote(parent)}=FOLDER."
             )
-        local[there] = path
-        return there
+        local[remote_path] = path
+        return remote_path
 
     return with_paths(job, change), local
 
@@ -109,10 +109,10 @@ def to_local(message: Model, machine: Machine, local: Mapping[str, str]) -> Mode
 def copy_command(value: object, machine: Machine) -> str:
     """Return the command that copies here what a job has written on a machine; empty for other results."""
     path = written_path(value)
-    there = machine.to_remote(path) if path else None
-    if there is None:
+    remote_path = machine.to_remote(path) if path else None
+    if remote_path is None:
         return ""
-    return shlex.join(["rsync", "-a", f"{machine.host}:{there}", f"{PurePath(path).parent}/"])
+    return shlex.join(["rsync", "-a", f"{machine.host}:{remote_path}", f"{PurePath(path).parent}/"])
 
 
 def written_path(value: object) -> str:
@@ -168,7 +168,7 @@ def _changed_inside(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, BaseModel):
         return with_paths(value, change)
     if isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-        changed = tuple(with_paths(part, change) if isinstance(part, BaseModel) else part for part in value)
+        changed = tuple(with_paths(member, change) if isinstance(member, BaseModel) else member for member in value)
         return value if all(new is old for new, old in zip(changed, value, strict=True)) else changed
     return value
 
@@ -185,7 +185,7 @@ class Breach(WinaError):  # noqa: N818 - read with "raises"
 def safe(message: M) -> M:
     """Return a message whose texts can be shown and whose numbers can be stored.
 
-    Raises Breach for a number that is none or too large, and for a name that cannot be shown; longer texts are cut.
+    Raises Breach for NaN and numbers that are too large, and for a name that cannot be shown; longer texts are cut.
     """
     return message.model_copy(update=_readable(message))
 
@@ -196,8 +196,8 @@ def _readable(event: Message) -> dict[str, str]:
         case Log():
             return {"text": _readable_lines(event.text)}
         case Progress():
-            amounts = [each for each in (event.done, event.total, event.eta_seconds) if each is not None]
-            if not all(0.0 <= each <= _MOST for each in amounts):
+            amounts = [amount for amount in (event.done, event.total, event.eta_seconds) if amount is not None]
+            if not all(0.0 <= amount <= _MOST for amount in amounts):
                 raise Breach("progress that is no amount")
             texts = ("unit", "metric", "stage", "changed")
             return {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in texts}
@@ -205,13 +205,15 @@ def _readable(event: Message) -> dict[str, str]:
             error = printable(event.error[:_LONGEST_SENTENCE])
             return {"error": error, "detail": _readable_lines(event.detail)}
         case Ready():
-            for each in (event.environment, *event.timing):
-                _check_names((each.device, each.hardware, *each.versions, *each.versions.values()))
+            for environment in (event.environment, *event.timing):
+                _check_names(
+                    (environment.device, environment.hardware, *environment.versions, *environment.versions.values())
+                )
         case Partial():
             if not 0.0 <= event.unit.seconds <= _MOST:
                 raise Breach("a time that is none")
-            _check_names(name for each in event.unit.metrics for name in (each.task, each.metric))
-            _check_names(name for each in event.unit.layers for name in (each.projection, each.metric))
+            _check_names(name for metric in event.unit.metrics for name in (metric.task, metric.metric))
+            _check_names(name for layer in event.unit.layers for name in (layer.projection, layer.metric))
             _check_numbers(event)
         case Measured():
             _check_numbers(event, nan=False)
@@ -234,12 +236,12 @@ def _check_numbers(event: Message, *, nan: bool = True) -> None:
 def _is_storable(value: object, nan: bool) -> bool:
     match value:
         case dict():
-            return all(_is_storable(each, nan) for each in value.values())
+            return all(_is_storable(member, nan) for member in value.values())
         case list() | tuple():
-            return all(_is_storable(each, nan) for each in value)
+            return all(_is_storable(member, nan) for member in value)
         case float():
             return nan or not math.isnan(value)
-    return not isinstance(value, int) or -(2**63) <= value < 2**63
+    return not isinstance(value, int) or -(2**63) <= value < 2**63  # SQLite's integers
 
 
 def _readable_lines(text: str) -> str:
@@ -355,7 +357,8 @@ def _local_runs(job: Job, remote: Job, machine: Machine) -> dict[str, str]:
     if not (isinstance(job, EvaluateJob) and isinstance(remote, EvaluateJob)):
         return {}
     pairs = zip(remote.runs, job.runs, strict=True)
-    runs = {there.spec.content_hash(): here.spec.content_hash() for there, here in pairs}
+    # A plan, a text or a model of another path is another run, so that the hashes differ on the two machines.
+    runs = {remote_run.spec.content_hash(): local_run.spec.content_hash() for remote_run, local_run in pairs}
     if len(runs) < len({run.spec.content_hash() for run in job.runs}):
         raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")
     return runs

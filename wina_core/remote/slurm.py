@@ -12,7 +12,7 @@ import subprocess
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from wina_core.jobs import EvaluateJob
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.jobs.job_specs import Message, by_model
 from wina_core.records import ACTIVE
+from wina_core.remote.slurm_settings import SlurmSettings
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store, schema
 from wina_core.store.connection import place_of
@@ -47,104 +48,11 @@ _SECRETS = ("WINA_DATABASE", "WINA_DATABASE_PASSWORD", "PGPASSWORD", "PGPASSFILE
 """Variables with or of passwords: Slurm keeps the environment of a job, whose elements open their own files alone."""
 _NOT_REACHED = "Its element of the array job ended before this run was finished; submit the study again."
 
-# ---- settings --------------------------------------------------------------------------------------------------------
-
-_COUNTS = {"gpus": "gpus-per-node", "cpus": "cpus-per-task"}
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
-_VALUE = re.compile(r"[\w.,:;/@%+=|&*()\[\]! -]{1,200}", re.ASCII)
-"""Characters of values; no quote, dollar, backtick, backslash, angle bracket or line end."""
-_TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
-_MAX_MINUTES = 525_600
-_RESERVED = frozenset(
-    {"array", "output", "error", "input", "open-mode", "signal", "requeue", "no-requeue", "wrap", "chdir", "job-name"}
-    | {"export", "export-file", "uid", "gid", "wait", "parsable", "test-only", "quiet", "help", "usage", "version"}
-    | {"clusters", "nodes", "ntasks", "ntasks-per-node", "wckey"}
-)
-"""Options of sbatch that the workbench sets, or that would change what is run."""
-
-
-@dataclass(frozen=True)
-class SlurmSettings:
-    """Settings of an array job; `options` are those of sbatch, by their long names."""
-
-    time: int = 60
-    """Limit of an element in minutes, after which it is queued again and continues."""
-    parallel: int = 256
-    """Most elements that run at the same time."""
-    signal: int = 90
-    """Seconds before the time limit at which an element stops."""
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-def parse_settings(texts: Iterable[str]) -> SlurmSettings:
-    """Parse settings like "partition=gpu,gpus=1,time=2:00:00"; a part without "=" belongs to the value before it.
-
-    Raises WinaError for a value of another type, for a part that names nothing, and for an option that could change
-    what is run.
-    """
-    values: dict[str, str] = {}
-    name = ""
-    for part in (part for text in texts for part in text.split(",")):
-        left, equals, right = part.partition("=")
-        if equals and _NAME.fullmatch(left.strip()):
-            name = left.strip()
-            values[name] = right
-        elif name and part:
-            values[name] += f",{part}"
-        else:
-            raise WinaError(f'The Slurm setting "{part}" should be NAME=VALUE, for example partition=gpu.')
-    usual = SlurmSettings()
-    return SlurmSettings(
-        time=minutes(values.pop("time")) if "time" in values else usual.time,
-        parallel=_count("parallel", values.pop("parallel", str(usual.parallel))),
-        signal=_count("signal", values.pop("signal", str(usual.signal))),
-        options=dict(_option(*item) for item in values.items()),
-    )
-
-
-def _option(name: str, value: str) -> tuple[str, str]:
-    """Return an option of sbatch and its value. Raises WinaError as `parse_settings`."""
-    if name in _COUNTS:
-        return _COUNTS[name], str(_count(name, value))
-    if name == "mem" and not re.fullmatch(r"\d+[KMGT]?B?", value):
-        raise WinaError(f'The Slurm setting mem should be a size such as 16G, not "{value}".')
-    if any(reserved.startswith(name) for reserved in _RESERVED):  # sbatch takes the beginning of a name, too
-        raise WinaError(f"The Slurm setting {name} is set by the workbench; leave it out.")
-    if not _VALUE.fullmatch(value):
-        raise WinaError(
-            f"The Slurm setting {name} is empty, too long or has a character that options of sbatch do not need: "
-            f"{value[:200]!r}."
-        )
-    return name, value
-
-
-def _count(name: str, value: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,5}", value):
-        raise WinaError(f'The Slurm setting {name} should be a whole number from 1 on, not "{value}".')
-    return int(value)
-
-
-def minutes(text: str) -> int:
-    """Return Slurm's time in whole minutes: "90", "1:30:00", "90:00", "2-0", "2-12:30"; seconds count up."""
-    match = _TIME.fullmatch(text)
-    numbers = [] if match is None else [int(number) for number in match.groups()[1:] if number is not None]
-    if match is not None and match[1] is not None:
-        hours, minute, second = (*numbers, 0, 0)[:3]
-        total = int(match[1]) * 1440 + hours * 60 + minute + bool(second)
-    elif len(numbers) == 3:
-        total = numbers[0] * 60 + numbers[1] + bool(numbers[2])
-    else:
-        total = sum(numbers[:1]) + any(numbers[1:])
-    if not 1 <= total <= _MAX_MINUTES:
-        raise WinaError(f'The Slurm setting time should be like 90, 1:30:00 or 2-12 (days-hours), not "{text[:40]}".')
-    return total
-
-
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
 class ElementProgress(Message):
-    """State of an element at the last look."""
+    """State of an element at the last poll."""
 
     state: str = "pending"
     """Slurm's word, in lower case."""
@@ -157,7 +65,7 @@ class ElementProgress(Message):
 
 
 class ArrayProgress(Message):
-    """State of an array at the last look."""
+    """State of an array at the last poll."""
 
     elements: tuple[ElementProgress, ...]
     cancelled: bool = False
@@ -211,7 +119,7 @@ class SlurmArray(Message):
 
     @property
     def progress(self) -> ArrayProgress:
-        """Return the state at the last look; that of a new array where it cannot be read, which changes no result."""
+        """Return the state at the last poll; that of a new array where it cannot be read, which changes no result."""
         with suppress(OSError, ValidationError):
             progress = ArrayProgress.model_validate_json((self.folder / "progress.json").read_bytes())
             if len(progress.elements) == len(self.names):
@@ -219,13 +127,13 @@ class SlurmArray(Message):
         return ArrayProgress(elements=(ElementProgress(),) * len(self.names))
 
     def save_progress(self, progress: ArrayProgress) -> None:
-        """Keep the state of a look; of an array that another program has ended meanwhile there is none to keep."""
+        """Keep the state for the next poll, unless another program has ended the array meanwhile."""
         with suppress(FileNotFoundError):
             write_atomically(self.folder / "progress.json", progress.model_dump_json().encode(), private=True)
 
 
 def submitted_arrays(store: Store) -> list[SlurmArray]:
-    """Return the arrays of a database that have not ended at the last look, in the order of their submission."""
+    """Return the arrays of a database that have not ended at the last poll, in the order of their submission."""
     arrays = []
     for path in _arrays_folder().glob("*/array.json"):
         with suppress(OSError, ValidationError):
@@ -236,7 +144,7 @@ def submitted_arrays(store: Store) -> list[SlurmArray]:
 
 
 def queued_runs(store: Store) -> frozenset[str]:
-    """Return the hashes of the runs of all elements that had not ended at the last look."""
+    """Return the hashes of the runs of all elements that had not ended at the last poll."""
     elements = (
         pair for array in submitted_arrays(store) for pair in zip(array.progress.elements, array.runs, strict=True)
     )
@@ -364,7 +272,7 @@ def _reason(text: str) -> str:
     return re.sub("^sbatch: ((error|fatal): )?", "", lines[-1]).rstrip(".") if lines else "sbatch said nothing"
 
 
-# ---- looks -----------------------------------------------------------------------------------------------------------
+# ---- results and states of submitted arrays --------------------------------------------------------------------------
 
 _IN_QUEUE = frozenset(
     {"pending", "configuring", "running", "suspended", "stopped", "signaling", "stage out", "resizing", "completing"}
@@ -373,24 +281,24 @@ _IN_QUEUE = frozenset(
 
 
 @dataclass
-class ArrayLook:
-    """Results of one look at an array."""
+class ArrayUpdate:
+    """Results of one poll of an array."""
 
     progress: ArrayProgress
     failures: list[str] = field(default_factory=list)
-    """Errors of runs and elements that ended since the last look."""
+    """Errors of runs and elements that ended since the last poll."""
     dead: list[int] = field(default_factory=list)
-    """Elements that ended since the last look without having finished."""
+    """Elements that ended since the last poll without having finished."""
     unmerged: list[int] = field(default_factory=list)
     """Elements that ended with a file which could not be merged."""
 
 
-def look(array: SlurmArray, store: Store) -> ArrayLook:
-    """Merge what an array's elements have stored since the last look, and remove the files of one that has ended.
+def update_array(array: SlurmArray, store: Store) -> ArrayUpdate:
+    """Merge what an array's elements have stored since the last poll, and remove the files of one that has ended.
 
     Raises WinaError where Slurm does not answer, and where the store cannot be written.
     """
-    result = ArrayLook(array.progress)
+    result = ArrayUpdate(array.progress)
     elements = list(result.progress.elements)
     states = _element_states(array)  # before the merge: what has ended then has stored all
     for index, element in enumerate(elements):
@@ -408,13 +316,13 @@ def look(array: SlurmArray, store: Store) -> ArrayLook:
     return result
 
 
-def cancel(array: SlurmArray, store: Store) -> ArrayLook:
-    """Cancel an array; what its elements have stored is merged, now or by a look after the last one has stopped."""
+def cancel(array: SlurmArray, store: Store) -> ArrayUpdate:
+    """Cancel an array; what its elements have stored is merged, now or by a poll after the last one has stopped."""
     done = _call("scancel", array.job)
     if done.returncode and "Invalid job id" not in done.stderr:
         raise WinaError(f"Slurm does not cancel the job {array.job}: {done.stderr.strip()[:300]}")
     array.save_progress(array.progress.model_copy(update={"cancelled": True}))
-    return look(array, store)
+    return update_array(array, store)
 
 
 def log_tail(array: SlurmArray, index: int) -> str:
@@ -425,7 +333,7 @@ def log_tail(array: SlurmArray, index: int) -> str:
     return ""
 
 
-def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayLook, store: Store) -> ElementProgress:
+def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayUpdate, store: Store) -> ElementProgress:
     """Merge an element's file if it has changed, and record the end of an element's runs."""
     before, file = result.progress.elements[index], array.folder / f"{index}.sqlite"
     ended = state not in _IN_QUEUE
@@ -467,7 +375,7 @@ def _end_runs(
     runs: Mapping[str, tuple[str, str]],
     fault: str,
     store: Store,
-    result: ArrayLook,
+    result: ArrayUpdate,
     *,
     cancelled: bool,
 ) -> bool:

@@ -1,5 +1,6 @@
 """Study files, and the expansion of studies into runs."""
 
+import itertools
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,24 +56,25 @@ def expand(study: StudySpec) -> tuple[RunSpec, ...]:
 
 def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
     """Return the runs of `expand` with their names; a run under two names is repeated. Raises WinaError as `expand`."""
-    _check_size(study)
+    _check_size(study)  # before any file is read: a mistyped study could have millions of runs
     sources = [resolve(_mapped(study, model)) for model in study.models]
     return _labelled(_resolved(study), sources, study)
 
 
 def _check_size(study: StudySpec) -> None:
-    lines = [each for model in study.models for each in study.configurations if _is_for(each, model)]
-    count = sum(1 if _is_dense(each) else _points(study, each) for each in lines)
+    pairs = itertools.product(study.models, study.configurations)
+    lines = [configuration for model, configuration in pairs if _is_for(configuration, model)]
+    count = sum(1 if _is_dense(configuration) else _points(study, configuration) for configuration in lines)
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
 
 
 def specs_of(runs: Iterable[LabelledRun]) -> tuple[RunSpec, ...]:
     """Return the runs, each once: of equal tables with different origins the first."""
-    found: dict[str, RunSpec] = {}
+    specs: dict[str, RunSpec] = {}
     for run in runs:
-        found.setdefault(run.label.run, run.spec)
-    return tuple(found.values())
+        specs.setdefault(run.label.run, run.spec)
+    return tuple(specs.values())
 
 
 def count_runs(study: StudySpec) -> int:
@@ -86,8 +88,9 @@ def unresolved(study: StudySpec) -> tuple[LabelledRun, ...]:
     Their hashes are not those of `labelled`: the fingerprints of models and texts are missing.
     """
     named = {ROLE + role.name: role.location for role in study.roles if role.location}
-    located = [named.get(model.location, model.location) for model in study.models]
-    sources = [model.model_copy(update={"location": place}) for model, place in zip(study.models, located, strict=True)]
+    sources = [
+        model.model_copy(update={"location": named.get(model.location, model.location)}) for model in study.models
+    ]
     return _labelled(study, sources, study)
 
 
@@ -97,9 +100,9 @@ def _labelled(study: StudySpec, sources: Sequence[ModelSource], named: StudySpec
     return distinct(
         LabelledRun(run, RunLabel(run.content_hash(), model_name, configuration_name, run.plan.provenance))
         for model, source, model_name in zip(study.models, sources, models, strict=True)
-        for each, configuration_name in zip(study.configurations, configurations, strict=True)
-        if _is_for(each, model)
-        for run in _runs(study, source, each)
+        for configuration, configuration_name in zip(study.configurations, configurations, strict=True)
+        if _is_for(configuration, model)
+        for run in _runs(study, source, configuration)
     )
 
 
@@ -115,24 +118,24 @@ def _points(study: StudySpec, configuration: Configuration) -> int:
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
     fidelity, original = study.evaluation.fidelity, study.evaluation.original
-    found = partial(resolve_text, data=study.evaluation.data_folder)
+    fingerprinted = partial(resolve_text, data=study.evaluation.data_folder)
     return study.model_copy(
         update={
             "configurations": tuple(
-                each.model_copy(
+                configuration.model_copy(
                     update={
-                        "rotation": resolve_rotation(each.rotation, study.evaluation.data_folder),
-                        "allocators": with_texts(each.allocators, found),
+                        "rotation": resolve_rotation(configuration.rotation, study.evaluation.data_folder),
+                        "allocators": with_texts(configuration.allocators, fingerprinted),
                     }
                 )
-                for each in study.configurations
+                for configuration in study.configurations
             ),
-            "allocators": with_texts(study.allocators, found),
-            "calibration": study.calibration.model_copy(update={"text": found(study.calibration.text)}),
+            "allocators": with_texts(study.allocators, fingerprinted),
+            "calibration": study.calibration.model_copy(update={"text": fingerprinted(study.calibration.text)}),
             "evaluation": resolve_data(study.evaluation).model_copy(
                 update={
-                    "fidelity": None if fidelity is None else found(fidelity),
-                    "original": None if original is None else found(original),
+                    "fidelity": None if fidelity is None else fingerprinted(fidelity),
+                    "original": None if original is None else fingerprinted(original),
                     "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
                 }
             ),
@@ -143,12 +146,15 @@ def _resolved(study: StudySpec) -> StudySpec:
 def data_sets(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the data sets whose rows the study's texts read from a data folder, each once."""
     evaluation = study.evaluation
-    allocators = (*study.allocators, *(allocator for each in study.configurations for allocator in each.allocators))
+    allocators = (
+        *study.allocators,
+        *(allocator for configuration in study.configurations for allocator in configuration.allocators),
+    )
     texts: list[TextSpec | None] = [
         study.calibration.text,
         evaluation.fidelity,
         evaluation.original,
-        *(each.rotation.text for each in study.configurations),
+        *(configuration.rotation.text for configuration in study.configurations),
         *(allocator.text for allocator in allocators),
     ]
     sources = [text.source for text in texts if text is not None and text.source.startswith(DATA)]
@@ -228,6 +234,7 @@ def _is_dense(configuration: Configuration) -> bool:
 def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) -> Iterator[RunSpec]:
     rotation = NO_ROTATION if configuration.rotation.is_identity else configuration.rotation
     if _is_dense(configuration):
+        # No number of it depends on the prefix: equal runs of studies with different ones have one hash.
         evaluation = study.evaluation.model_copy(update={"dense_prefix": 0.0})
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
@@ -286,6 +293,7 @@ def load_study(path: Path) -> StudySpec:
         raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
     _check_size(study)
     _check_paper(study, path)
+    # Relative locations belong to the file, so that a study and its model can be moved together.
     beside = {
         role.name: str((path.parent / role.location).resolve()) for role in study.roles if role.location[:1] == "."
     }
@@ -293,11 +301,11 @@ def load_study(path: Path) -> StudySpec:
 
 
 def _check_paper(study: StudySpec, path: Path) -> None:
-    known = dict.fromkeys(number.study for number in published())
-    if study.paper and study.paper not in known:
+    studies = dict.fromkeys(number.study for number in published())
+    if study.paper and study.paper not in studies:
         raise WinaError(
             f'The study {path} is invalid: paper: the paper has no results "{study.paper}"; choose one of '
-            f"{', '.join(known)}, or leave it out."
+            f"{', '.join(studies)}, or leave it out."
         )
 
 
@@ -329,9 +337,9 @@ def save_study_file(study: StudySpec, path: Path) -> None:
 def _without_none(value: Any) -> Any:
     """Replace None by false: TOML has no None, and only a text is ever written as None."""
     if isinstance(value, dict):
-        return {name: _without_none(each) for name, each in value.items()}
+        return {name: _without_none(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_without_none(each) for each in value]
+        return [_without_none(member) for member in value]
     return False if value is None else value
 
 
@@ -351,33 +359,33 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
     """
     lines = text.splitlines()
     whole = tomllib.loads(text)
-    path = path[: _known(whole, path)]
+    path = path[: _present_count(whole, path)]
     if not path:
         return None
     patience = _PATIENCE
     low, high = 0, len(lines)  # the field is not in the first `low` lines, and is in the first `high`
     while high - low > 1:
         middle = (low + high) // 2
-        begun: dict[str, object] = {}
+        prefix: dict[str, object] = {}
         for end in range(middle, low, -1):
             patience -= sum(map(len, lines[:end]))
             if patience < 0:
                 return None
             if parsed := _parsed(lines[:end]):
-                begun = parsed
+                prefix = parsed
                 break
-        if _known(begun, path) == len(path):
+        if _present_count(prefix, path) == len(path):
             high = middle
         else:
             low = middle
     return high
 
 
-def _known(content: object, path: Sequence[str | int]) -> int:
+def _present_count(content: object, path: Sequence[str | int]) -> int:
     """Return the number of leading parts of the path that exist."""
-    for count, part in enumerate(path):
+    for count, key in enumerate(path):
         try:
-            content = content[part]  # type: ignore[index]  # caught where it is no table or array
+            content = content[key]  # type: ignore[index]  # caught where it is no table or array
         except (KeyError, IndexError, TypeError):
             return count
     return len(path)

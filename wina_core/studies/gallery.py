@@ -64,11 +64,11 @@ def gallery() -> tuple[GalleryEntry, ...]:
     return tuple(
         entry
         for kind, folder in folders.items()
-        for entry in sorted((entry_of(file, kind) for file in _files(folder)), key=lambda entry: _place(entry.title))
+        for entry in sorted((entry_of(file, kind) for file in _files(folder)), key=lambda entry: _sort_key(entry.title))
     )
 
 
-def _place(title: str) -> tuple[bool, list[tuple[int, str]]]:
+def _sort_key(title: str) -> tuple[bool, list[tuple[int, str]]]:
     """Return a sort key: figures and tables before the rest, numbers by size."""
     words = re.findall(r"\d+|[^\W\d]+", title.lower().replace("figures", "figure"))
     return not {"figure", "table"} & set(words), [(int(word), "") if word.isdecimal() else (0, word) for word in words]
@@ -169,11 +169,11 @@ def absolute(location: str) -> str:
     return str(folder.resolve())
 
 
-def parse_roles(given: Iterable[str]) -> dict[str, str]:
+def parse_roles(mappings: Iterable[str]) -> dict[str, str]:
     """Return the folder of each "NAME=FOLDER", which may be empty; WinaError for other texts."""
     roles = {}
-    for text in given:
-        name, equals, location = (part.strip() for part in text.partition("="))
+    for text in mappings:
+        name, equals, location = (side.strip() for side in text.partition("="))
         if not equals or not name:
             raise WinaError(f'"{text}" maps no role; write NAME=FOLDER, as "Llama-2-7B=/models/llama-2-7b".')
         roles[name] = location

@@ -1,4 +1,19 @@
-"""Studies made of options, and their launch: saved in the store, with one job for what is missing."""
+"""Studies made of options, and their launch: saved in the store, with one job for what is missing.
+
+It is the first of four steps from a command, a page of the window or a call of the API to a stored row:
+
+1. `launch` expands the study into runs, leaves out the measurements that are stored, checks the rest, saves the study,
+   and returns one EvaluateJob for it.
+2. An `EngineClient` (`engine.client.client`) starts an engine process and sends it the job as one line of JSON; an
+   `EnginePool` (`engine.client.pool`) does so for several engines, and shares the runs among them. The command line
+   computes in its own process unless it was given engines or machines (`api.running.run_recorded`).
+3. `run_job` (`engine.server.run_job`) computes the job, and emits a Partial for each measurement as it is there.
+4. A `Recorder` (`store.recorder`) writes each Partial when it arrives; a `Backlog` (`store.backlog`) keeps those that
+   the database refuses for now.
+
+So whatever ends early, an engine, a connection or the whole program, loses no more than the measurement under way: the
+next launch computes what is missing.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -167,6 +182,7 @@ def launch(study: StudySpec, options: LaunchOptions, store: StudyStore) -> Launc
     specs = specs_of(runs)
     every = [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs if spec.evaluation.units]
     missing = every if options.recompute else store.pending(specs, options.samples)
+    # All checks come before the store is written: a study that is refused leaves nothing there.
     pending = tuple(run for run in missing if run.spec.content_hash() not in options.queued)
     check_runs(missing)
     for run in pending:

@@ -75,8 +75,8 @@ def published_value(
     `model` is a role's name, `configuration` a configuration's; the dense one has one number for all sparsities.
     Without `metric`, the task's only one: standard deviations have metrics of their own.
     """
-    wanted = (study, model, quantization, 0.0 if configuration == "dense" else round(sparsity, 6), task)
-    for number in _by_cell().get(wanted, ()):
+    cell = (study, model, quantization, 0.0 if configuration == "dense" else round(sparsity, 6), task)
+    for number in _by_cell().get(cell, ()):
         if configuration in (number.method, *number.method.split("/")) and metric in ("", number.metric):
             return number.value
     return None
@@ -103,10 +103,12 @@ def preferred_metric(metrics: Collection[str]) -> str | None:
 
     A metric may have its filter after a comma, as "pass@1,create_test". None where all are standard deviations.
     """
-    for wanted in (*_PREFERENCE, *_NEXT):
-        found = wanted if wanted in metrics else next((name for name in metrics if base_metric(name) == wanted), None)
-        if found is not None:
-            return found
+    for preferred in (*_PREFERENCE, *_NEXT):
+        if preferred in metrics:
+            return preferred
+        for name in metrics:
+            if base_metric(name) == preferred:
+                return name
     return next((name for name in metrics if not name.endswith("_deviation")), None)
 
 

@@ -33,7 +33,7 @@ def model_label(source: ModelSource) -> str:
     name = re.split(r"[/\\]", source.location.rstrip("/\\"))[-1] or source.location
     dtype = source.dtype if source.dtype != "auto" else None
     quantization = quantization_label(source.quantization) if source.quantization != "none" else None
-    extra = [part for part in (source.revision, dtype, quantization) if part]
+    extra = [detail for detail in (source.revision, dtype, quantization) if detail]
     return f"{name} ({', '.join(extra)})" if extra else name
 
 
@@ -53,8 +53,8 @@ def model_names(study: StudySpec) -> tuple[str, ...]:
 
 def configuration_names(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the study's configurations, in order; two without common runs may have one name."""
-    names = [each.name or each.label for each in study.configurations]
-    fields = [{**_fields(each.rotation), **_fields(each.method)} for each in study.configurations]
+    names = [configuration.name or configuration.label for configuration in study.configurations]
+    fields = [_fields(configuration.rotation) | _fields(configuration.method) for configuration in study.configurations]
     return _disambiguate(
         names, fields, lambda one, other: _meet(study, study.configurations[one], study.configurations[other])
     )
@@ -70,15 +70,15 @@ def own_label(spec: RunSpec) -> RunLabel:
 
 def distinct(runs: Iterable[LabelledRun]) -> tuple[LabelledRun, ...]:
     """Return the runs in order, each once under each label; equal labels of different tables get numbers."""
-    places: dict[tuple[object, ...], dict[str, int]] = {}
-    found: dict[RunLabel, LabelledRun] = {}
+    numbers: dict[tuple[object, ...], dict[str, int]] = {}
+    labelled: dict[RunLabel, LabelledRun] = {}
     for spec, label in runs:
-        place = (label.model, spec.model.quantization, label.configuration, spec.plan.budget, label.allocation)
-        there = places.setdefault(place, {})
-        number = there.setdefault(label.run, len(there) + 1)
+        point = (label.model, spec.model.quantization, label.configuration, spec.plan.budget, label.allocation)
+        point_numbers = numbers.setdefault(point, {})
+        number = point_numbers.setdefault(label.run, len(point_numbers) + 1)
         unique = label if number == 1 else label._replace(allocation=f"{label.allocation} ({number})")
-        found.setdefault(unique, LabelledRun(spec, unique))
-    return tuple(found.values())
+        labelled.setdefault(unique, LabelledRun(spec, unique))
+    return tuple(labelled.values())
 
 
 def _meet(study: StudySpec, one: Configuration, other: Configuration) -> bool:
@@ -94,12 +94,12 @@ def _disambiguate(
     names: Sequence[str], fields: Sequence[Mapping[str, str]], meet: Callable[[int, int], bool]
 ) -> tuple[str, ...]:
     """Return each name, with the fields that differ from any of the same name that it meets."""
-    found = []
+    unique = []
     for one, name in enumerate(names):
-        same = [fields[other] for other, each in enumerate(names) if each == name and meet(other, one)]
-        differing = [text for field, text in fields[one].items() if any(each[field] != text for each in same)]
-        found.append(", ".join([name, *differing]))
-    return tuple(found)
+        same = [fields[at] for at, other in enumerate(names) if other == name and meet(at, one)]
+        differing = [text for field, text in fields[one].items() if any(other[field] != text for other in same)]
+        unique.append(", ".join([name, *differing]))
+    return tuple(unique)
 
 
 def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, str]:
@@ -107,10 +107,15 @@ def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, 
     return {name: _words(name, getattr(of, name)) for name in type(of).model_fields if name not in without}
 
 
+_SELF_EXPLAINING = ("selection", "variant", "dtype", "mode", "objective", "location", "name")
+"""Fields whose values need no name before them."""
+
+
 def _words(name: str, value: object) -> str:
     if isinstance(value, TextSpec):
         return f"on {value.label}"
     if isinstance(value, tuple):
         return "+".join(map(str, value))
-    own = isinstance(value, str) and name in ("selection", "variant", "dtype", "mode", "objective", "location", "name")
-    return str(value) if own else f"{name.replace('_', ' ')} {value}"
+    if isinstance(value, str) and name in _SELF_EXPLAINING:
+        return value
+    return f"{name.replace('_', ' ')} {value}"

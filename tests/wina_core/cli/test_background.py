@@ -11,8 +11,8 @@ from tests.wina_core.engine.engine_events import PATIENCE, evaluate
 from tests.wina_core.engine.fake_pool import FakeClient
 from tests.wina_core.engine.stored_job import JOB, RUNS, STUDY
 from tests.wina_core.samples import unit
-from wina_core.cli import background
-from wina_core.cli.background import BackgroundJobs
+from wina_core.cli import jobs
+from wina_core.cli.jobs import BackgroundJobs
 from wina_core.engine.client.background import BackgroundProcess, Handover, start_in_background
 from wina_core.engine.client.pool import EnginePool
 from wina_core.errors import WinaError
@@ -54,8 +54,8 @@ def compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Co
 
         return EnginePool(on_event, [{}], client)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(background, "open_engines", open_engines)
-    monkeypatch.setattr(background, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(jobs, "open_engines", open_engines)
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.02)
     monkeypatch.setattr("signal.signal", lambda *_: None)  # which a thread may not call
     return lambda *jobs: Computing(url_of(tmp_path), jobs or (Submit(job_id="job", job=JOB),), engines)
 
@@ -112,7 +112,7 @@ def test_a_job_that_was_cancelled_while_its_process_started_is_cancelled(
     monkeypatch.setattr(Store, "kept_jobs", lambda _store: frozenset())
     engine = compute().engine
     engine.given(1, Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     until = time.monotonic() + PATIENCE
     while statuses(store) != ["cancelled", "cancelled"] and time.monotonic() < until:
         time.sleep(0.02)
@@ -125,7 +125,7 @@ def test_a_job_whose_row_is_deleted_is_cancelled(store: Store, compute: Callable
     engine.finish(engine.runs[0])
     store.forget_jobs(["job"])
     engine.given(1, Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     computing.wait()
     assert statuses(store) == ["done", "cancelled"]
 

@@ -54,7 +54,7 @@ class FakeClient:
     def stop(self) -> None:
         self.pid = None
         if self.busy:
-            self.say(Done(job_id=self.part, cancelled=True))
+            self.say(Done(job_id=self.job_id, cancelled=True))
 
     def say(self, *events: Event) -> None:
         for event in events:
@@ -67,7 +67,7 @@ class FakeClient:
         return [request for request in self.sent if isinstance(request, Submit)]
 
     @property
-    def part(self) -> str:
+    def job_id(self) -> str:
         return self.submits[-1].job_id
 
     @property
@@ -87,17 +87,17 @@ class FakeClient:
         """Compute these runs of the last job."""
         for pending in runs:
             name = pending.spec.content_hash()
-            self.say(RunStarted(job_id=self.part, run=name))
+            self.say(RunStarted(job_id=self.job_id, run=name))
             for unit in pending.units:
                 record = UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)
-                self.say(Partial(job_id=self.part, unit=record))
-            self.say(RunFinished(job_id=self.part, run=name))
+                self.say(Partial(job_id=self.job_id, unit=record))
+            self.say(RunFinished(job_id=self.job_id, run=name))
 
     def complete(self) -> None:
         """Compute the last job."""
         if isinstance(self.submits[-1].job, EvaluateJob):
             self.finish(*self.runs)
-        self.say(Done(job_id=self.part))
+        self.say(Done(job_id=self.job_id))
 
 
 class Pool:

@@ -9,8 +9,8 @@ import pytest
 from tests.wina_core.engine.engine_events import Events, evaluate, run
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, Event, Failed, Log, RunFailed, RunFinished, Submit
-from wina_core.remote import ray_cluster
-from wina_core.remote.ray_cluster import ray_clients
+from wina_core.remote import ray_client
+from wina_core.remote.ray_client import ray_clients
 from wina_core.specs.machine import RayCluster
 
 RELAY = Path(__file__).with_name("fake_relay.py")
@@ -41,9 +41,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterato
 
     def made(engines: int, *behaviours: str) -> Grid:
         counted = {"engines": engines, "warnings": ["Node b is left out."], "cpus": 1.0, "gpus": 0.0}
-        monkeypatch.setattr(ray_cluster, "_probe_cluster", lambda _: counted)
+        monkeypatch.setattr(ray_client, "_probe_cluster", lambda _: counted)
         command = (sys.executable, str(RELAY), str(tmp_path), *behaviours)
-        monkeypatch.setattr(ray_cluster, "own_command", lambda _: command)
+        monkeypatch.setattr(ray_client, "own_command", lambda _: command)
         grids.append(Grid())
         return grids[-1]
 
@@ -90,5 +90,5 @@ def test_a_cluster_that_was_refused_is_tried_again_by_a_later_job(
     grid = make(1, "unfit", "computes")
     assert isinstance(grid.submit(0.1), Failed)
     assert isinstance(grid.submit(0.1, job_id="soon"), Failed)
-    monkeypatch.setattr(ray_cluster, "REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr(ray_client, "REFUSAL_SECONDS", 0.0)
     assert grid.submit(0.1, job_id="later") == Done(job_id="later")

@@ -11,7 +11,8 @@ from wina_core.cli.makers import ray_options
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
 from wina_core.remote import ray_cluster
-from wina_core.remote.ray_cluster import MAX_ENGINES, check_version, explain_refusal, ray_clients, size_engines
+from wina_core.remote.ray_client import ray_clients
+from wina_core.remote.ray_cluster import MAX_ENGINES, check_version, explain_refusal, size_engines
 from wina_core.specs.machine import RayCluster
 
 GPU_NODE = {"CPU": 16.0, "GPU": 4.0, "memory": 64e9}

@@ -19,8 +19,9 @@ from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.records import MetricRecord, UnitRecord
-from wina_core.remote import slurm
-from wina_core.remote.slurm import SlurmArray, SlurmSettings, parse_settings
+from wina_core.remote import slurm, slurm_settings
+from wina_core.remote.slurm import SlurmArray
+from wina_core.remote.slurm_settings import SlurmSettings, parse_settings
 from wina_core.specs import SYNTHETIC, Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, SyntheticSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.studies import StudySpec
@@ -125,13 +126,13 @@ def test_a_later_program_merges_what_has_come(tmp_path: Path, queue: Queue) -> N
         assert slurm.queued_runs(store) == set(HASHES)
         assert slurm.submitted_arrays(store) == [array]
         for _ in range(2):  # what comes twice is stored once
-            assert slurm.look(array, store).progress.measurements == 2
+            assert slurm.update_array(array, store).progress.measurements == 2
         assert len(store.metric_rows(MetricFilter())) == 2
         assert statuses(store) == ["done", "done", "queued", "queued"]
     queue.states = ["completed", "ended"]
     finish(array, 1)
     with Store(tmp_path / "results.sqlite") as store:
-        look = slurm.look(array, store)
+        look = slurm.update_array(array, store)
         assert look.progress.states == "2 done"
         assert (look.failures, look.dead) == ([], [])
         assert statuses(store) == ["done"] * 4
@@ -150,13 +151,13 @@ def test_of_an_element_that_was_killed_stays_what_it_has_stored(store: Store, qu
     with element_file(array, 0) as file:
         record(file, HASHES[0])
     queue.states = ["node fail", "running"]
-    look = slurm.look(array, store)
+    look = slurm.update_array(array, store)
     assert statuses(store) == ["done", "interrupted", "queued", "queued"]
     assert look.progress.states == "1 node fail, 1 running"
     assert look.dead == [0]
     assert "submit the study again" in look.failures[0]
     assert slurm.queued_runs(store) == set(HASHES[2:])
-    assert slurm.look(array, store).failures == []
+    assert slurm.update_array(array, store).failures == []
 
 
 def test_errors_of_runs_are_those_of_the_element(store: Store, queue: Queue) -> None:
@@ -165,7 +166,7 @@ def test_errors_of_runs_are_those_of_the_element(store: Store, queue: Queue) -> 
         record(file, HASHES[0])
         file.finish_run(HASHES[1], "failed", "no memory")
     queue.states = ["completed", "pending"]
-    look = slurm.look(array, store)
+    look = slurm.update_array(array, store)
     assert (look.failures, look.dead) == (["no memory"], [])
     assert store.failed_runs() == {HASHES[1]: "no memory"}
 
@@ -176,10 +177,10 @@ def test_what_an_earlier_version_computed_is_merged_at_its_end(store: Store, que
         finish(array, index)
         to_schema_0017(array.folder / f"{index}.sqlite")
     queue.states = ["running", "completed"]
-    assert slurm.look(array, store).failures == []
+    assert slurm.update_array(array, store).failures == []
     assert statuses(store) == ["queued", "queued", "done", "done"], "one that runs may have its file open"
     queue.states = ["completed", "completed"]
-    assert slurm.look(array, store).failures == []
+    assert slurm.update_array(array, store).failures == []
     assert statuses(store) == ["done"] * 4
     assert not array.folder.exists()
 
@@ -189,9 +190,9 @@ def test_a_damaged_file_fails_its_element_alone(store: Store, queue: Queue) -> N
     (array.folder / "0.sqlite").write_bytes(b"no database" * 1000)
     finish(array, 1)
     queue.states = ["running", "running"]
-    assert not slurm.look(array, store).failures, "it may be just being made"
+    assert not slurm.update_array(array, store).failures, "it may be just being made"
     queue.states = ["completed", "completed"]
-    element, place = slurm.look(array, store).failures
+    element, place = slurm.update_array(array, store).failures
     assert "0.sqlite" in element
     assert place == f"Not merged, and kept: {array.folder / '0.sqlite'}."
     assert statuses(store) == ["interrupted", "interrupted", "done", "done"]
@@ -207,7 +208,7 @@ def test_cancelling_keeps_what_was_stored(store: Store, queue: Queue) -> None:
     slurm.cancel(array, store)
     assert slurm.submitted_arrays(store) == [array], "one of its elements is just ending"
     queue.states = ["cancelled", "cancelled"]
-    look = slurm.look(array, store)
+    look = slurm.update_array(array, store)
     assert look.progress.cancelled
     assert not look.failures
     assert statuses(store) == ["done", *["cancelled"] * 3]
@@ -224,7 +225,7 @@ def test_what_is_computed_again_takes_the_place_of_what_is_stored(store: Store, 
     with element_file(array, 0) as file, file.dated(1.0):
         record(file, HASHES[1], value=4.0)
     queue.states = ["running", "pending"]
-    slurm.look(array, store)
+    slurm.update_array(array, store)
     assert sorted(row.value for row in store.metric_rows(MetricFilter())) == [2.0, 3.0]
 
 
@@ -282,7 +283,7 @@ def test_an_element_that_submitit_queues_again_is_complete(store: Store, local_j
     wait_until(lambda: [child.pid for child in controller.children()] not in ([], [first.pid]))
     wait_until(lambda: local_jobs[0]._process.poll() is not None)
     assert "Requeued" in slurm.log_tail(array, 0)
-    assert not slurm.look(array, store).failures
+    assert not slurm.update_array(array, store).failures
     assert statuses(store)[:2] == ["done", "done"]
     found = [(row.run, row.metric) for row in store.metric_rows(MetricFilter())]
     assert len(found) == len(set(found)) == 4, "two runs with an error and its deviation"
@@ -299,7 +300,7 @@ def test_settings_become_options_of_sbatch() -> None:
     ("text", "expected"), [("90", 90), ("1:30", 2), ("1:30:00", 90), ("2-0", 2880), ("1-2:03:04", 1564)]
 )
 def test_times_are_those_of_slurm(text: str, expected: int) -> None:
-    assert slurm.minutes(text) == expected
+    assert slurm_settings.minutes(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from wina_core.files.user_file import LIMITS, check_file, open_file
 from wina_core.model_info.resolve import DATA_SUFFIXES
 from wina_core.specs.plugins import task_files
 from wina_core.studies.tasks.task_code import check_allowed, code_of
-from wina_core.studies.tasks.task_folder import Function, Layer, TaskFolder, merge
+from wina_core.studies.tasks.task_folder import Layer, TaskFolder, TaskFunction, merge
 
 _SPLITS = ("training_split", "validation_split", "test_split", "fewshot_split")
 _MAX_NESTING = 500
@@ -289,7 +289,7 @@ class UserTasks:
         return merge([self._resolved(layer.config, layer, folder) for layer in file.layers])
 
     def _resolved(self, value: Any, layer: Layer, folder: TaskFolder) -> Any:
-        if isinstance(value, Function):
+        if isinstance(value, TaskFunction):
             if layer.shipped:
                 return import_stock_function(str(value), layer.path.parent)
             return self._function(value, layer.path, folder)

@@ -1,5 +1,8 @@
 """Client of one engine process, over its standard streams.
 
+Three threads of the client serve a process: one writes requests, one follows stderr, and one reads events and decides
+what becomes of the job once the process has ended.
+
 client = EngineClient(print)
 client.send(Submit(job_id="1", job=InspectJob(model=ModelSource(location="demo"))))
 ...
@@ -60,8 +63,6 @@ LONGEST_LINE = 64 * 2**20
 """Bytes of a line that is read at once: a unit with all of its documents takes some megabytes. A longer one comes in
 pieces, which are no events."""
 _LONGEST_LOG_LINE = 16 * 2**10
-
-
 TAIL_LINES = 40
 """Lines reported with a crash."""
 LOG_BYTES = 5 * 2**20
@@ -176,10 +177,11 @@ class EngineClient:
         self._log_file = log_file or default_log_file()
         self._cancel_grace = cancel_grace
         self._environment = dict(environment or {})
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # reentrant: the exit of an engine delivers its job to the next one under it
         self._job: _Job | None = None
         self._engine: Engine | None = None
 
+    # The two ways in which clients of engines elsewhere differ.
     gives_back = False
     """True if the runs of an engine that ends before it begins them go back to the queue instead of to a new engine."""
 
@@ -243,7 +245,7 @@ class EngineClient:
     # ---- requests ------------------------------------------------------------------------------------------------
 
     def _deliver(self, *requests: EngineRequest) -> None:
-        """Send requests, to a new engine where there is none; the job fails where none can be started."""
+        """Send requests, to a new engine if none runs; the job fails if none can be started."""
         try:
             with self._lock:
                 if self._engine is None:
@@ -264,6 +266,7 @@ class EngineClient:
                 return
             job.state = job.state.cancelling()
             engine.send(cancel)
+        # The engine checks for a cancellation between batches. One that computes in native code for longer is ended.
         loads = isinstance(job.submit.job, InspectJob)
         grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
         timer = threading.Timer(grace, self._escalate_cancel, args=(engine, job))
@@ -353,7 +356,7 @@ class EngineClient:
     def _on_engine_exit(self, engine: Engine, code: int) -> None:
         """End the job, or give it to a new engine if this one had not begun it."""
         with self._lock:
-            self._engine = None
+            self._engine = None  # before `_deliver`, which starts another one if none runs
             job = self._job
             moves = job is not None and not engine.stopping and _can_move(job, engine, code)
             back = moves and self.gives_back and job is not None and isinstance(job.submit.job, EvaluateJob)
@@ -386,7 +389,7 @@ class EngineClient:
         return describe_end(code, engine.log.tail, engine.memory_kills)
 
     def _cause(self, engine: Engine, code: int) -> str:
-        """Say in one sentence why the engine is gone."""
+        """Return the cause of an engine's end as a sentence."""
         lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
         if (not engine.ready or lacks_library) and not was_killed(code):
             return describe_start(code, engine.log.tail)

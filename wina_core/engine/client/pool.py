@@ -1,8 +1,13 @@
-"""Pool of engines: the queue of jobs, and the work of each engine.
+"""Pool of engines: the way of a job from its Submit to its Done or Failed, over any number of engines.
 
-Each engine computes one job at a time. An EvaluateJob is computed in parts, one at an engine, which together look like
-one job; any other job goes to the first free engine. Jobs begin in the order of the queue, the next one as soon as the
-one before has no runs left to hand out.
+A request goes through `send` to the pool's thread. `_submit` puts the job into the queue (`job_queue`), `_hand_out`
+gives every free engine (`workers`) its next work, and `_begin` sends that to the engine's `client`. The events of the
+engine come back through `_on_message`, with the job's id instead of the assignment's, and go to the pool's `on_event`,
+where the program stores them. `_end_assignment` takes back what an engine did not compute, and hands out again.
+
+Each engine computes one job at a time. The runs of an EvaluateJob are shared among the engines, and look like one job;
+any other job goes to the first free engine. Jobs begin in the order of the queue, the next one as soon as the one
+before has no runs left to hand out.
 
 A light engine beside the others computes what a user waits for while they are busy. It starts with the first batch job,
 so that its libraries are loaded by the time it is needed, and ends when nobody has needed it for a while.
@@ -22,25 +27,37 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.job_queue import Inbox, JobQueue
-from wina_core.engine.client.light import IDLE_SECONDS, HasRoom, LightEngine, has_room
+from wina_core.engine.client.job_queue import (
+    Assignment,
+    Inbox,
+    JobQueue,
+    QueuedJob,
+    UnassignedRuns,
+    last_events,
+    reap,
+)
+from wina_core.engine.client.resources import (
+    HasRoom,
+    engine_count,
+    engine_environments,
+    has_room,
+    light_environment,
+    with_lower_priority,
+)
 from wina_core.engine.client.rest import without_points
-from wina_core.engine.client.shared_job import Part, SharedJob, Shares, last_events, reap
 from wina_core.engine.client.workers import (
+    IDLE_SECONDS,
+    LightEngine,
     MakeClient,
     OnEvent,
     OpenMachine,
     Worker,
     Workers,
-    behind,
     busy_reason,
-    engine_count,
-    engine_environments,
     free_batch_worker,
     give_up,
     held_worker,
     is_promised,
-    light_environment,
     no_machines,
     promised_job,
     soon_free,
@@ -104,21 +121,21 @@ class EnginePool:
         `light` is the environment of the light engine, None for a pool without one; `room` says whether memory allows
         it for a job beside models that are being loaded. `machines` opens other machines, on a thread of its own.
         """
-        make = client or (lambda to, environment: EngineClient(to, environment=environment))
+        make = client or (lambda receiver, environment: EngineClient(receiver, environment=environment))
         self._on_event = on_event
         self._inbox = Inbox(self._idle, IDLE_SECONDS)
         self._post = self._inbox.post
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
         self._workers = Workers(
-            [_with(make, environment) for environment in environments],
-            None if light is None else _with(make, light),
+            [_client_maker(make, environment) for environment in environments],
+            None if light is None else _client_maker(make, light),
             self._on_message,
             self._post,
             machines,
         )
-        beside, own, hand_out = self._workers.light, list(self._workers), self._hand_out
-        self._light = None if beside is None else LightEngine(beside, own, room, self._post, hand_out)
+        worker, workers = self._workers.light, list(self._workers)
+        self._light = None if worker is None else LightEngine(worker, workers, room, self._post, self._hand_out)
 
     @property
     def pid(self) -> int | None:
@@ -134,7 +151,7 @@ class EnginePool:
         if isinstance(request, Shutdown):
             self.stop()
         else:
-            self._post(partial(self._take, request))
+            self._post(partial(self._handle, request))
 
     def stop(self) -> None:
         """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled."""
@@ -165,15 +182,15 @@ class EnginePool:
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _take(self, request: Submit | Move | Prioritize | Cancel | Pause | Resume) -> None:
+    def _handle(self, request: Submit | Move | Prioritize | Cancel | Pause | Resume) -> None:
         job = self._jobs.get(request.job_id)
         if isinstance(request, Submit):
             self._submit(request)
         elif job is not None:
             match request:
-                case Move() if not job.begun:
+                case Move() if not job.has_begun:
                     self._report(self._jobs.move(job, request.before))
-                case Prioritize() if not job.begun:
+                case Prioritize() if not job.has_begun:
                     self._report(self._jobs.prioritize(job, request.priority))
                 case Cancel():
                     self._cancel(job)
@@ -188,20 +205,20 @@ class EnginePool:
             self._report(Log(level="error", text="A job with this id is queued already.", job_id=job_id))
             return
         machines = submit.machines or (LOCAL,)
-        shares = times = None
+        unassigned = times = None
         if isinstance(job, EvaluateJob) and job.runs:
-            shares, times = Shares(job.runs), MeasurementTimes(job)
+            unassigned, times = UnassignedRuns(job.runs), MeasurementTimes(job)
         state = JobState(priority=submit.priority or ("first" if job.interactive else "normal"))
-        shared = SharedJob(job_id, job, shares, times, machines, state=state)
-        self._report(self._jobs.add(shared))
+        queued = QueuedJob(job_id, job, unassigned, times, machines, state=state)
+        self._report(self._jobs.add(queued))
         if missing := self._workers.missing(machines):
-            shared.opening = True
-            self._explain(shared, f"connects to {', '.join(sorted(missing))}")
-            self._workers.open(missing, partial(self._opened, shared))
+            queued.opening = True
+            self._explain(queued, f"connects to {', '.join(sorted(missing))}")
+            self._workers.open(missing, partial(self._on_opened, queued))
         else:
             self._hand_out()
 
-    def _opened(self, job: SharedJob, error: str) -> None:
+    def _on_opened(self, job: QueuedJob, error: str) -> None:
         """Begin a job whose machines are open; fail it with an `error`."""
         job.opening = False
         if error and self._jobs.get(job.id) is job:
@@ -209,121 +226,122 @@ class EnginePool:
             self._report(Failed(job_id=job.id, error=error))
         self._hand_out()
 
-    def _cancel(self, job: SharedJob, *, notify: bool = True) -> None:
+    def _cancel(self, job: QueuedJob, *, notify: bool = True) -> None:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
         if job.state.is_cancelled:
             return
         job.cut |= job.waiting or job.opening
         job.state = job.state.cancelling()
-        for worker, part in self._workers.working_on(job) if notify else ():
-            worker.client.send(Cancel(job_id=part.id))
-        self._end_if_over(job)
+        for worker, assignment in self._workers.working_on(job) if notify else ():
+            worker.client.send(Cancel(job_id=assignment.id))
+        self._end_if_over(job)  # one that no engine has; any other ends with the last of its assignments
 
-    def _pause(self, job: SharedJob) -> None:
+    def _pause(self, job: QueuedJob) -> None:
         if not job.state.is_paused and not job.state.is_cancelled:
             job.state = job.state.pausing()
-            for worker, part in self._workers.working_on(job):
-                worker.client.send(Pause(job_id=part.id))
+            for worker, assignment in self._workers.working_on(job):
+                worker.client.send(Pause(job_id=assignment.id))
             self._report_held(job)
 
-    def _resume(self, job: SharedJob) -> None:
+    def _resume(self, job: QueuedJob) -> None:
         if not job.state.is_paused:
             return
-        for worker, part in self._workers.working_on(job):
-            worker.client.send(Resume(job_id=part.id))
-            part.held = False
+        for worker, assignment in self._workers.working_on(job):
+            worker.client.send(Resume(job_id=assignment.id))
+            assignment.held = False
         self._report(Held(job_id=job.id, held=False))
         self._hand_out()
 
-    def _report_held(self, job: SharedJob) -> None:
+    def _report_held(self, job: QueuedJob) -> None:
         """Report a job as held once all engines that work on it hold."""
-        if job.state.phase == "pausing" and all(part.held for part in job.parts):
+        if job.state.phase == "pausing" and all(assignment.held for assignment in job.assignments):
             self._report(Held(job_id=job.id, held=True))
 
     # ---- handing out ---------------------------------------------------------------------------------------------
 
     def _hand_out(self) -> None:
         """Give every free engine its next work, while there is any, and make room for what waits for an engine."""
-        while (found := self._next()) is not None:
-            self._begin(*found)
+        while (start := self._next()) is not None:
+            self._begin(*start)
         for job in self._jobs:
             if job.waiting and not job.state.is_paused and not is_promised(self._workers, job):
                 self._make_room(job)
 
-    def _next(self) -> tuple[SharedJob, Worker] | None:
+    def _next(self) -> tuple[QueuedJob, Worker] | None:
         """Return the first job of which an engine could begin something, and that engine."""
         if (promised := promised_job(self._workers)) is not None:
             return promised
         for job in self._jobs:
             if not job.waiting or job.state.is_paused:
                 continue
-            worker = free_batch_worker(self._workers.serving(job), job.job)
+            worker = free_batch_worker(self._workers.serving(job), job.spec)
             light = self._light if LOCAL in job.machines else None
-            if worker is not None and light is not None and light.disturbs(job.job):
+            if worker is not None and light is not None and light.disturbs(job.spec):
                 self._explain(job, "other work would disturb the timings; waits for the light engine")
                 return None
             if worker is None and light is not None:
-                worker = light.engine_for(job.job)
+                worker = light.engine_for(job.spec)
             if worker is not None:
                 return job, worker
         return None
 
-    def _make_room(self, job: SharedJob) -> None:
+    def _make_room(self, job: QueuedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
         serving = self._workers.serving(job)
-        if (worker := held_worker(serving, job.job)) is not None:
+        if (worker := held_worker(serving, job.spec)) is not None:
             self._release(worker, job, Cancel)
             return
-        if not job.job.interactive or soon_free(serving):
+        if not job.spec.interactive or soon_free(serving):
             return
-        worker = yielding_worker(serving, job.job)
-        if worker is None or worker.part is None:
+        worker = yielding_worker(serving, job.spec)
+        if worker is None or worker.assignment is None:
             self._explain(job, busy_reason(serving))
             return
-        self._release(worker, job, Cancel if give_up(worker.part, time.monotonic()) else Release)
-        self._explain(job, waiting_reason(worker.part, time.monotonic()))
+        self._release(worker, job, Cancel if give_up(worker.assignment, time.monotonic()) else Release)
+        self._explain(job, waiting_reason(worker.assignment, time.monotonic()))
 
-    def _explain(self, job: SharedJob, reason: str) -> None:
+    def _explain(self, job: QueuedJob, reason: str) -> None:
         """Report why a job waits, once."""
         if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
-    def _release(self, worker: Worker, job: SharedJob, request: type[Cancel | Release]) -> None:
-        """Have a worker's part end early, so that the job may have the engine."""
-        assert worker.part is not None
-        worker.part.released, worker.promised = True, job
-        worker.client.send(request(job_id=worker.part.id))
+    def _release(self, worker: Worker, job: QueuedJob, request: type[Cancel | Release]) -> None:
+        """Have a worker's assignment end early, so that the job may have the engine."""
+        assert worker.assignment is not None
+        worker.assignment.released, worker.promised = True, job
+        worker.client.send(request(job_id=worker.assignment.id))
 
-    def _begin(self, job: SharedJob, worker: Worker) -> None:
-        todo, runs = job.job, tuple[PendingRun, ...]()
-        if job.shares is not None:
-            engines = sum(not each.light for each in self._workers.serving(job))
-            runs = job.shares.take(worker.group, engines)
-            todo = job.job.model_copy(update={"runs": runs, "stored": {}})
+    def _begin(self, job: QueuedJob, worker: Worker) -> None:
+        todo, runs = job.spec, tuple[PendingRun, ...]()
+        if job.unassigned is not None:
+            engines = sum(not engine.light for engine in self._workers.serving(job))
+            runs = job.unassigned.take(worker.group, engines)
+            todo = job.spec.model_copy(update={"runs": runs, "stored": {}})  # the pool estimates, over all engines
             worker.group = group_of(runs[0])
-        part = Part(f"{job.id}/{next(self._numbers)}", job, runs)
-        worker.take(part, todo)
-        job.parts.append(part)
-        job.begun = True
+        # An id of its own for each assignment: late events of an earlier one on the same engine are not taken for it.
+        assignment = Assignment(f"{job.id}/{next(self._numbers)}", job, runs)
+        worker.assign(assignment, todo)
+        job.assignments.append(assignment)
+        job.has_begun = True
         if job.state.waits:
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
-        worker.submit(part, todo)
+        worker.submit(assignment, todo)
         if self._light is not None and worker.machine == LOCAL:
             self._light.on_begin(worker, todo)
 
     def _report_assigned(self, worker: Worker) -> None:
         if len(self._workers) > 1:
-            job = worker.part.whole.id if worker.part else None
+            job_id = worker.assignment.job.id if worker.assignment else None
             event = Assigned(
-                engine=worker.place, light=worker.light, machine=worker.machine, hardware=worker.hardware, job=job
+                engine=worker.number, light=worker.light, machine=worker.machine, hardware=worker.hardware, job=job_id
             )
             self._report(event)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def _on_message(self, worker: Worker, event: Event) -> None:
-        part = worker.part
+        assignment = worker.assignment
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
             worker.environment = event.environment
@@ -334,91 +352,95 @@ class EnginePool:
             return
         if isinstance(event, Assigned | Queued):  # the pool's own
             return
-        if part is None or event.job_id != part.id:
+        if assignment is None or event.job_id != assignment.id:
             if isinstance(event, Log):
                 self._report(event.model_copy(update={"job_id": None}))
                 self._hand_out()  # the engine may have become available
             return
-        job = part.whole
+        job = assignment.job
         match event:
             case Started():
                 if job.state.started is not None:
                     return
             case Held():
-                part.held = event.held and job.state.is_paused
-                if part.held and part.released:  # its measurement would end only after the pause
-                    worker.client.send(Cancel(job_id=part.id))
+                assignment.held = event.held and job.state.is_paused
+                if assignment.held and assignment.released:  # its measurement would end only after the pause
+                    worker.client.send(Cancel(job_id=assignment.id))
                 self._report_held(job)
                 self._hand_out()
                 return
-            case Progress() if job.shares is not None:
-                part.progress = event.done
+            case Progress() if job.unassigned is not None:
+                assignment.progress = event.done
                 if (progress := job.progress(time.monotonic(), event)) is not None:
                     self._report(progress)
                 return
             case Done() | Failed():
-                self._end_part(worker, part, event)
+                self._end_assignment(worker, assignment, event)
                 return
+            # The store takes the last Ready's environment for a result without one, and Ready is reported of this
+            # computer alone.
             case RunStarted() | CompletionFinished() if worker.machine != LOCAL:
-                part.note(event)
+                assignment.note(event)
                 event = event.model_copy(update={"environment": worker.environment})
             case _:
-                part.note(event)
+                assignment.note(event)
         self._report(event.model_copy(update={"job_id": job.id}))
 
-    def _end_part(self, worker: Worker, part: Part, event: Done | Failed) -> None:
-        job = part.whole
-        worker.part = None
+    def _end_assignment(self, worker: Worker, assignment: Assignment, event: Done | Failed) -> None:
+        job = assignment.job
+        worker.assignment = None
         worker.idle_since = time.monotonic()
         if not isinstance(event, Done):  # the engine may be a new one
             worker.group = worker.model = None
-        job.parts.remove(part)
-        if isinstance(event, Done) and part.released and not job.state.is_cancelled:
-            self._take_back(job, part, whole=not event.cancelled)
-        elif isinstance(event, Failed) and (others := _other_machines(worker, part, event)):
-            job.machines = others
-            job.take_back(part, whole=False)
-            text = f"{event.error} The job continues on {', '.join(others)} alone."
+        job.assignments.remove(assignment)
+        if isinstance(event, Done) and assignment.released and not job.state.is_cancelled:
+            self._take_back(job, assignment, finished=not event.cancelled)
+        elif isinstance(event, Failed) and (other_machines := _other_machines(worker, assignment, event)):
+            job.machines = other_machines
+            job.take_back(assignment, finished=False)
+            text = f"{event.error} The job continues on {', '.join(other_machines)} alone."
             self._report(Log(level="warning", text=text, job_id=job.id))
         elif isinstance(event, Done):
-            job.cut |= event.cancelled or bool(part.rest)
-        elif job.shares is None:
+            job.cut |= event.cancelled or bool(assignment.rest)
+        elif job.unassigned is None:
             job.failure = event
         else:
-            for ended in reap(part, event, job.shares):
+            for ended in reap(assignment, event, job.unassigned):
                 if job.times is not None:
                     job.times.take(ended)
                 self._report(ended)
-        job.units += part.units
+        job.units += assignment.units
         self._report_held(job)
         self._end_if_over(job)
         self._hand_out()
-        if worker.part is None:
+        if worker.assignment is None:
             self._report_assigned(worker)
 
-    def _take_back(self, job: SharedJob, part: Part, *, whole: bool) -> None:
-        """Put what a part has left back into the queue; `whole` if it ended by itself."""
-        job.take_back(part, whole=whole)
-        job.job = without_points(job.job, job.state.points)
-        if job.state.is_paused and job.waiting and not job.begun:
+    def _take_back(self, job: QueuedJob, assignment: Assignment, *, finished: bool) -> None:
+        """Put what an assignment has left back into the queue, or `finished` all the same."""
+        job.take_back(assignment, finished=finished)
+        job.spec = without_points(job.spec, job.state.points)
+        if job.state.is_paused and job.waiting and not job.has_begun:
             self._report(Held(job_id=job.id, held=True, released=True))
 
-    def _end_if_over(self, job: SharedJob) -> None:
-        if job.parts or job.waiting:
+    def _end_if_over(self, job: QueuedJob) -> None:
+        if job.assignments or job.waiting:
             return
         self._jobs.remove(job)
         for event in last_events(job):
             self._report(event)
 
 
-def _with(make: Callable[[OnEvent, Mapping[str, str]], EngineClient], environment: Mapping[str, str]) -> MakeClient:
+def _client_maker(
+    make: Callable[[OnEvent, Mapping[str, str]], EngineClient], environment: Mapping[str, str]
+) -> MakeClient:
     return lambda on_event: make(on_event, environment)
 
 
-def _other_machines(worker: Worker, part: Part, failed: Failed) -> tuple[str, ...]:
+def _other_machines(worker: Worker, assignment: Assignment, failed: Failed) -> tuple[str, ...]:
     """Return the job's other machines where the engine of this one ended before it reached anything; else none."""
-    job = part.whole
-    reached = part.run is not None or bool(part.ended) or worker.environment is not None
+    job = assignment.job
+    reached = assignment.run is not None or bool(assignment.ended) or worker.environment is not None
     if job.state.is_cancelled or not failed.engine_end or reached:
         return ()
     return tuple(machine for machine in job.machines if machine != worker.machine)
@@ -434,5 +456,5 @@ def open_engines(
     environments = engine_environments(engines or engine_count())
     if not light:
         return EnginePool(on_event, environments, machines=machines)
-    environments = tuple(map(behind, environments))
+    environments = tuple(map(with_lower_priority, environments))
     return EnginePool(on_event, environments, light=light_environment(), machines=machines)

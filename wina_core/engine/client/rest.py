@@ -21,17 +21,10 @@ def rest_of(
     Its runs are queued. `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs
     takes time: call this on no thread that must answer. Raises WinaError for runs that this store does not have.
     """
-    match job:
-        case EvaluateJob():
-            runs = _missing(job, store, queued)
-            return job.model_copy(update={"runs": runs}) if runs else None
-        case _:
-            return without_points(job, measured)
-
-
-def _measured_points(job: Job, store: Any) -> Mapping[str, tuple[str, ...]]:
-    """Return the stored points of a sweep, hashes by `Environment.key`; none of any other job."""
-    return store.measured_points(job.spec.hashes()) if isinstance(job, LatencyJob | DecodeJob) else NO_POINTS
+    if not isinstance(job, EvaluateJob):
+        return without_points(job, measured)
+    runs = _missing(job, store, queued)
+    return job.model_copy(update={"runs": runs}) if runs else None
 
 
 def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
@@ -57,45 +50,47 @@ def resumed(
         task_code,  # reads task files, which the window's start does not wait for
     )
 
-    found = []
+    resumed_jobs = []
     waiting = {samples: list(queued) for samples in (False, True)}
     """Runs of the jobs before, of all and of those that store samples."""
     for submit in store.unfinished_jobs(take=True):
         try:
             samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
-            rest = rest_of(submit.job, store, _measured_points(submit.job, store), waiting[samples])
-            if isinstance(rest, EvaluateJob):
+            is_sweep = isinstance(submit.job, LatencyJob | DecodeJob)
+            points = store.measured_points(submit.job.spec.hashes()) if is_sweep else NO_POINTS
+            remaining = rest_of(submit.job, store, points, waiting[samples])
+            if isinstance(remaining, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,
-                    "task_code": task_code(rest.runs, trust_task_code),
+                    "task_code": task_code(remaining.runs, trust_task_code),
                 }
-                rest = rest.model_copy(update=consents)
+                remaining = remaining.model_copy(update=consents)
         except WinaError as error:
             _log.warning("%s is not resumed: %s", submit.title or submit.job_id, error)
             continue
-        if rest is None:
+        if remaining is None:
             store.forget_jobs([submit.job_id])
             continue
-        found.append(submit.model_copy(update={"job": rest}))
-        if isinstance(rest, EvaluateJob):
-            waiting[False] += rest.runs
-            waiting[True] += rest.runs if rest.samples else ()
-    return found
+        resumed_jobs.append(submit.model_copy(update={"job": remaining}))
+        if isinstance(remaining, EvaluateJob):
+            waiting[False] += remaining.runs
+            waiting[True] += remaining.runs if remaining.samples else ()
+    return resumed_jobs
 
 
 def _missing(job: EvaluateJob, store: Any, queued: Iterable[PendingRun]) -> tuple[PendingRun, ...]:
-    asked = {run.spec.content_hash(): run.units for run in job.runs}
+    requested = {run.spec.content_hash(): run.units for run in job.runs}
     for run in queued:
-        if (name := run.spec.content_hash()) in asked:
-            asked[name] = tuple(unit for unit in asked[name] if unit not in run.units)
-    found = {}
+        if (name := run.spec.content_hash()) in requested:
+            requested[name] = tuple(unit for unit in requested[name] if unit not in run.units)
+    missing = {}
     for pending in store.pending([run.spec for run in job.runs], job.samples):
         name = pending.spec.content_hash()
-        if units := tuple(unit for unit in asked[name] if unit in pending.units):
-            found[name] = PendingRun(spec=pending.spec, units=units)
-    if any(store.run_status(name) is None for name in found):
+        if units := tuple(unit for unit in requested[name] if unit in pending.units):
+            missing[name] = PendingRun(spec=pending.spec, units=units)
+    if any(store.run_status(name) is None for name in missing):
         raise WinaError(
             "This job's runs are not in this results database; open the one that has them, or evaluate them again."
         )
-    store.queue_runs(tuple(found.values()))
-    return tuple(found.values())
+    store.queue_runs(tuple(missing.values()))
+    return tuple(missing.values())

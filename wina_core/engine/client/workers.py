@@ -1,18 +1,19 @@
 """The engines of a pool, each with its work, and the choice of one for a job.
 
-This computer's are there from the start, those of another machine from the first job for it.
+This computer's are there from the start, those of another machine from the first job for it. The light engine beside
+them (`LightEngine`) is one more worker, with a life of its own.
 """
 
-import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
-from wina_core.engine.client.shared_job import Part, SharedJob
+from wina_core.engine.client.job_queue import Assignment, QueuedJob
+from wina_core.engine.client.resources import HasRoom
 from wina_core.errors import WinaError
-from wina_core.files.hardware import visible_devices
 from wina_core.jobs import EvaluateJob, Event, Job, Submit
 from wina_core.jobs.job_specs import Group
 from wina_core.records import Environment
@@ -27,7 +28,7 @@ SHORT_SECONDS = 30.0
 class Worker:
     """An engine and its work."""
 
-    place: int
+    number: int
     """Number of the engine, from 1."""
     client: EngineClient
     light: bool = False
@@ -36,39 +37,45 @@ class Worker:
     """Name of the machine that it runs on."""
     hardware: str = ""
     environment: Environment | None = None
-    """What it computes with; None until it is ready."""
-    part: Part | None = None
+    """Its libraries and hardware; None until it is ready."""
+    assignment: Assignment | None = None
+    """Its present work; None while it is idle."""
     group: Group | None = None
-    """The rotated model that it holds: that of the runs that it was given last."""
+    """The rotated model that it holds: that of its last runs."""
     model: ModelSource | None = None
     """The model of its last job."""
     pid: int | None = None
-    """The process that was given its last job."""
+    """The process that computed its last job: another one has no model in memory."""
     idle_since: float = 0.0
-    promised: SharedJob | None = None
-    """The job that its work gives it up for: the next one here, if it still waits then."""
+    promised: QueuedJob | None = None
+    """The job for which its work was asked to end: its next one, if it still waits then."""
     ending: bool = False
     """True while the light one is stopped because nobody needed it for a while."""
 
     @property
     def free(self) -> bool:
         """True if it could begin a job."""
-        return self.part is None and not self.ending and self.client.available
+        return self.assignment is None and not self.ending and self.client.available
 
     def holds(self, job: Job) -> bool:
         """Return whether its last job was on the model of this one, in the same process."""
         model = job.first_model
         return model is not None and model == self.model and self.pid == self.client.pid
 
-    def take(self, part: Part, job: Job) -> None:
-        """Take a part as its work, the job as it is computed."""
-        part.loaded = self.holds(job)
-        self.part, self.model, self.promised = part, job.first_model, None
+    def assign(self, assignment: Assignment, job: Job) -> None:
+        """Note its next work, the job as it is computed; `submit` sends it."""
+        assignment.loaded = self.holds(job)
+        self.assignment, self.model, self.promised = assignment, job.first_model, None
 
-    def submit(self, part: Part, job: Job) -> None:
+    def submit(self, assignment: Assignment, job: Job) -> None:
         """Send its work to the engine."""
-        self.client.send(Submit(job_id=part.id, job=job))
+        self.client.send(Submit(job_id=assignment.id, job=job))
         self.pid = self.client.pid
+
+
+def assignments(workers: Iterable[Worker]) -> list[Assignment]:
+    """Return the present work of all engines."""
+    return [worker.assignment for worker in workers if worker.assignment is not None]
 
 
 def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
@@ -81,18 +88,21 @@ def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
 
 def held_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     """Return an engine whose paused work could make room for a job."""
-    able = (worker for worker in workers if not worker.light or job.interactive)
-    return next((each for each in able if each.part is not None and each.part.held and not each.part.released), None)
+    for worker in workers:
+        assignment = worker.assignment
+        if (not worker.light or job.interactive) and assignment and assignment.held and not assignment.released:
+            return worker
+    return None
 
 
-def promised_job(workers: Iterable[Worker]) -> tuple[SharedJob, Worker] | None:
+def promised_job(workers: Iterable[Worker]) -> tuple[QueuedJob, Worker] | None:
     """Return an interactive job whose promised engine is free, and that engine.
 
     It goes before every other job: the one that gave up its engine may be ahead of it in the queue.
     """
     for worker in workers:
         if worker.free and (job := worker.promised) is not None:
-            if job.waiting and not job.state.is_paused and job.job.interactive:
+            if job.waiting and not job.state.is_paused and job.spec.interactive:
                 return job, worker
             worker.promised = None
     return None
@@ -100,23 +110,24 @@ def promised_job(workers: Iterable[Worker]) -> tuple[SharedJob, Worker] | None:
 
 def soon_free(workers: Iterable[Worker]) -> bool:
     """Return whether an engine computes, or is being given up for, an interactive job, which ends soon."""
-    working = [(worker.part.whole, worker.promised) for worker in workers if worker.part is not None]
-    return any(job is not None and job.job.interactive for jobs in working for job in jobs)
+    busy = [worker for worker in workers if worker.assignment is not None]
+    jobs = [*(assignment.job for assignment in assignments(busy)), *(worker.promised for worker in busy)]
+    return any(job is not None and job.spec.interactive for job in jobs)
 
 
-def is_promised(workers: Iterable[Worker], job: SharedJob) -> bool:
+def is_promised(workers: Iterable[Worker], job: QueuedJob) -> bool:
     """Return whether an engine is being given up for a job."""
-    return any(worker.promised is job and worker.part is not None for worker in workers)
+    return any(worker.promised is job and worker.assignment is not None for worker in workers)
 
 
 def timed_work(workers: Iterable[Worker]) -> bool:
     """Return whether a sweep is being timed."""
-    return any(each.part.whole.job.timed and not each.part.held for each in workers if each.part is not None)
+    return any(assignment.job.spec.timed and not assignment.held for assignment in assignments(workers))
 
 
 def loading_models(workers: Iterable[Worker]) -> list[ModelSource | None]:
     """Return the models that engines may yet take memory for: of all work from which no result has come."""
-    return [worker.model for worker in workers if worker.part is not None and not worker.part.loaded]
+    return [worker.model for worker in workers if worker.assignment is not None and not worker.assignment.loaded]
 
 
 def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
@@ -124,36 +135,38 @@ def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
 
     Rather an evaluation, and rather one that holds the job's model.
     """
-    able = [worker for worker in workers if worker.part is not None and _can_release(worker.part)]
-    able.sort(key=lambda worker: (worker.part is not None and worker.part.whole.job.timed, not worker.holds(job)))
-    return able[0] if able else None
+    able = []
+    for worker in workers:
+        assignment = worker.assignment
+        if assignment is None or assignment.released or assignment.held:
+            continue
+        if isinstance(assignment.job.spec, EvaluateJob) or assignment.job.spec.timed:
+            able.append((assignment.job.spec.timed, not worker.holds(job), worker))
+    return min(able, key=lambda candidate: candidate[:2])[2] if able else None
 
 
-def _can_release(part: Part) -> bool:
-    job = part.whole.job
-    return (isinstance(job, EvaluateJob) or job.timed) and not part.released and not part.held
-
-
-def give_up(part: Part, now: float) -> bool:
-    """Decide whether a part loses its measurement in flight: an evaluation's short one, once for each result.
+def give_up(assignment: Assignment, now: float) -> bool:
+    """Decide whether an assignment loses its measurement in flight: an evaluation's short one, once for each result.
 
     So a stream of interactive jobs delays an evaluation, and never stops it.
     """
-    job = part.whole
-    part.gives_up = isinstance(job.job, EvaluateJob) and not job.gave_up and now - part.since < SHORT_SECONDS
-    job.gave_up |= part.gives_up
-    return part.gives_up
+    job = assignment.job
+    assignment.gives_up = (
+        isinstance(job.spec, EvaluateJob) and not job.gave_up and now - assignment.since < SHORT_SECONDS
+    )
+    job.gave_up |= assignment.gives_up
+    return assignment.gives_up
 
 
-def waiting_reason(part: Part, now: float) -> str:
-    """Return why an interactive job waits for a part that makes room."""
-    job = part.whole
-    if job.job.timed:
+def waiting_reason(assignment: Assignment, now: float) -> str:
+    """Return why an interactive job waits for an assignment that makes room."""
+    job = assignment.job
+    if job.spec.timed:
         return "other work would disturb the timings; waits for the end of the current point"
-    if part.gives_up:
+    if assignment.gives_up:
         return "waits until the evaluation has made room"
-    usual = None if job.times is None else job.times.usual(part.run)
-    left = None if usual is None else usual - (now - part.since)
+    usual = None if job.times is None else job.times.usual(assignment.run)
+    left = None if usual is None else usual - (now - assignment.since)
     about = "" if left is None or left <= 0.0 else f", about {_rounded(left)}"
     return f"waits for the end of the current measurement{about}"
 
@@ -164,7 +177,7 @@ def _rounded(seconds: float) -> str:
 
 def busy_reason(workers: Iterable[Worker]) -> str:
     """Return why an interactive job waits for work that makes no room."""
-    kinds = {worker.part.whole.job.kind for worker in workers if worker.part is not None}
+    kinds = {assignment.job.spec.kind for assignment in assignments(workers)}
     return f"memory allows no second engine; waits for the end of: {', '.join(sorted(kinds))}" if kinds else ""
 
 
@@ -211,21 +224,22 @@ class Workers:
         """Process id of the first engine that runs; None while there is none."""
         return next((pid for worker in self._all if (pid := worker.client.pid) is not None), None)
 
-    def serving(self, job: SharedJob) -> list[Worker]:
+    def serving(self, job: QueuedJob) -> list[Worker]:
         """Return the engines that may compute a job."""
         return [worker for worker in self._all if worker.machine in job.machines]
 
-    def working_on(self, job: SharedJob) -> list[tuple[Worker, Part]]:
-        """Return the engines that compute a job, each with its part."""
-        return [(worker, worker.part) for worker in self._all if worker.part is not None and worker.part.whole is job]
+    def working_on(self, job: QueuedJob) -> list[tuple[Worker, Assignment]]:
+        """Return the engines that compute a job, each with its assignment."""
+        pairs = [(worker, worker.assignment) for worker in self._all]
+        return [(worker, assignment) for worker, assignment in pairs if assignment and assignment.job is job]
 
     def missing(self, machines: Iterable[str]) -> set[str]:
-        """Return the machines whose engines are not known yet."""
+        """Return the machines that are not open yet."""
         return set(machines) - {worker.machine for worker in self._all}
 
     def open(self, machines: Iterable[str], opened: Callable[[str], None]) -> None:
-        """Find the engines of machines on a thread of its own, since it may ask them; then call `opened` with the
-        error, which is empty where there is none."""
+        """Add the engines of machines, then call `opened` with the error, which is empty without one."""
+        # On a thread of its own: a Ray cluster takes seconds to count its engines, or does not answer.
         threading.Thread(target=self._find, args=(machines, opened), name="machines", daemon=True).start()
 
     def stop(self) -> None:
@@ -237,69 +251,126 @@ class Workers:
             stop.join()
 
     def _find(self, machines: Iterable[str], opened: Callable[[str], None]) -> None:
-        found: dict[str, Sequence[MakeClient]] = {}
+        makers: dict[str, Sequence[MakeClient]] = {}
         error = ""
         try:
             for machine in machines:
-                found[machine] = self._machines(machine)
+                makers[machine] = self._machines(machine)
         except WinaError as refusal:
             error = str(refusal)
-        self._post(partial(self._opened, found, opened, error))
+        self._post(partial(self._add_machines, makers, opened, error))
 
-    def _opened(self, found: Mapping[str, Sequence[MakeClient]], opened: Callable[[str], None], error: str) -> None:
-        new = self.missing(found)
-        for machine, makers in found.items():
-            for make in makers if machine in new else ():
+    def _add_machines(
+        self, makers: Mapping[str, Sequence[MakeClient]], opened: Callable[[str], None], error: str
+    ) -> None:
+        new = self.missing(makers)  # two jobs may have opened the same one
+        for machine, machine_makers in makers.items():
+            for make in machine_makers if machine in new else ():
                 self._add(make, machine=machine)
         opened(error)
 
     def _add(self, make: MakeClient, *, light: bool = False, machine: str = LOCAL) -> Worker:
-        place = len(self._all)
-        client = make(lambda event: self._post(lambda: self._on_event(self._all[place], event)))
-        self._all.append(Worker(place + 1, client, light=light, machine=machine))
+        # By its index: the client may send events while it is made, before there is a worker.
+        index = len(self._all)
+        client = make(lambda event: self._post(lambda: self._on_event(self._all[index], event)))
+        self._all.append(Worker(index + 1, client, light=light, machine=machine))
         return self._all[-1]
 
 
-# ---- the number of engines for this machine, and the device of each --------------------------------------------------
+# ---- the engine beside the others for interactive jobs ---------------------------------------------------------------
 
-BATCH_NICENESS = 5
-"""Niceness of engines beside a light one, which then gets three times their share of a busy processor."""
-
-
-def engine_count() -> int:
-    """Return one engine for each visible CUDA device, at least one."""
-    return max(1, len(visible_devices()))
+IDLE_SECONDS = 300.0
+"""Time without a job of its own after which the light engine ends."""
+AHEAD_SECONDS = 3.0
+"""Time that a batch job has run before the light engine starts ahead of its first job: short ones need none."""
 
 
-def engine_environments(engines: int) -> tuple[dict[str, str], ...]:
-    """Return the environment variables of each engine: its own device, or its share of the processor's threads."""
-    if engines == 1:
-        return ({},)
-    devices = visible_devices()
-    if devices:
-        return tuple({"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} for place in range(engines))
-    threads = max(1, _threads() // engines)
-    return tuple({"OMP_NUM_THREADS": str(threads)} for _ in range(engines))
+class LightEngine:
+    """The light engine of a pool: started with batch work, ended when nobody needs it.
 
-
-def light_environment() -> dict[str, str]:
-    """Return the environment variables of an engine beside the others: the last device, half of the threads.
-
-    It prepares at its start what its first job would wait for (`WINA_ENGINE_WARM`).
+    While a sweep is timed it neither starts nor computes, as it would disturb the timings.
     """
-    devices = visible_devices()
-    place = {"CUDA_VISIBLE_DEVICES": devices[-1]} if devices else {}
-    return {**place, "OMP_NUM_THREADS": str(max(1, _threads() // 2)), "WINA_ENGINE_WARM": "1"}
 
+    def __init__(
+        self,
+        worker: Worker,
+        workers: Sequence[Worker],
+        room: HasRoom,
+        post: Callable[[Callable[[], None]], None],
+        hand_out: Callable[[], None],
+    ) -> None:
+        """`post` runs an action on the pool's thread, on which all methods are called; `hand_out` gives out jobs."""
+        self._worker = worker
+        self._workers = workers
+        self._room = room
+        self._post = post
+        self._hand_out = hand_out
+        self._ahead: threading.Timer | None = None
+        self._unused = False
+        """True after it ended without a job: it does not start ahead again before it has had one."""
 
-def behind(environment: dict[str, str]) -> dict[str, str]:
-    """Return an engine's environment with a lower priority, behind the window and the light engine."""
-    return {**environment, "WINA_ENGINE_NICE": str(BATCH_NICENESS)}
+    def engine_for(self, job: Job) -> Worker | None:
+        """Return the engine if it could begin a job."""
+        light = self._worker
+        if not light.free or not job.interactive or timed_work(self._workers):
+            return None
+        return light if light.holds(job) or self._room(job, loading_models(self._workers)) else None
 
+    def disturbs(self, job: Job) -> bool:
+        """Return whether a sweep has to wait for the end of its job."""
+        return job.timed and not self._worker.free
 
-def _threads() -> int:
-    """Return the threads that one engine would use."""
-    requested = os.environ.get("OMP_NUM_THREADS", "")
-    if requested.isdecimal():
-        return int(requested)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    def on_begin(self, worker: Worker, job: Job) -> None:
+        """Start soon after a batch job has begun, unless that ends before; end for a sweep."""
+        if worker.light:
+            self._unused = False
+        elif job.timed:
+            self._end()
+        elif not job.interactive:
+            self._start_soon()
+
+    def end_if_idle(self) -> None:
+        """End if nobody has needed the engine for a while."""
+        light = self._worker
+        if light.free and light.client.pid is not None and time.monotonic() - light.idle_since >= IDLE_SECONDS:
+            self._unused = light.model is None
+            self._end()
+
+    def forget_start(self) -> None:
+        """Cancel a start that is due."""
+        if self._ahead is not None:
+            self._ahead.cancel()
+
+    def _start_soon(self) -> None:
+        if self._unused or self._worker.client.pid is not None or (self._ahead is not None and self._ahead.is_alive()):
+            return
+        self._ahead = threading.Timer(AHEAD_SECONDS, self._post, [self._start])
+        self._ahead.daemon = True
+        self._ahead.start()
+
+    def _start(self) -> None:
+        """Start the engine before its first job, if a batch job runs and memory allows."""
+        light = self._worker
+        busy = bool(assignments(worker for worker in self._workers if not worker.light))
+        if not busy or not light.free or light.client.pid is not None or timed_work(self._workers):
+            return
+        if self._room(None, loading_models(self._workers)):
+            light.idle_since = time.monotonic()
+            light.client.start()
+
+    def _end(self) -> None:
+        """Stop the engine if it has no job, on a thread of its own, as this takes seconds."""
+        light = self._worker
+        if not light.free or light.client.pid is None:
+            return
+        light.ending, light.model = True, None
+
+        def ended() -> None:
+            light.ending = False
+            self._hand_out()  # the jobs that came meanwhile
+
+        def stop() -> None:
+            light.client.stop()
+            self._post(ended)
+
+        threading.Thread(target=stop, name="end of the light engine", daemon=True).start()

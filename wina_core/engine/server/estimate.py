@@ -70,20 +70,20 @@ class _Estimate:
         self._dense: dict[str, float] = {}
 
     def record(self) -> EstimateRecord:
-        found: dict[tuple[ModelSource, str], list[tuple[float, bool]]] = {}
+        timings: dict[tuple[ModelSource, str], list[tuple[float, bool]]] = {}
         total = sum(len(run.units) for run in self._job.runs)
         for done, (spec, unit) in enumerate((run.spec, unit) for run in self._job.runs for unit in run.units):
             self._reporter.count(done, total, f"timing {unit}")
-            found.setdefault((spec.model, unit), []).append(self._seconds(spec, unit))
+            timings.setdefault((spec.model, unit), []).append(self._seconds(spec, unit))
         estimates = tuple(
             UnitEstimate(
                 unit=unit,
-                seconds=statistics.fmean(seconds for seconds, _ in each),
-                basis="stored" if all(stored for _, stored in each) else "probe",
+                seconds=statistics.fmean(seconds for seconds, _ in unit_timings),
+                basis="stored" if all(stored for _, stored in unit_timings) else "probe",
             )
-            for (_, unit), each in found.items()
+            for (_, unit), unit_timings in timings.items()
         )
-        seconds = math.fsum(seconds for each in found.values() for seconds, _ in each)
+        seconds = math.fsum(seconds for unit_timings in timings.values() for seconds, _ in unit_timings)
         return EstimateRecord(
             seconds=seconds, units=total, estimates=estimates, preparations=_preparations(self._job.runs)
         )
@@ -133,12 +133,12 @@ class _Estimate:
         from wina_core.compute.evaluation.tasks import load_task
 
         programs, code = self._job.run_model_code, self._job.task_code
-        own = evaluation.task(unit)
+        task_spec = evaluation.task(unit)
         members = load_task(unit, evaluation.task_folders, evaluation.data_folder, programs, code)["tasks"]
-        documents = [min(len(task.eval_docs), own.limit or len(task.eval_docs)) for task in members.values()]
+        documents = [min(len(task.eval_docs), task_spec.limit or len(task.eval_docs)) for task in members.values()]
 
         def measure(limit: int) -> object:
-            few = evaluation.model_copy(update={"tasks": (own.model_copy(update={"limit": limit}),)})
+            few = evaluation.model_copy(update={"tasks": (task_spec.model_copy(update={"limit": limit}),)})
             return evaluate_task(loaded, None, few, unit, self._reporter, None, programs, code)
 
         return _timed(measure, max(documents), lambda limit: sum(min(count, limit) for count in documents))
@@ -166,16 +166,16 @@ class _Estimate:
 
 def _preparations(runs: Sequence[PendingRun]) -> tuple[PreparationEstimate, ...]:
     """Return the stored time of each kind of preparation that is not on disk."""
-    found: dict[ProductKind, list[float | None]] = {}
+    seconds_by_kind: dict[ProductKind, list[float | None]] = {}
     for product in missing_products(EvaluateJob(runs=tuple(runs))):
-        found.setdefault(product.kind, []).append(product.seconds)
+        seconds_by_kind.setdefault(product.kind, []).append(product.seconds)
     return tuple(
         PreparationEstimate(
             kind=kind,
-            seconds=math.fsum(known for known in seconds if known is not None),
+            seconds=math.fsum(known_seconds for known_seconds in seconds if known_seconds is not None),
             unknown=seconds.count(None),
         )
-        for kind, seconds in found.items()
+        for kind, seconds in seconds_by_kind.items()
     )
 
 
@@ -242,8 +242,8 @@ class _Quiet(NullReporter):
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
 
-    def count(self, done: int, total: int, what: str) -> None:
-        self._reporter.progress(done, total, "measurements", what)
+    def count(self, done: int, total: int, activity: str) -> None:
+        self._reporter.progress(done, total, "measurements", activity)
 
     def check(self) -> None:
         self._reporter.check()

@@ -187,7 +187,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
         return session.rotation_report(loaded, spec.rotation, choice)
 
     with closing(_Passes(session, job.runs)) as passes:
-        for pending in (run for own in by_model(job.runs).values() for run in own):
+        for pending in (run for group_runs in by_model(job.runs).values() for run in group_runs):
             if ends():
                 return
             run = pending.spec.content_hash()
@@ -273,29 +273,29 @@ def _measure(
                 continue
             stage.begin(unit)
             start = pausable_clock.now()
-            kept: list[SampleRecord] | None = [] if job.samples else None
+            samples: list[SampleRecord] | None = [] if job.samples else None
             _seed(spec.evaluation.seed)
-            start -= passes.carried_seconds(spec.content_hash(), unit)
+            start -= passes.carried_seconds(spec.content_hash(), unit)  # its share counts as time of its own
             if unit == FIDELITY:
                 assert spec.evaluation.fidelity is not None  # else FIDELITY is none of its units
                 metrics = measure_fidelity(loaded, gates, spec.evaluation.fidelity, batch_size, stage, shared=shared)
             elif unit == ORIGINAL:
                 assert reference is not None  # likewise
                 assert text is not None
-                kept = []  # a few rows, which comparisons need
-                metrics = measure_original(loaded, gates, reference, batch_size, stage, kept, shared, text.scored)
+                samples = []  # a few rows, which comparisons need
+                metrics = measure_original(loaded, gates, reference, batch_size, stage, samples, shared, text.scored)
             else:
                 from wina_core.compute.evaluation.harness import evaluate_task  # loads lm-eval
 
                 shared.forget(gates, TEXT)
-                gates.reset_counts()
+                gates.reset_counts()  # of the text before: a task's sparsity is that of its own tokens
                 metrics = evaluate_task(
                     loaded,
                     gates,
                     spec.evaluation,
                     unit,
                     stage,
-                    samples=kept,
+                    samples=samples,
                     run_model_code=job.run_model_code,
                     task_code=job.task_code,
                     shared=shared,
@@ -311,7 +311,7 @@ def _measure(
                     gated_sparsity=gates.gated_sparsity,
                     net_sparsity=gates.net_sparsity,
                     seconds=pausable_clock.now() - start,
-                    samples=tuple(kept or ()),
+                    samples=tuple(samples or ()),
                 )
             )
             shared.forget(gates, passes_name(unit))
@@ -335,7 +335,7 @@ class _Passes:
         self.stages = Stages()
         """Interrupted passes of the model in use."""
         self.shared = SharedPasses()
-        """Of the model in use."""
+        """Passes of the model in use."""
         self._carried: dict[tuple[str, str], float] = {}
         """Each run's share of the seconds of passing the layers together, by its hash and unit."""
 
@@ -384,12 +384,12 @@ class _Passes:
     ) -> Gates:
         calibration, resolved = self._session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, stage)
         gates = attach(loaded, spec.method, resolved, calibration, spec.evaluation.dense_prefix)
-        parts = {
+        identity = {
             "run": spec.content_hash(),
             "calibration": "" if calibration is None else calibration.digest,
             "fractions": json.dumps(resolved.fractions),
         }
-        self.shared.name(gates, products.digest(parts))
+        self.shared.name(gates, products.digest(identity))
         return gates
 
     def later(self, unit: str, evaluation: EvaluationSpec) -> list[Gates]:
@@ -418,18 +418,18 @@ class _Passes:
             for unit, text in ((FIDELITY, spec.evaluation.fidelity), (ORIGINAL, spec.evaluation.original)):
                 if unit in pending.units and text is not None:
                     lanes.setdefault((text, spec.evaluation.batch_size), {}).setdefault(pending, (unit, gates))
-        for (text, size), own in lanes.items():
-            units = {unit for unit, _ in own.values()}
-            stage.begin(min(units), list(own))  # the fidelity, if it is among them
+        for (text, size), lane in lanes.items():
+            units = {unit for unit, _ in lane.values()}
+            stage.begin(min(units), list(lane))  # the fidelity, if it is among them
             start = pausable_clock.now()
-            gated = [gates for _, gates in own.values() if not gates.is_dense]
-            dense = [None] if FIDELITY in units or len(gated) < len(own) else []
+            gated = [gates for _, gates in lane.values() if not gates.is_dense]
+            dense = [None] if FIDELITY in units or len(gated) < len(lane) else []
             try:
                 carry_fidelity(loaded, [*dense, *gated], text, size, stage, self.shared)
             except WinaError as error:
                 stage.log("warning", f"The runs pass the layers one by one, since together: {error}")
-            share = (pausable_clock.now() - start) / len(own)
-            self._carried |= {(pending.spec.content_hash(), unit): share for pending, (unit, _) in own.items()}
+            share = (pausable_clock.now() - start) / len(lane)
+            self._carried |= {(pending.spec.content_hash(), unit): share for pending, (unit, _) in lane.items()}
             stage.carried()
 
 

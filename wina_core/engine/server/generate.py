@@ -40,15 +40,17 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
     """
     for configuration in job.configurations:
         get_method(configuration.method)
-    dense = [number for number, each in enumerate(job.configurations) if each.is_dense]
-    gated = [number for number, each in enumerate(job.configurations) if not each.is_dense]
+    dense = [number for number, configuration in enumerate(job.configurations) if configuration.is_dense]
+    gated = [number for number, configuration in enumerate(job.configurations) if not configuration.is_dense]
     turns = _Turns(job, emit, reporter, job_id)
     if not gated:
         loaded = session.prepare(job.model, NO_ROTATION, reporter)
         prompt = _prompt(job, loaded)
         compiled = _compiled(loaded, None, job, prompt)
         readers = [SequenceReader(loaded, None, gated=False, compiled=compiled) for _ in dense]
-        sides = [_Side(each, job, loaded, prompt, reader) for each, reader in zip(dense, readers, strict=True)]
+        sides = [
+            _Side(side_number, job, loaded, prompt, reader) for side_number, reader in zip(dense, readers, strict=True)
+        ]
         turns.take(sides, [loaded])
     for number in gated:
         configuration = job.configurations[number]
@@ -67,24 +69,24 @@ def generate(job: GenerateJob, session: Session, emit: Emit, reporter: Reporter,
             switch = gates if plain is loaded else None
             compiled = _compiled(loaded, gates, job, prompt)  # None with shortcuts: then the dense model is not, either
             sides = [
-                _Side(each, job, plain, prompt, SequenceReader(plain, switch, gated=False, compiled=compiled))
-                for each in dense
+                _Side(side_number, job, plain, prompt, SequenceReader(plain, switch, gated=False, compiled=compiled))
+                for side_number in dense
             ]
             reader = SequenceReader(loaded, gates, gated=True, compiled=compiled)
             reference = SequenceReader(plain, switch, gated=False, compiled=compiled)
             sides.append(_Side(number, job, loaded, prompt, reader, reference, gates))
             turns.take(sides, [loaded] if plain is loaded else [loaded, plain])
-        dense = []
+        dense = []  # the dense completion has grown beside the first gated one
 
 
 def _compiled(
     loaded: LoadedModel, gates: Gates | None, job: GenerateJob, prompt: Sequence[int]
 ) -> CompiledModel | None:
     """Return the model compiled for this completion; None, with the reason in the log, where it is not."""
-    found = compile_model(loaded, gates, len(prompt) + job.new_tokens)
-    if isinstance(found, CompiledModel):
-        return found
-    _log.info("Tokens are decoded by transformers: %s.", found)
+    compiled = compile_model(loaded, gates, len(prompt) + job.new_tokens)
+    if isinstance(compiled, CompiledModel):
+        return compiled
+    _log.info("Tokens are decoded by transformers: %s.", compiled)
     return None
 
 
@@ -120,8 +122,8 @@ def _stops(loaded: LoadedModel) -> frozenset[int]:
         loaded.model.config.eos_token_id,
         loaded.tokenizer.eos_token_id,
     )
-    lists = (each if isinstance(each, list) else [each] for each in named)
-    return frozenset(token for each in lists for token in each if token is not None)
+    lists = (listed if isinstance(listed, list) else [listed] for listed in named)
+    return frozenset(token for listed in lists for token in listed if token is not None)
 
 
 class _Side:
@@ -145,8 +147,8 @@ class _Side:
         self._unread = [*prompt, *self._completion]
         self._pieces = Pieces(loaded.tokenizer, prompt[-_CONTEXT:])
         self._tokens: list[CompletionToken] = [
-            CompletionToken(id=each, text=self._pieces.add(each), log_probability=None, read=0, seconds=0.0)
-            for each in self._completion
+            CompletionToken(id=token, text=self._pieces.add(token), log_probability=None, read=0, seconds=0.0)
+            for token in self._completion
         ]
         self._stops = _stops(loaded)
         self._passes = 0
@@ -166,8 +168,8 @@ class _Side:
     def step(self, job_id: str) -> Token:
         """Add and return a token."""
         unread = self._unread
-        found = self._reader.read(unread)
-        token = choose(found, self._job.sampling, len(self._completion))
+        logits = self._reader.read(unread)
+        token = choose(logits, self._job.sampling, len(self._completion))
         dense = None if self._reference is None else self._reference.read(unread)
         if self._gates is not None and self._passes == 0:
             self._gates.reset_counts()  # drop the prompt's counts
@@ -179,9 +181,9 @@ class _Side:
             configuration=self.number,
             id=token,
             text=self._pieces.add(token),
-            log_probability=float(found[token]),
+            log_probability=float(logits[token]),
             dense_log_probability=None if dense is None else float(dense[token]),
-            divergence=None if dense is None else max(float(divergences(dense, found)), 0.0),
+            divergence=None if dense is None else max(float(divergences(dense, logits)), 0.0),
             read=len(unread),
             seconds=self._reader.seconds,
             dense_seconds=None if self._reference is None else self._reference.seconds,
@@ -208,7 +210,7 @@ class _Turns:
 
     def __init__(self, job: GenerateJob, emit: Emit, reporter: Reporter, job_id: str) -> None:
         self._emit, self._reporter, self._job_id = emit, reporter, job_id
-        self._total = sum(max(job.new_tokens - len(each.prefix), 0) for each in job.configurations)
+        self._total = sum(max(job.new_tokens - len(configuration.prefix), 0) for configuration in job.configurations)
         self._done = 0
 
     def take(self, sides: Sequence[_Side], models: Sequence[LoadedModel]) -> None:

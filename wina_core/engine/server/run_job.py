@@ -1,26 +1,30 @@
-"""Dispatch of jobs, for the engine process and, in-process, for the command line."""
+"""Dispatch of jobs, for the engine process (`server`) and, in-process, for the command line (`api.running`).
 
+A job computes with a `Session`, which holds the loaded models, and emits its results as events: Partial or Measured as
+each is there, else one Result at the end. `evaluate`, `estimate`, `generate` and `export` have files of their own.
+"""
+
+import logging
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from wina_core.compute.calibration import Calibration
-from wina_core.compute.gating import attach
 from wina_core.compute.gating.inspection import inspect_gate
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import summarize
-from wina_core.compute.reporter import Reporter
+from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.comparison import layer_energies, norm_spreads
 from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.sparse.export import save_sparse
 from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.export_gguf import export_gguf
+from wina_core.engine.server.export import export_gguf, export_model
 from wina_core.engine.server.generate import generate
-from wina_core.errors import WinaError
+from wina_core.errors import Cancelled, WinaError
 from wina_core.files.hardware import check_room
 from wina_core.files.paths import check_new_folder
 from wina_core.jobs import (
@@ -43,13 +47,14 @@ from wina_core.jobs import (
     ResultValue,
     RotateJob,
 )
-from wina_core.model_info.sharing import plan_text
 from wina_core.model_info.sizes import weights_bytes
-from wina_core.records import CalibrationRecord, ExportRecord, LayerRecord, RotationChoice, RotationReport
-from wina_core.records.gates import GateRecord
-from wina_core.specs import NO_ROTATION, AllocatedSparsity, MethodSpec, Quantization
+from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
+from wina_core.records.gates import GateRecord, GateTarget
+from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, Quantization
 from wina_core.specs.allocations import check_allocator
+from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.methods import get_method
+from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import check_made
 
 
@@ -187,8 +192,8 @@ def _export_folder(job: RotateJob, export_to: str) -> Path:
 
 def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
     """Return the masks of the job's methods in its cell; raises as `inspect_gate`, preparing and calibrating do."""
-    for each in job.gates:
-        get_method(each.method)  # now, not after seconds of loading
+    for gate in job.gates:
+        get_method(gate.method)  # now, not after seconds of loading
     loaded = session.prepare(job.model, job.rotation, reporter)
 
     def calibrated(method: MethodSpec) -> Calibration | None:
@@ -198,45 +203,58 @@ def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> G
 
     with cancellable(loaded.model, reporter):
         cell = job.layer, job.projection
-        gates = [each.model_copy(update={"method": each.method.untuned}) for each in job.gates]  # no target of a plan
+        gates = [gate.model_copy(update={"method": gate.method.untuned}) for gate in job.gates]  # no target of a plan
         return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)
 
 
-# ---- export of a run's gated model as a folder -----------------------------------------------------------------------
+# ---- jobs for nobody, which load what the first real job would wait for ----------------------------------------------
+
+_WINA = MethodSpec(name="wina")
+_PROMPT = "The quick brown fox"
 
 
-def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:
-    """Write the gated model of the job's run, which is prepared as for a measurement.
+def warm(session: Session, reporter: Reporter) -> None:
+    """Inspect a gate and complete a few words on the demo model, with results for no one, until `reporter` cancels.
 
-    Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
-    gating do.
+    Without it, the first job waits for the imports of transformers and for the compilation of the kernels: 8 s on two
+    cores.
     """
-    spec, folder = job.spec, Path(job.folder).expanduser()
-    get_method(spec.method)
-    check_new_folder(folder)
-    size = weights_bytes(spec.model)
-    if math.isfinite(size):  # else it is not downloaded
-        check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")
-    loaded = session.prepare(spec.model, spec.rotation, reporter)
-    plan = spec.plan
-    if isinstance(plan, AllocatedSparsity):
-        plan, _ = session.allocation(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
-    calibration, resolved = session.gating(loaded, spec.rotation, spec.method, plan, spec.calibration, reporter)
-    prefix = spec.evaluation.dense_prefix
-    card = job.card
-    if spec.rotation.is_auto:
-        card += f"\n## Rotation\n\n{session.choice(spec.model, spec.rotation, reporter).verdict}\n"
-    with attach(loaded, spec.method, resolved, calibration, prefix) as gates:
-        save_sparse(
-            loaded,
-            gates,
-            spec.method,
-            resolved.targets,
-            folder,
-            dense_prefix=prefix,
-            run=job.run,
-            card=card,
-            plan_file=plan_text(spec, plan, loaded.view.layout),
-        )
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    return ExportRecord(folder=job.folder, bytes=size)
+    demo = ModelSource(location="demo", device="auto")
+    jobs = (
+        InspectGateJob(
+            model=demo,
+            rotation=NO_ROTATION,
+            layer=0,
+            projection="q",
+            prompt=_PROMPT,
+            gates=(GateTarget(method=_WINA, target=0.5),),
+        ),
+        GenerateJob(
+            model=demo,
+            prompt=_PROMPT,
+            new_tokens=3,
+            configurations=(
+                CompletionSpec(),
+                CompletionSpec(method=_WINA, plan=UniformSparsity(sparsity=0.5)),
+            ),
+        ),
+    )
+    try:
+        for job in jobs:
+            run_job(job, session, lambda _: None, reporter)
+    except Cancelled:
+        return
+    except Exception:  # no job of anyone's fails
+        logging.getLogger(__name__).exception("The engine could not prepare for its first job")
+
+
+class CancelledByJob(NullReporter):
+    """Reporter that cancels once a job waits."""
+
+    def __init__(self, job_waits: Callable[[], bool]) -> None:
+        self._job_waits = job_waits
+
+    def check(self) -> None:
+        """Raise Cancelled if a job waits."""
+        if self._job_waits():
+            raise Cancelled

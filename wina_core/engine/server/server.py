@@ -279,9 +279,9 @@ class Server:
         gc.freeze()  # the libraries live as long as this process: collections after jobs need not go through them
         session = Session()
         if os.environ.get("WINA_ENGINE_WARM"):
-            from wina_core.engine.server.warm import UntilWanted, warm
+            from wina_core.engine.server.run_job import CancelledByJob, warm
 
-            warm(session, UntilWanted(lambda: self._job is not None or self._closing))
+            warm(session, CancelledByJob(lambda: self._job is not None or self._closing))
         while (submit := self._next()) is not None:
             job_id = submit.job_id
             self.emit(Started(job_id=job_id))

@@ -40,14 +40,14 @@ def check_names(runs: Iterable[PendingRun]) -> None:
     runs = tuple(runs)
     _check_packages(runs)
     evaluations = {(run.spec.evaluation, run.units) for run in runs if not run.spec.evaluation.task_folders}
-    asked = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
-    known = _known_names() if asked else None
-    if known is not None and asked - known:
-        raise WinaError(unknown_task(min(asked - known), known))
+    requested = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
+    existing = _known_names() if requested else None
+    if existing is not None and requested - existing:
+        raise WinaError(unknown_task(min(requested - existing), existing))
 
 
 def unknown_task(name: str, names: Iterable[str]) -> str:
-    """Return the sentence for a task that is none of `names`."""
+    """Return the sentence for a task that is not among `names`."""
     hint = near_matches(name, names) or "check its name, or add the folder of its task file."
     return f'There is no task "{name}"; {hint}'
 
@@ -62,8 +62,10 @@ def unknown_metric(task: str, metric: str, metrics: Iterable[str]) -> str:
 
 def _check_packages(runs: Iterable[PendingRun]) -> None:
     offered = task_files()
-    asked = {task for run in runs for task in run.spec.evaluation.task_names if task in offered and task in run.units}
-    for task in sorted(asked & (_known_names() or frozenset()) if asked else ()):
+    requested = {
+        task for run in runs for task in run.spec.evaluation.task_names if task in offered and task in run.units
+    }
+    for task in sorted(requested & (_known_names() or frozenset()) if requested else ()):
         raise WinaError(
             f'The task "{task}" of lm-eval has the same name as {offered[task]}; uninstall the package that has this '
             "file."

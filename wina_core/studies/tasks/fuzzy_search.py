@@ -18,9 +18,9 @@ class FuzzySearch:
         self._order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         """Index of each text, the shortest text first; the lists below have this order."""
         words = [_words(texts[index]) for index in self._order]
-        self._spaced = [" " + " ".join(each) for each in words]
-        self._joined = [f" {''.join(each)} " for each in words]
-        self._initials = ["".join(word[0] for word in each) for each in words]
+        self._spaced = [" " + " ".join(text_words) for text_words in words]
+        self._joined = [f" {''.join(text_words)} " for text_words in words]
+        self._initials = ["".join(word[0] for word in text_words) for text_words in words]
 
     def search(self, query: str, limit: int | None = None) -> list[int]:
         """Return the indices of at most `limit` matching texts, best first; of all texts, in order, for an empty query.
@@ -34,23 +34,23 @@ class FuzzySearch:
         if not words:
             return sorted(self._order)[:limit]
         letters = "".join(words)
-        found = dict.fromkeys(self._literal(words, letters))
+        ranked = dict.fromkeys(self._literal(words, letters))
         for matches in (self._mistyped, self._in_order):
-            if len(found) < _FEW:
-                found |= dict.fromkeys(matches(letters))
-        return [self._order[place] for place in islice(found, limit)]
+            if len(ranked) < _FEW:
+                ranked |= dict.fromkeys(matches(letters))
+        return [self._order[rank] for rank in islice(ranked, limit)]
 
     def _literal(self, words: list[str], letters: str) -> Iterator[int]:
         beginning, word_beginnings = " " + " ".join(words), [" " + word for word in words]
-        abbreviated = [place for place, text in enumerate(self._initials) if letters in text] if letters[1:] else []
-        places: Iterable[int] = range(len(self._spaced))
+        abbreviated = [index for index, text in enumerate(self._initials) if letters in text] if letters[1:] else []
+        indices: Iterable[int] = range(len(self._spaced))
         for word in words:
-            places = [place for place in places if word in self._spaced[place]]
+            indices = [index for index in indices if word in self._spaced[index]]
         tiers: tuple[list[int], ...] = ([], [], [])
-        for place in places:
-            text = self._spaced[place]
+        for index in indices:
+            text = self._spaced[index]
             tier = 0 if text.startswith(beginning) else 1 if all(word in text for word in word_beginnings) else 2
-            tiers[tier].append(place)
+            tiers[tier].append(index)
         return chain(tiers[0], tiers[1], abbreviated, tiers[2])
 
     def _mistyped(self, letters: str) -> Iterable[int]:
@@ -62,14 +62,14 @@ class FuzzySearch:
         # stretch may be longer than the name.
         least = 100 * (len(letters) - 1.01) / len(letters)
         matches = process.extract_iter(letters, self._joined, scorer=fuzz.partial_ratio, score_cutoff=least)
-        return [place for _, _, place in matches]
+        return [index for _, _, index in matches]
 
     def _in_order(self, letters: str) -> Iterable[int]:
         from rapidfuzz import process
         from rapidfuzz.distance import LCSseq
 
         matches = process.extract_iter(letters, self._joined, scorer=LCSseq.similarity, score_cutoff=len(letters))
-        return [place for _, _, place in matches]
+        return [index for _, _, index in matches]
 
 
 def _words(text: str) -> list[str]:

@@ -46,7 +46,7 @@ class TaskIndex:
 
     def search(self, query: str, limit: int = 200) -> list[TaskEntry]:
         """Return at most `limit` entries, best first; all of them, in order, for an empty query."""
-        return [self.entries[place] for place in self._search.search(query, limit)]
+        return [self.entries[index] for index in self._search.search(query, limit)]
 
 
 def index_file() -> Path:

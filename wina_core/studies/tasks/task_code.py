@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import config_folder
 from wina_core.files.tables import write_atomically
 from wina_core.jobs import PendingRun
-from wina_core.studies.tasks.task_folder import Function, TaskFile, TaskFolder, member_names
+from wina_core.studies.tasks.task_folder import TaskFile, TaskFolder, TaskFunction, member_names
 
 TASK_CODE_RISK = "This code runs with all of your rights; trust it only if you know where it comes from."
 """Shown with every request for consent to run the code of a task folder."""
@@ -43,7 +44,7 @@ class TaskCode:
             f"Its digest: {self.digest[:16]}. {TASK_CODE_RISK} "
             "Consent for one run by the option trust-task-code, or in the window, which asks."
         )
-        return "".join(each if each.isprintable() else "?" for each in refusal)  # for a terminal
+        return "".join(character if character.isprintable() else "?" for character in refusal)  # for a terminal
 
 
 class TaskCodeError(WinaError):
@@ -59,18 +60,18 @@ def requested_code(runs: Iterable[PendingRun]) -> tuple[TaskCode, ...]:
 
     Raises WinaError for a task folder that cannot be read.
     """
-    asked: dict[tuple[str, ...], set[str]] = {}
+    requested: dict[tuple[str, ...], set[str]] = {}
     for run in runs:
         evaluation = run.spec.evaluation
-        wanted = set(evaluation.task_names) & set(run.units)
-        if evaluation.task_folders and wanted:
-            asked.setdefault(evaluation.task_folders, set()).update(wanted)
-    found: dict[str, TaskCode] = {}
-    for folders, names in asked.items():
+        missing_tasks = set(evaluation.task_names) & set(run.units)
+        if evaluation.task_folders and missing_tasks:
+            requested.setdefault(evaluation.task_folders, set()).update(missing_tasks)
+    code_by_folder: dict[str, TaskCode] = {}
+    for folders, names in requested.items():
         read = [TaskFolder(folder) for folder in folders]
-        for code in code_of(read, _reached(read, names)):
-            found[code.folder] = code
-    return tuple(found.values())
+        for code in code_of(read, _selectable_files(read, names)):
+            code_by_folder[code.folder] = code
+    return tuple(code_by_folder.values())
 
 
 def task_code(runs: Iterable[PendingRun], trusted: bool = False) -> dict[str, str]:
@@ -86,12 +87,12 @@ def task_code(runs: Iterable[PendingRun], trusted: bool = False) -> dict[str, st
 
 def code_of(folders: Sequence[TaskFolder], files: Iterable[TaskFile]) -> tuple[TaskCode, ...]:
     """Return the code that these files of the folders ask for, by folder."""
-    wanted = {file.path: lines for file in files if (lines := code_requests(file))}
+    requests = {file.path: lines for file in files if (lines := code_requests(file))}
     return tuple(
         TaskCode(
             folder=str(folder.path),
             digest=folder.digest,
-            requests=tuple((_name(folder, path), line) for path in asking for line in wanted[path]),
+            requests=tuple((_name(folder, path), line) for path in asking for line in requests[path]),
             files={
                 name: content.decode("utf-8", "replace")
                 for name, content in folder.files.items()
@@ -99,7 +100,7 @@ def code_of(folders: Sequence[TaskFolder], files: Iterable[TaskFile]) -> tuple[T
             },
         )
         for folder in folders
-        if (asking := [path for path in wanted if path.is_relative_to(folder.path)])
+        if (asking := [path for path in requests if path.is_relative_to(folder.path)])
     )
 
 
@@ -140,31 +141,31 @@ def _consents_file() -> Path:
     return config_folder() / "trusted-task-code.json"
 
 
-def _reached(folders: Sequence[TaskFolder], names: Iterable[str]) -> list[TaskFile]:
+def _selectable_files(folders: Sequence[TaskFolder], names: Iterable[str]) -> list[TaskFile]:
     """Return the folders' files that the names may select.
 
     A name that no file defines is lm-eval's; any task of the folders may replace one of its members.
     """
     by_name: dict[str, list[TaskFile]] = {}
     for file in (file for folder in folders for file in folder.tasks):
-        for name in _defined(file.config):
+        for name in _defined_names(file.config):
             by_name.setdefault(name, []).append(file)
     reached: dict[Path, TaskFile] = {}
     left = list(names)
     while left:
         name = left.pop()
         files = by_name.get(name)
-        for file in [each for known in by_name.values() for each in known] if files is None else files:
+        for file in chain.from_iterable(by_name.values()) if files is None else files:
             if file.path not in reached:
                 reached[file.path] = file
                 left += member_names(file.config)
     return list(reached.values())
 
 
-def _defined(config: Mapping[str, Any]) -> list[str]:
+def _defined_names(config: Mapping[str, Any]) -> list[str]:
     tags = config.get("tag") or ()
-    own = config.get("group") if "group" in config and "class" not in config else config.get("task")
-    return [str(name) for name in (own, *([tags] if isinstance(tags, str) else tags)) if isinstance(name, str)]
+    main_name = config.get("group") if "group" in config and "class" not in config else config.get("task")
+    return [str(name) for name in (main_name, *([tags] if isinstance(tags, str) else tags)) if isinstance(name, str)]
 
 
 def _name(folder: TaskFolder, path: Path) -> str:
@@ -198,28 +199,28 @@ _SCHEMES = ("http", "https", "hf")
 
 def code_requests(file: TaskFile) -> tuple[str, ...]:
     """Return the lines of a user's task file that need consent, as "key: value"; lm-eval's own lines need none."""
-    own = [layer.config for layer in file.layers if not layer.shipped]
-    on_shipped = len(own) < len(file.layers)
-    return tuple(dict.fromkeys(line for config in own for line in _requests(config, on_shipped)))
+    configs = [layer.config for layer in file.layers if not layer.shipped]
+    on_shipped = len(configs) < len(file.layers)
+    return tuple(dict.fromkeys(line for config in configs for line in _requests(config, on_shipped)))
 
 
 def _requests(config: Mapping[str, Any], on_shipped: bool) -> Iterator[str]:
     for key, function in _functions(config, ""):
         yield f"{key}: !function {function}"
-    if "class" in config and not isinstance(config["class"], Function):
+    if "class" in config and not isinstance(config["class"], TaskFunction):
         yield _line("class", config["class"])
     path = config.get("dataset_path")
-    if path is not None and not isinstance(path, Function) and not _only_reads(str(path)):
+    if path is not None and not isinstance(path, TaskFunction) and not _only_reads(str(path)):
         yield _line("dataset_path", path)
     yield from _of_options("dataset_kwargs", config.get("dataset_kwargs"), _DATASET_OPTIONS)
     yield from _of_options("generation_kwargs", config.get("generation_kwargs"), _GENERATION_OPTIONS)
     if on_shipped:  # whose functions may take more for names of programs
         yield from _of_options("metadata", config.get("metadata"), frozenset(["version"]))
-    own_scores = isinstance(config.get("process_results"), Function)  # which name their metrics as they like
+    own_scores = isinstance(config.get("process_results"), TaskFunction)  # which name their metrics as they like
     for metric in () if own_scores else _list(config.get("metric_list")):
         named = metric if isinstance(metric, Mapping) else {"metric": metric}
         name = named.get("metric")
-        if not isinstance(name, Function) and (str(name) not in METRICS or named.get("hf_evaluate")):
+        if not isinstance(name, TaskFunction) and (str(name) not in METRICS or named.get("hf_evaluate")):
             yield _line("metric", name)
     prompt = config.get("use_prompt")
     if prompt is not None and not str(prompt).startswith("qa-basic:"):
@@ -230,21 +231,21 @@ def _requests(config: Mapping[str, Any], on_shipped: bool) -> Iterator[str]:
 
 
 def _functions(value: object, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Function):
+    if isinstance(value, TaskFunction):
         yield key, value
     elif isinstance(value, Mapping):
-        for name, each in value.items():
-            yield from _functions(each, str(name))
+        for name, member in value.items():
+            yield from _functions(member, str(name))
     elif isinstance(value, (list, tuple, set)):
-        for each in value:
-            yield from _functions(each, key)
+        for member in value:
+            yield from _functions(member, key)
 
 
 def _of_options(name: str, options: object, harmless: frozenset[str]) -> Iterator[str]:
     if not isinstance(options, Mapping):
         return
     for key, value in options.items():
-        if not isinstance(value, Function) and key not in harmless:
+        if not isinstance(value, TaskFunction) and key not in harmless:
             yield _line(f"{name}.{key}", value)
     for key in ("data_files", "data_dir"):
         for location in _strings(options.get(key)):
@@ -265,15 +266,15 @@ def _readers() -> frozenset[str]:
     spec = find_spec("datasets")  # which is not imported: it takes seconds
     assert spec is not None
     assert spec.origin is not None
-    return frozenset(each.name for each in (Path(spec.origin).parent / "packaged_modules").iterdir())
+    return frozenset(reader.name for reader in (Path(spec.origin).parent / "packaged_modules").iterdir())
 
 
 def _strings(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _strings(each)
+        for member in value:
+            yield from _strings(member)
     elif value is not None:
         yield str(value)
 

@@ -64,11 +64,11 @@ class TaskFolder:
     """The files of a folder as they were when it was read."""
 
     def __init__(self, folder: str | Path) -> None:
-        """Read the folder; raise WinaError if there is none or it is too large."""
-        given = Path(folder).expanduser()
-        if what_is_at(given) != "folder":
-            raise WinaError(f"The task folder {given} does not exist; correct it or leave it out.")
-        self.path = given.resolve()
+        """Read the folder; raise WinaError if it does not exist or is too large."""
+        path = Path(folder).expanduser()
+        if what_is_at(path) != "folder":
+            raise WinaError(f"The task folder {path} does not exist; correct it or leave it out.")
+        self.path = path.resolve()
         self._shipped = is_shipped(self.path)
         self.files: dict[str, bytes] = {}
         """Contents of the files that can be loaded, by their path in the folder."""
@@ -93,14 +93,14 @@ class TaskFolder:
     @cached_property
     def tasks(self) -> tuple[TaskFile, ...]:
         """All task files that can be loaded, in lm-eval's order."""
-        found = []
+        files = []
         for name in self.files:
             if name.endswith(".yaml"):
                 try:
-                    found.append(self._task_file(name))
+                    files.append(self._task_file(name))
                 except ValueError as error:
                     self.problems[name] = str(error)
-        return tuple(sorted(found, key=lambda each: each.path.as_posix()))
+        return tuple(sorted(files, key=lambda file: file.path.as_posix()))
 
     def _task_file(self, name: str) -> TaskFile:
         path = self.path / name
@@ -114,17 +114,17 @@ class TaskFolder:
         content = self.files.get(name)
         config = parse(path.read_bytes() if content is None else content)
         included = config.pop("include", [])
-        for each in included if isinstance(included, list) else [included]:
-            for layer in self._layers(self._included(path, each), seen):
+        for included_name in included if isinstance(included, list) else [included]:
+            for layer in self._layers(self._included(path, included_name), seen):
                 layer.config.pop("task_list", None)
                 yield layer
         yield Layer(path, config, self._shipped or content is None)
 
     def _included(self, path: Path, name: object) -> Path:
         target = Path(os.path.normpath(path.parent / str(name)))
-        for found in (target, Path(os.path.realpath(target))):
-            if _inside(self.path, found) in self.files or (is_shipped(found) and found.is_file()):
-                return found
+        for candidate in (target, Path(os.path.realpath(target))):
+            if _inside(self.path, candidate) in self.files or (is_shipped(candidate) and candidate.is_file()):
+                return candidate
         raise ValueError(
             f"it includes {str(name)!r}, which is no YAML file of this folder or of lm-eval; choose the folder that "
             "holds both, or copy the file"
@@ -141,7 +141,7 @@ def members(config: Mapping[str, Any]) -> Iterator[str | Mapping[str, Any]]:
     """Yield the members of a group's configuration: names, and mappings of changed or inlined tasks and groups."""
     listed = config.get("task")
     if isinstance(listed, list):
-        yield from (each for each in listed if isinstance(each, (str, Mapping)))
+        yield from (member for member in listed if isinstance(member, (str, Mapping)))
 
 
 def member_names(config: Mapping[str, Any]) -> list[str]:
@@ -163,7 +163,7 @@ def runs_programs(config: Mapping[str, Any]) -> bool:
     return any(isinstance(member, Mapping) and runs_programs(member) for member in members(config))
 
 
-class Function(str):
+class TaskFunction(str):
     """Name after `!function`."""
 
     __slots__ = ()
@@ -173,7 +173,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     pass
 
 
-_Loader.add_constructor("!function", lambda loader, node: Function(loader.construct_scalar(node)))
+_Loader.add_constructor("!function", lambda loader, node: TaskFunction(loader.construct_scalar(node)))
 
 
 def parse(content: bytes) -> dict[str, Any]:
@@ -206,14 +206,14 @@ def _check_nesting(content: bytes) -> None:
 def _measure(node: yaml.Node, measured: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
     """Return the number of values and of levels of a node, aliases expanded."""
     if id(node) in measured:
-        known = measured[id(node)]
-        if known is None:
+        known_size = measured[id(node)]
+        if known_size is None:
             raise ValueError("a value contains itself")
-        return known
+        return known_size
     measured[id(node)] = None
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        children = [each for pair in node.value for each in pair]
+        children = [member for pair in node.value for member in pair]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
     elif node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float") and len(node.value) > _LONGEST_NUMBER:
@@ -235,7 +235,7 @@ def _shipped_roots() -> tuple[Path, ...]:
 
 def _names(folder: Path) -> Iterator[str]:
     for parent, folders, files in os.walk(folder):
-        folders[:] = [each for each in folders if not each.startswith(".") and each not in _IGNORED]
+        folders[:] = [subfolder for subfolder in folders if not subfolder.startswith(".") and subfolder not in _IGNORED]
         for name in files:
             if not name.startswith(".") and os.path.splitext(name)[1] in CODE_SUFFIXES:
                 yield _inside(folder, Path(parent, name))

@@ -11,6 +11,7 @@ from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
+from wina_core.remote.slurm_settings import parse_settings
 
 
 @dataclass(frozen=True)

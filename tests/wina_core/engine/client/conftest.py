@@ -9,7 +9,7 @@ from tests.wina_core.engine.fake_pool import Pool
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pool]]:
-    monkeypatch.setattr("wina_core.engine.client.light.AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr("wina_core.engine.client.workers.AHEAD_SECONDS", 0.0)
     made: list[Pool] = []
 
     def pool(engines: int = 2, eager: bool = False, light: bool = False) -> Pool:

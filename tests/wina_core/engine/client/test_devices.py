@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from wina_core.engine.client.workers import engine_count, engine_environments
+from wina_core.engine.client.resources import engine_count, engine_environments
 from wina_core.files import hardware
 from wina_core.files.hardware import chosen_devices, listed_devices, visible_devices
 

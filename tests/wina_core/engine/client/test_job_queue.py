@@ -3,24 +3,23 @@
 import pytest
 
 from tests.wina_core.engine.engine_events import DEMO
-from wina_core.engine.client.job_queue import JobQueue
-from wina_core.engine.client.shared_job import SharedJob
+from wina_core.engine.client.job_queue import JobQueue, QueuedJob
 from wina_core.jobs import InspectJob, Priority, Queued
 from wina_core.jobs.job_state import JobState
 
 JOB = InspectJob(model=DEMO)
 
 
-def shared(job_id: str, priority: Priority) -> SharedJob:
-    return SharedJob(job_id, JOB, state=JobState(priority=priority))
+def queued(job_id: str, priority: Priority) -> QueuedJob:
+    return QueuedJob(job_id, JOB, state=JobState(priority=priority))
 
 
-def queue(*jobs_and_priorities: str) -> tuple[JobQueue, dict[str, SharedJob]]:
+def queue(*jobs_and_priorities: str) -> tuple[JobQueue, dict[str, QueuedJob]]:
     """Jobs named by letters, `"a"` of normal priority and `"b:low"` of another; none has begun."""
     jobs, named = JobQueue(), {}
     for text in jobs_and_priorities:
         job_id, _, priority = text.partition(":")
-        named[job_id] = shared(job_id, priority or "normal")  # type: ignore[arg-type]  # one of Priority
+        named[job_id] = queued(job_id, priority or "normal")  # type: ignore[arg-type]  # one of Priority
         jobs.add(named[job_id])
     return jobs, named
 
@@ -36,8 +35,8 @@ def test_jobs_begin_by_priority_and_then_as_they_came() -> None:
 
 def test_an_urgent_job_goes_ahead_of_the_rest_of_one_that_has_begun() -> None:
     jobs, named = queue("a", "b:low")
-    named["a"].begun = True
-    assert jobs.add(shared("c", "first")) == Queued(job_id="c", priority="first", before="a")
+    named["a"].has_begun = True
+    assert jobs.add(queued("c", "first")) == Queued(job_id="c", priority="first", before="a")
     assert order(jobs) == "cab"
 
 

@@ -83,7 +83,7 @@ def test_several_machines_share_the_runs_and_each_takes_more_once_it_is_free(mac
 def test_a_machine_that_cannot_be_reached_leaves_its_runs_to_the_others(machines: Machines) -> None:
     machines.submit("local", "gpu")
     gpu, local = machines.clients["gpu"], machines.clients["local"]
-    gpu.say(Failed(job_id=gpu.part, error="It cannot be reached.", engine_end="stopped with exit code 1"))
+    gpu.say(Failed(job_id=gpu.job_id, error="It cannot be reached.", engine_end="stopped with exit code 1"))
     local.complete()
     local.given(2)
     local.complete()

@@ -62,7 +62,7 @@ def test_what_the_user_waits_for_goes_to_the_light_engine_while_the_others_are_b
     light.given()
     assert light.submits[-1].job == INSPECT, "never batch work"
     assert Assigned(engine=3, light=True, job="c") in pool.events.all
-    light.say(Failed(job_id=light.part, error=CRASH, engine_end="crashed"))
+    light.say(Failed(job_id=light.job_id, error=CRASH, engine_end="crashed"))
     assert pool.events.end("c") == Failed(job_id="c", error=CRASH, engine_end="crashed")
     pool.submit("d", INSPECT)
     light.given(2)
@@ -100,13 +100,13 @@ def test_without_memory_for_it_an_evaluation_makes_room_and_continues(make: Call
     pool.submit("a", evaluate(*PLAIN))
     engine.given()
     engine.finish(PLAIN_PENDING[0])
-    engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[1].spec.content_hash()))
+    engine.say(RunStarted(job_id=engine.job_id, run=PLAIN_PENDING[1].spec.content_hash()))
     pool.submit("b", INSPECT)
     engine.given(kind=Release)
     assert pool.events.wait(Queued, lambda event: bool(event.reason)).job_id == "b"
     second = PLAIN_PENDING[1]
     record = UnitRecord(run=second.spec.content_hash(), unit=second.units[0], metrics=(), seconds=1.0)
-    engine.say(Partial(job_id=engine.part, unit=record), Done(job_id=engine.part))
+    engine.say(Partial(job_id=engine.job_id, unit=record), Done(job_id=engine.job_id))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     engine.complete()
@@ -137,7 +137,7 @@ def test_what_cannot_make_room_is_named(make: Callable[..., Pool]) -> None:
 
 def test_the_light_engine_ends_when_nobody_needs_it(make: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while others work, and then it starts no more ahead of its first job."""
-    for module in ("pool", "light"):
+    for module in ("pool", "workers"):
         monkeypatch.setattr(f"wina_core.engine.client.{module}.IDLE_SECONDS", 0.01)
     pool = make(1, light=True)
     engine, light = pool.clients
@@ -165,7 +165,7 @@ def test_a_measurement_that_has_just_begun_is_given_up_once_for_each_result(make
     pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
     pool.submit("b", INSPECT)
     engine.given(kind=Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     engine.complete()
     engine.given(3)
@@ -175,14 +175,14 @@ def test_a_measurement_that_has_just_begun_is_given_up_once_for_each_result(make
     run = PLAIN_PENDING[0]
     name = run.spec.content_hash()
     record = UnitRecord(run=name, unit=run.units[0], metrics=(), seconds=1.0)
-    engine.say(RunStarted(job_id=engine.part, run=name), Partial(job_id=engine.part, unit=record))
-    engine.say(Done(job_id=engine.part))
+    engine.say(RunStarted(job_id=engine.job_id, run=name), Partial(job_id=engine.job_id, unit=record))
+    engine.say(Done(job_id=engine.job_id))
     engine.given(4)
     engine.complete()
     engine.given(5)
     pool.submit("d", INSPECT)
     engine.given(2, kind=Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(6)
     engine.complete()
     engine.given(7)
@@ -199,8 +199,8 @@ def test_the_reason_for_waiting_says_how_long_about(make: Callable[..., Pool]) -
     for unit in (run := PLAIN_PENDING[0]).units:
         name = run.spec.content_hash()
         record = UnitRecord(run=name, unit=unit, metrics=(), seconds=600.0)
-        engine.say(RunStarted(job_id=engine.part, run=name), Partial(job_id=engine.part, unit=record))
-    engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[1].spec.content_hash()))
+        engine.say(RunStarted(job_id=engine.job_id, run=name), Partial(job_id=engine.job_id, unit=record))
+    engine.say(RunStarted(job_id=engine.job_id, run=PLAIN_PENDING[1].spec.content_hash()))
     pool.submit("b", INSPECT)
     assert pool.events.wait(Queued, lambda event: bool(event.reason)).reason.endswith("measurement, about 10 min")
 
@@ -213,7 +213,7 @@ def test_nothing_disturbs_a_timed_sweep(make: Callable[..., Pool]) -> None:
     pool.submit("b", INSPECT)
     engine.given(kind=Release)
     assert "timings" in pool.events.wait(Queued, lambda event: bool(event.reason)).reason
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     assert light.pid is None
@@ -259,7 +259,7 @@ def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(ma
     pool.submit("b", INSPECT)
     pool.pool.send(Move(job_id="c", before="b"))
     engine.given(kind=Release)
-    engine.say(Done(job_id=engine.part))
+    engine.say(Done(job_id=engine.job_id))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     pool.settle()
@@ -277,9 +277,9 @@ def test_an_evaluation_that_is_paused_while_it_makes_room_gives_up_its_measureme
     pool, engine = asked_to_make_room(make)
     pool.pool.send(Pause(job_id="a"))
     engine.given(kind=Pause)
-    engine.say(Held(job_id=engine.part, held=True))
+    engine.say(Held(job_id=engine.job_id, held=True))
     engine.given(kind=Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     engine.complete()
@@ -295,7 +295,7 @@ def test_an_evaluation_that_made_room_before_its_pause_waits_for_the_end_of_it(m
     pool, engine = asked_to_make_room(make)
     pool.pool.send(Pause(job_id="a"))
     engine.given(kind=Pause)
-    engine.say(Done(job_id=engine.part))
+    engine.say(Done(job_id=engine.job_id))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     assert [event for event in pool.events.of("a") if isinstance(event, Held)] == [
@@ -313,8 +313,8 @@ def test_an_evaluation_that_made_room_before_its_pause_waits_for_the_end_of_it(m
 @pytest.mark.usefixtures("lossless")
 def test_the_job_that_an_engine_was_released_for_gets_one_where_it_dies(make: Callable[..., Pool]) -> None:
     pool, engine = asked_to_make_room(make)
-    engine.say(RunStarted(job_id=engine.part, run=PLAIN_PENDING[0].spec.content_hash()))
-    engine.say(Failed(job_id=engine.part, error=CRASH, engine_end="was killed"))
+    engine.say(RunStarted(job_id=engine.job_id, run=PLAIN_PENDING[0].spec.content_hash()))
+    engine.say(Failed(job_id=engine.job_id, error=CRASH, engine_end="was killed"))
     engine.given(2)
     assert engine.submits[-1].job == INSPECT
     engine.complete()

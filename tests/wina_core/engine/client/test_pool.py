@@ -11,8 +11,8 @@ from tests.benchmarks.grid_simulation import grid, simulate
 from tests.wina_core.engine.engine_events import DEMO, SHORT, WINA, Events, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.api.running import run_recorded
+from wina_core.engine.client.job_queue import UnassignedRuns
 from wina_core.engine.client.pool import EnginePool
-from wina_core.engine.client.shared_job import Shares
 from wina_core.jobs import (
     Cancel,
     Done,
@@ -70,20 +70,20 @@ def hashes(*runs: PendingRun | RunSpec) -> list[str]:
 def test_every_run_is_handed_out_once_in_pieces_of_one_model(engines: int, groups: int) -> None:
     rotations = [NO_ROTATION, ROTATED, RotationSpec(mode="per_layer"), RotationSpec(mode="per_site")][:groups]
     runs = [spec.model_copy(update={"rotation": rotation}) for spec in PLAIN for rotation in rotations]
-    shares, pieces = Shares(evaluate(*runs).runs), []
-    while piece := shares.take(None, engines):
+    unassigned, pieces = UnassignedRuns(evaluate(*runs).runs), []
+    while piece := unassigned.take(None, engines):
         pieces.append(piece)
     assert sorted(hashes(*itertools.chain(*pieces))) == sorted(hashes(*runs))
     assert all(len({pending.spec.rotation for pending in piece}) == 1 for piece in pieces)
     fair = len(PLAIN) if engines == 1 else ceil(len(runs) / engines / 2)
     assert len(pieces[0]) == min(fair, len(PLAIN)), "half of its share of all, whole for one engine"
-    assert not shares
+    assert not unassigned
 
 
 def test_an_engine_goes_on_with_the_model_that_it_holds() -> None:
-    shares = Shares(evaluate(*PLAIN, *map(rotated, PLAIN)).runs)
-    assert hashes(*shares.take(None, 4)) == hashes(PLAIN[0])
-    assert hashes(*shares.take((DEMO, ROTATED), 4)) == hashes(rotated(PLAIN[0]))
+    unassigned = UnassignedRuns(evaluate(*PLAIN, *map(rotated, PLAIN)).runs)
+    assert hashes(*unassigned.take(None, 4)) == hashes(PLAIN[0])
+    assert hashes(*unassigned.take((DEMO, ROTATED), 4)) == hashes(rotated(PLAIN[0]))
 
 
 def test_runs_of_two_models_go_to_two_engines_at_once(pool: Pool) -> None:
@@ -113,11 +113,11 @@ def test_other_jobs_go_to_the_first_engine_that_is_free(pool: Pool) -> None:
         pool.submit(job_id, INSPECT)
     first, second = pool.clients
     second.given()
-    second.say(Log(level="info", text="reading", job_id=second.part), Done(job_id=second.part))
+    second.say(Log(level="info", text="reading", job_id=second.job_id), Done(job_id=second.job_id))
     assert pool.events.end("b") == Done(job_id="b")
     assert pool.events.wait(Log).job_id == "b"
     second.given(2)
-    second.say(Failed(job_id=second.part, error="The folder is missing.", detail="tail"))
+    second.say(Failed(job_id=second.job_id, error="The folder is missing.", detail="tail"))
     assert pool.events.end("c") == Failed(job_id="c", error="The folder is missing.", detail="tail")
     first.complete()
     assert pool.events.end("a") == Done(job_id="a")
@@ -171,9 +171,9 @@ def test_progress_is_the_sum_of_the_parts(pool: Pool) -> None:
     pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
     first, second = pool.clients
     for client, done in ((first, 1.5), (second, 0.25), (first, 2.0)):
-        client.say(Progress(job_id=client.part, done=done, total=2, unit="measurements", metric=f"{done}"))
+        client.say(Progress(job_id=client.job_id, done=done, total=2, unit="measurements", metric=f"{done}"))
     first.complete()
-    second.say(Progress(job_id=second.part, done=2, total=2, unit="measurements", metric="last"))
+    second.say(Progress(job_id=second.job_id, done=2, total=2, unit="measurements", metric="last"))
     found = pool.events.wait(Progress, lambda event: event.metric == "last")
     assert (found.done, found.total, found.unit) == (4.0, 4.0, "measurements")
     shown = [event.done for event in pool.events.all if isinstance(event, Progress)]
@@ -188,7 +188,7 @@ def test_the_time_left_is_that_of_the_missing_measurements_on_all_engines(pool: 
     first, second = pool.clients
     begun(first, first.runs[0])
     begun(second, second.runs[0])
-    first.say(Progress(job_id=first.part, done=0.5, total=2, unit="measurements", stage="rotation", metric="half"))
+    first.say(Progress(job_id=first.job_id, done=0.5, total=2, unit="measurements", stage="rotation", metric="half"))
     found = pool.events.wait(Progress, lambda event: event.metric == "half")
     assert (found.eta_seconds, found.label) == ((400.0 - 50.0) / 2, "half")
     assert all(request.job.stored == {} for client in pool.clients for request in client.submits)  # type: ignore[union-attr]
@@ -211,15 +211,15 @@ def test_a_job_id_that_is_there_already_is_refused(pool: Pool) -> None:
 
 
 def died(client: FakeClient, end: str = "was killed from outside") -> Failed:
-    return Failed(job_id=client.part, error=CRASH, detail="tail", engine_end=end)
+    return Failed(job_id=client.job_id, error=CRASH, detail="tail", engine_end=end)
 
 
 def begun(client: FakeClient, pending: PendingRun, *units: str) -> None:
     """Begin a run of the last job, and measure some of its units."""
     name = pending.spec.content_hash()
-    client.say(RunStarted(job_id=client.part, run=name))
+    client.say(RunStarted(job_id=client.job_id, run=name))
     for unit in units:
-        client.say(Partial(job_id=client.part, unit=UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)))
+        client.say(Partial(job_id=client.job_id, unit=UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)))
 
 
 def units_of(runs: Iterable[PendingRun]) -> list[tuple[str, str]]:
@@ -293,7 +293,7 @@ def test_an_accelerators_fault_is_tried_again_in_a_new_engine(pool: Pool) -> Non
     for count in (1, 2, 3):
         first.given(count)
         begun(first, first.runs[0])
-        first.say(Failed(job_id=first.part, error="A fault."))
+        first.say(Failed(job_id=first.job_id, error="A fault."))
     second.complete()
     assert pool.events.end("a") == Done(job_id="a")
     assert pool.events.wait(RunFailed).error.endswith("A fault.")
@@ -305,14 +305,16 @@ def test_progress_loses_no_more_than_the_unit_that_was_lost(make: Callable[..., 
     engine = pool.clients[0]
 
     def progress(done: float, total: float) -> float:
-        engine.say(Progress(job_id=engine.part, done=done, total=total, unit="measurements", metric=f"{done} {total}"))
+        engine.say(
+            Progress(job_id=engine.job_id, done=done, total=total, unit="measurements", metric=f"{done} {total}")
+        )
         return pool.events.wait(Progress, lambda event: event.metric == f"{done} {total}").done
 
     engine.finish(engine.runs[0])
     begun(engine, engine.runs[1], engine.runs[1].units[0])
     first, second = engine.runs
     assert len(first.units) == len(second.units) == 2
-    engine.say(Progress(job_id=engine.part, done=3.5, total=4, unit="measurements"))
+    engine.say(Progress(job_id=engine.job_id, done=3.5, total=4, unit="measurements"))
     engine.say(died(engine))
     engine.given(2)
     assert units_of(engine.runs) == [(second.spec.content_hash(), second.units[1])]
@@ -363,7 +365,7 @@ def test_a_job_fails_where_no_engine_can_start(pool: Pool) -> None:
     while not any(isinstance(event, Failed) for event in pool.events.all):
         for client in pool.clients:
             if client.busy:
-                client.say(Failed(job_id=client.part, error="The engine could not start.", detail="no torch"))
+                client.say(Failed(job_id=client.job_id, error="The engine could not start.", detail="no torch"))
         pool.settle()
     assert pool.events.end("a") == Failed(job_id="a", error="The engine could not start.", detail="no torch")
     assert not any(isinstance(event, RunFailed) for event in pool.events.all)
@@ -373,7 +375,7 @@ def test_an_engine_that_cannot_start_beside_one_that_can_fails_its_runs(pool: Po
     pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
     first, second = pool.clients
     lost = hashes(*first.runs)
-    first.say(Failed(job_id=first.part, error="The engine could not start."))
+    first.say(Failed(job_id=first.job_id, error="The engine could not start."))
     second.complete()
     assert pool.events.end("a") == Done(job_id="a")
     assert [event.run for event in pool.events.all if isinstance(event, RunFailed)] == lost

@@ -31,7 +31,7 @@ def test_cancelling_reaches_all_parts_and_drops_what_is_left(pool: Pool) -> None
     pool.pool.send(Cancel(job_id="a"))
     for client in pool.clients:
         client.given(kind=Cancel)
-        client.say(Done(job_id=client.part, cancelled=True))
+        client.say(Done(job_id=client.job_id, cancelled=True))
     assert pool.events.end("a") == Done(job_id="a", cancelled=True)
     assert [len(client.submits) for client in pool.clients] == [1, 1]
 
@@ -52,7 +52,7 @@ def test_a_job_is_held_once_all_its_engines_hold_and_later_ones_begin_elsewhere(
     for client in (first, second):
         client.given(kind=Pause)
     pool.pool.send(Submit(job_id="b", job=INSPECT, priority="normal"))
-    first.say(Held(job_id=first.part, held=True))
+    first.say(Held(job_id=first.job_id, held=True))
     pool.settle()
     assert not any(isinstance(event, Held) for event in pool.events.all)
     second.complete()
@@ -76,15 +76,15 @@ def test_a_paused_evaluation_gives_up_its_engine_and_loses_only_the_measurement_
     (engine,) = pool.clients
     engine.given()
     engine.finish(PLAIN_PENDING[0])
-    engine.say(RunStarted(job_id=engine.part, run=hashes(PLAIN[1])[0]))
+    engine.say(RunStarted(job_id=engine.job_id, run=hashes(PLAIN[1])[0]))
     pool.pool.send(Pause(job_id="a"))
     pool.submit("b", ROTATE)
     engine.given(kind=Pause)
     pool.settle()
     assert not any(isinstance(request, Cancel) for request in engine.sent), "it has not reached a batch yet"
-    engine.say(Held(job_id=engine.part, held=True))
+    engine.say(Held(job_id=engine.job_id, held=True))
     engine.given(kind=Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     assert engine.submits[-1].job == ROTATE
     held = [event for event in pool.events.all if isinstance(event, Held)]
@@ -108,10 +108,10 @@ def test_a_paused_rotation_begins_again_after_the_job_that_took_its_engine(make:
     engine.given()
     pool.pool.send(Pause(job_id="a"))
     pool.submit("b", evaluate(*PLAIN[:1]))
-    engine.say(Held(job_id=engine.part, held=True))
+    engine.say(Held(job_id=engine.job_id, held=True))
     engine.given(kind=Cancel)
     pool.pool.send(Resume(job_id="a"))
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     engine.complete()
     engine.given(3)
@@ -133,12 +133,12 @@ def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[
     pool.submit("a", LatencyJob(spec=spec, stored={key: (earlier,)}))
     (engine,) = pool.clients
     engine.given()
-    engine.say(Measured(job_id=engine.part, record=first))
+    engine.say(Measured(job_id=engine.job_id, record=first))
     pool.pool.send(Pause(job_id="a"))
     pool.submit("b", evaluate(*PLAIN[:1]))
-    engine.say(Held(job_id=engine.part, held=True))
+    engine.say(Held(job_id=engine.job_id, held=True))
     engine.given(kind=Cancel)
-    engine.say(Done(job_id=engine.part, cancelled=True))
+    engine.say(Done(job_id=engine.job_id, cancelled=True))
     engine.given(2)
     pool.pool.send(Resume(job_id="a"))
     engine.complete()

@@ -83,20 +83,20 @@ class SteppedClient(FakeClient):
             return
         asked = {type(each) for each in self._requests}
         if Cancel in asked:
-            self.say(Done(job_id=self.part, cancelled=True))
+            self.say(Done(job_id=self.job_id, cancelled=True))
         elif self._paused:
             if not self._holding:
                 self._holding = True
-                self.say(Held(job_id=self.part, held=True))
+                self.say(Held(job_id=self.job_id, held=True))
         elif not self._steps or (Release in asked and self._results and self._steps[0] is None):
-            self.say(Done(job_id=self.part))
+            self.say(Done(job_id=self.job_id))
         elif (event := self._steps.pop(0)) is not None:
             self._results += isinstance(event, Partial)
             self.say(event)
 
     def die(self) -> None:
         if self.busy:
-            self.say(Failed(job_id=self.part, error="The engine was killed.", engine_end="was killed"))
+            self.say(Failed(job_id=self.job_id, error="The engine was killed.", engine_end="was killed"))
 
 
 ACTIONS = st.one_of(

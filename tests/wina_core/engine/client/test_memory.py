@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from wina_core.engine.client import light
-from wina_core.engine.client.light import has_room
+from wina_core.engine.client import resources
+from wina_core.engine.client.resources import has_room
 from wina_core.errors import WinaError
 from wina_core.files import hardware
 from wina_core.jobs import InspectJob
@@ -24,7 +24,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine without a GPU, with 32 of 64 GiB free and control groups in a folder, which is returned."""
     monkeypatch.setattr(hardware, "_CGROUP", tmp_path)
     monkeypatch.setattr(hardware, "_MEMBERSHIP", tmp_path / "cgroup")
-    monkeypatch.setattr(light, "visible_devices", lambda: ())
+    monkeypatch.setattr(resources, "visible_devices", lambda: ())
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=32 * GIB, total=64 * GIB))
     (tmp_path / "cgroup").write_text("0::/\n")
     return tmp_path
