@@ -75,7 +75,6 @@ class SubmitDialog(QDialog):
 
     def _check(self) -> None:
         """Say what is wrong with the settings, and submit none of these."""
-        from wina_core.remote.slurm import parse_settings  # with SQLAlchemy, which takes a second to import
 
         try:
             parse_settings([self.settings.text().strip()] if self.settings.text().strip() else [])
