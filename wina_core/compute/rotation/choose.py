@@ -118,7 +118,7 @@ def _stage(search: Search, index: int | None, layer: LayerView, count: int) -> l
     """Return the eigenvectors of a layer, None for all, that an interrupted search kept, if they fit."""
     if (stage := search.read(_name(index))) is None:
         return None
-    kept = [basis for _, basis in sorted(stage.tensors.items())]
+    kept = [stage.tensors[name] for name in map(str, range(count)) if name in stage.tensors]
     size = layer.projections["o"].weight.shape[0]
     if len(kept) == count and all(basis.shape == (size, size) for basis in kept):
         return kept
