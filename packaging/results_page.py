@@ -166,19 +166,15 @@ def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged
     mean over the tasks `averaged`, all by default, with its standard error; tasks are independent samples.
     """
     scores: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in _read(name):
+    for row in sorted(_read(name), key=lambda row: (row["model"], float(row["target_sparsity"]))):
         if row["metric"] in SCORES:
             own = scores.setdefault((*_key(row, by), f"{100 * float(row['target_sparsity']):g} %"), {})
             if row["metric"] == "acc_norm" or row["task"] not in own:
                 own[row["task"]] = row
     tasks = list(dict.fromkeys(task for own in scores.values() for task in own))
-
-    def model_and_target(key: tuple[str, ...]) -> tuple[str, float]:
-        return key[0] if by[0] == "model" else "", float(key[-1].removesuffix(" %"))
-
     lines = [
         [*key, _mean_score(own, averaged or tasks), *(_score(own[task]) if task in own else "" for task in tasks)]
-        for key, own in sorted(scores.items(), key=lambda scored: model_and_target(scored[0]))
+        for key, own in scores.items()
     ]
     return _markdown((*by, "target", "mean", *tasks), lines, left=len(by))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from gpu_products import seconds_of
+from gpu_products import deviation, seconds_of
 from random_models import Size, random_llama
 from torch import Tensor
 from wina_kernels import gpu, reference
@@ -115,8 +115,8 @@ def _product(name: str, form: str, rows: int, n: int, m: int, device: torch.devi
     limit = 0.6 if name == "sparse_linear" else n // 2
     found: Tensor = getattr(gpu, name)(x, weight_t, scale, limit)
     expected: Tensor = getattr(reference, name)(x, weight_t, scale, limit)
-    deviation = float((found.float() - expected.float()).abs().max() / expected.float().abs().max())
-    return "" if deviation <= _TOLERANCE[form] else f"deviates by {deviation:.3g} of the largest output"
+    error = deviation(found, expected)
+    return "" if error <= _TOLERANCE[form] else f"deviates by {error:.3g} of the largest output"
 
 
 def _dense_step(size: Size, device: torch.device) -> str:

@@ -141,16 +141,16 @@ def measure_products(
             point = base.model_copy(update={"method": name, "sparsity": sparsity})
             given, scale = make_inputs(point, weights.norms), weights.norms if name == WINA else None
             kept = kept_by_any_row(given) / shape.inputs
-            tuned = {most: _tuned(given[0], stored[form][0], scale, most, device) for most in _limits(batch, form)}
-            config = tuned[MOST_SHARES]
+            by_limit = {most: tuned(given[0], stored[form][0], scale, most, device) for most in _limits(batch, form)}
+            config = by_limit[MOST_SHARES]
             if name == WINA:
                 of_device = _name_of(device)
                 entries += [
                     TunedConfig(case_of(stored[form][0], batch, most), sparsity, each, of_device)
-                    for most, each in tuned.items()
+                    for most, each in by_limit.items()
                 ]
             add(name, form, sparsity, kept * _bytes(stored[form][0]), config.label,
-                partial(_gated, stored[form], given, scale, config))  # fmt: skip
+                partial(gated, stored[form], given, scale, config))  # fmt: skip
             expected.append(sparse_linear(given[0].x, stored[form][0], scale, given[0].threshold))
             if name == TEAL:
                 design = _tuned_split_k(weights, given[0], device)
@@ -160,7 +160,7 @@ def measure_products(
                 expected.append(expected[-1])
     for line, work, y in zip(lines, works, expected, strict=True):
         line["deviation"] = deviation(work(0)(), y)
-    return _with_rates(lines, _by_turns(works, grid, budget), machine.copy), entries
+    return _with_rates(lines, by_turns(works, grid, budget), machine.copy), entries
 
 
 def _stored(form: str, weights: Weights) -> list[WeightT]:
@@ -196,9 +196,10 @@ def _dense(name: str, weights: Weights, inputs: Sequence[Inputs], turn: int) -> 
     return partial(torch.mv, w, x[0]) if name == VENDOR[0] else partial(functional.linear, x, w)
 
 
-def _gated(
+def gated(
     stored: Sequence[WeightT], inputs: Sequence[Inputs], scale: Tensor | None, config: gpu.Config, turn: int
 ) -> Work:
+    """Return the shipped product of a turn's input with a turn's copy of the weights."""
     given = inputs[turn % INPUTS]
     return partial(gpu.sparse_linear, given.x, stored[turn % len(stored)], scale, given.threshold, config=config)
 
@@ -208,20 +209,21 @@ def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int)
     return partial(split_k_linear, given.x[0], w_t, given.threshold, config)
 
 
-def _tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
-    seconds = partial(_tuning_seconds, device)
+def tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
+    """Return the fastest division of work of at most `most` shares."""
+    seconds = partial(tuning_seconds, device)
     return gpu.tune(given.x, weight_t, scale, given.threshold, seconds=seconds, most_shares=most)
 
 
 def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any:
     def seconds(config: Any) -> float:
         call = partial(split_k_linear, given.x[0], weights.transposed[0], given.threshold, config)
-        return _tuning_seconds(device, call)
+        return tuning_seconds(device, call)
 
     return min(SPLIT_K_CONFIGS, key=seconds)
 
 
-def _tuning_seconds(device: torch.device, call: Work) -> float:
+def tuning_seconds(device: torch.device, call: Work) -> float:
     """Return the median of three calls after one that compiles; interpreted, of one call."""
     if device.type != "cuda":
         return seconds_of([call])
@@ -229,7 +231,7 @@ def _tuning_seconds(device: torch.device, call: Work) -> float:
     return float(np.median([tuning.device_seconds(call) for _ in range(_TUNED_TURNS)]))
 
 
-def _by_turns(works: Sequence[Callable[[int], Work]], grid: Products, budget: Budget) -> np.ndarray[Any, Any]:
+def by_turns(works: Sequence[Callable[[int], Work]], grid: Products, budget: Budget) -> np.ndarray[Any, Any]:
     """Return seconds [turn, contender], without the first turn, which warms up."""
     turns = []
     for turn in budget.turns(grid.turns + 1):
@@ -264,16 +266,17 @@ def _with_rates(lines: list[Line], seconds: np.ndarray[Any, Any], copy: float | 
         p10, median, p90 = np.percentile(1000 * seconds[:, at], (10, 50, 90)).tolist()
         rate = line["read_bytes"] / median / 1e6
         line["milliseconds"] = {"median": median, "p10": p10, "p90": p90, "turns": len(seconds)}
-        line |= {"gb_per_second": rate, "over_vendor": _ratio(seconds, at, vendor)}
+        line |= {"gb_per_second": rate, "over_vendor": ratio(seconds, at, vendor)}
         if copy is not None:
             line["of_copy"] = rate / copy
         peer = split_ks.get(line["sparsity"])
         if peer not in (None, at):
-            line["over_split-k"] = _ratio(seconds, at, peer)
+            line["over_split-k"] = ratio(seconds, at, peer)
     return lines
 
 
-def _ratio(seconds: np.ndarray[Any, Any], at: int, peer: int | None) -> float:
+def ratio(seconds: np.ndarray[Any, Any], at: int, peer: int | None) -> float:
+    """Return the median over turns of a contender's time over its peer's; seconds: [turn, contender]."""
     return float(np.median(seconds[:, at] / seconds[:, peer]))
 
 

@@ -3,16 +3,16 @@
 
 The shipped kernel scores its inputs while it multiplies, and spends the same instructions on a weight that is dropped
 as on one that is kept: 5.1 for each in bfloat16, as Triton 3.6 compiles it for sm_90. On an H100 that is up to a third
-of the time at 50 %. Here a program lists its kept inputs first, in scratch memory, and then
-reads their weights alone, with 4.8 instructions for each kept weight. Overlapped, the kernel that adds the
-shares is launched before the products end (programmatic dependent launches, from compute capability 9.0 on).
+of the time at 50 %. Here a program lists its kept inputs first, in scratch memory, and then reads their weights alone,
+with 4.8 instructions for each kept weight. Overlapped, the kernel that adds the shares is launched before the products
+end (programmatic dependent launches, from compute capability 9.0 on).
 
 Expected: faster than the shipped kernel where that does not reach 75 % of the copy's bandwidth at 50 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -22,10 +22,11 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from gpu_products import TOY, WINA, Products, deviation, seconds_of
+from gpu_products import TOY, WINA, Line, Products, by_turns, deviation, gated, ratio, tuned, tuning_seconds
 from torch import Tensor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
-from wina_kernels import gpu
+from wina_kernels.gpu import shares
+from wina_kernels.gpu.configs import MOST_SHARES
 from wina_kernels.reference import sparse_linear
 
 from wina_core.compute.latency.products import INPUTS, Inputs, Weights, Work, copies, make_inputs, make_weights
@@ -35,17 +36,11 @@ from wina_core.specs.latency import LatencyPoint, Shape
 if TYPE_CHECKING:
     from gpu import Budget, GpuMachine
 
-_TUNED_TURNS, _TURNS, _CALLS = 3, 9, 8
 _RUN = 16
 """Inputs in a row that belong to one share."""
 _CHUNK = 256
 """Inputs that a program scores at a time."""
-_ADDED = 256
-"""Outputs of a program that adds shares."""
 _DROPPED = 0.5
-Line = dict[str, Any]
-Way = Callable[[int], Work]
-"""A turn's call."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +77,15 @@ def list_linear_kernel(
     inside = outputs < outputs_in_all
     loaded = tl.max_contiguous(outputs, VECTOR)
     share = tl.program_id(1)
-    shares = tl.num_programs(1)
+    count_of_shares = tl.num_programs(1)
     own_list = lists + (share * tl.num_programs(0) + tl.program_id(0)).to(tl.int64) * room
     if OVERLAP:
         gdc_wait()
         gdc_launch_dependents()
     count = 0
-    for start in range(0, tl.cdiv(inputs_in_all, shares * RUN) * RUN, CHUNK):
+    for start in range(0, tl.cdiv(inputs_in_all, count_of_shares * RUN) * RUN, CHUNK):
         position = start + tl.arange(0, CHUNK)
-        inputs = (position // RUN * shares + share) * RUN + position % RUN
+        inputs = (position // RUN * count_of_shares + share) * RUN + position % RUN
         exists = inputs < inputs_in_all
         value = tl.load(x + inputs, exists, 0.0).to(tl.float32)
         score = tl.abs(value) * tl.load(column_scale + inputs, exists, 0.0)
@@ -119,15 +114,11 @@ def list_linear_kernel(
 
 
 @triton.jit
-def add_kernel(sums, out, length, SHARES: tl.constexpr, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
-    """Set out[i] = sums[0, i] + ... + sums[SHARES - 1, i]."""
-    if OVERLAP:
-        gdc_wait()
-        gdc_launch_dependents()
-    outputs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    lines = tl.arange(0, SHARES).to(tl.int64)[:, None] * length
-    values = tl.load(sums + lines + outputs[None, :], (outputs < length)[None, :], 0.0)
-    tl.store(out + outputs, tl.sum(values, axis=0), outputs < length)
+def overlapped_add_kernel(sums, out, length, SHARES: tl.constexpr, BLOCK: tl.constexpr):
+    """Do what `shares.add_kernel` does, launched before the kernel that sums has ended."""
+    gdc_wait()
+    gdc_launch_dependents()
+    shares.add_kernel(sums, out, length, SHARES, BLOCK)
 
 
 def list_linear(x: Tensor, weight_t: Tensor, scale: Tensor, threshold: float, design: ListDesign) -> Tensor:
@@ -143,76 +134,71 @@ def list_linear(x: Tensor, weight_t: Tensor, scale: Tensor, threshold: float, de
         x, scale, threshold, lists, room, sums, n, m, weight_t, weight_t.stride(0), _RUN, _CHUNK, design.depth,
         design.warps, _OUTPUTS, _VECTOR, design.overlap, num_warps=design.warps, **options,
     )  # fmt: skip
-    add_kernel[(triton.cdiv(m, _ADDED),)](
-        sums, y, m, design.shares, _ADDED, design.overlap, num_warps=4, **options
-    )  # fmt: skip
+    if design.overlap:
+        overlapped_add_kernel[(triton.cdiv(m, shares.BLOCK),)](
+            sums, y, m, design.shares, shares.BLOCK, num_warps=shares.WARPS, **options
+        )
+    else:
+        shares.add(sums, y)
     return y
 
 
-def designs(inputs: int, outputs: int, device: torch.device, toy: bool) -> list[ListDesign]:
+def designs(inputs: int, outputs: int, overlap: bool) -> list[ListDesign]:
     """Return the divisions to try: from four to forty warps on each multiprocessor of a large GPU."""
-    if toy:
-        return [ListDesign(2, 4, 2)]
-    overlaps = (False, True) if torch.cuda.get_device_capability(device) >= (9, 0) else (False,)
     tiles = triton.cdiv(outputs, _OUTPUTS)
-    found = [ListDesign(*each) for each in product((1, 4, 8), (8, 16), (8, 16, 32, 64), overlaps)]
+    every = [ListDesign(*sizes, overlap) for sizes in product((1, 4, 8), (8, 16), (8, 16, 32, 64))]
     return [
-        design for design in found
+        design for design in every
         if 528 <= tiles * design.warps * design.shares <= 5280 and inputs >= design.shares * design.warps * design.depth
     ]  # fmt: skip
 
 
 def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the lines so far after each shape: the shipped kernel, and the fastest list with and without overlap."""
-    shapes = (TOY if toy else Products()).shapes
+    grid = TOY if toy else Products()
     lines: list[Line] = []
-    for done, shape in enumerate(shapes):
-        if budget.one_of(len(shapes) - done).left <= 0:
+    for done, shape in enumerate(grid.shapes):
+        own_budget = budget.one_of(len(grid.shapes) - done)
+        if own_budget.left <= 0:
             return
-        lines += _measured(shape, machine, toy)
-        print(f"{shape.label}: {min(line['over_shipped'] for line in lines[-3:]):.2f} of the shipped one", flush=True)
+        measured = _measured(shape, grid, machine, own_budget)
+        print(f"{shape.label}: {min(line['over_shipped'] for line in measured):.2f} of the shipped one", flush=True)
+        lines += measured
         yield {"lines": lines}
 
 
-def _measured(shape: Shape, machine: GpuMachine, toy: bool) -> list[Line]:
+def _measured(shape: Shape, grid: Products, machine: GpuMachine, budget: Budget) -> list[Line]:
     point = LatencyPoint(
         outputs=shape.outputs, inputs=shape.inputs, batch=1, dtype="bfloat16", method=WINA, selection="threshold",
-        sparsity=_DROPPED, backend="triton", repetitions=_TURNS,
+        sparsity=_DROPPED, backend="triton", repetitions=grid.turns,
     )  # fmt: skip
-    weights = make_weights(point, copies(point, machine.cache_bytes), machine.device, NullReporter())
+    device = machine.device
+    weights = make_weights(point, copies(point, machine.cache_bytes), device, NullReporter())
     inputs = make_inputs(point, weights.norms)
-    turns, calls = (1, 1) if toy else (_TURNS, _CALLS)
-
-    def seconds(way: Way, turns: int) -> float:
-        way(0)()  # compiles
-        return float(
-            np.median([seconds_of([way(turn * calls + call) for call in range(calls)]) for turn in range(turns)])
-        )
-
-    ways: dict[str, Way] = {"shipped": partial(_shipped, weights, inputs)}
-    for overlap in (False, True):
-        tried: dict[str, float] = {}
-        for design in designs(shape.inputs, shape.outputs, machine.device, toy):
-            if design.overlap == overlap:
-                ways[design.label] = partial(_listed, weights, inputs, design)
-                tried[design.label] = seconds(ways[design.label], 1 if toy else _TUNED_TURNS)
-        for slower in sorted(tried, key=tried.__getitem__)[1:]:
-            del ways[slower]
-    times = {name: seconds(way, turns) for name, way in ways.items()}
+    config = tuned(inputs[0], weights.transposed[0], weights.norms, MOST_SHARES, device)
+    contenders = {"shipped": partial(gated, list(weights.transposed), inputs, weights.norms, config)}
+    for tried in _tried(shape, grid, device):
+        calls = {design: partial(_listed, weights, inputs, design) for design in tried}
+        fastest = min(tried, key=lambda design: tuning_seconds(device, calls[design](0)))
+        contenders[fastest.label] = calls[fastest]
+    seconds = by_turns(list(contenders.values()), grid, budget)
     expected = sparse_linear(inputs[0].x, weights.transposed[0], weights.norms, inputs[0].threshold)
     return [
         {
             "outputs": shape.outputs, "inputs": shape.inputs, "sparsity": _DROPPED, "contender": name,
-            "milliseconds": 1000 * times[name], "over_shipped": times[name] / times["shipped"],
-            "deviation": deviation(way(0)(), expected),
+            "milliseconds": 1000 * float(np.median(seconds[:, place])), "over_shipped": ratio(seconds, place, 0),
+            "deviation": deviation(call(0)(), expected),
         }
-        for name, way in ways.items()
+        for place, (name, call) in enumerate(contenders.items())
     ]  # fmt: skip
 
 
-def _shipped(weights: Weights, inputs: Sequence[Inputs], turn: int) -> Work:
-    case, weight_t = inputs[turn % INPUTS], weights.transposed[turn % len(weights.transposed)]
-    return partial(gpu.sparse_linear, case.x, weight_t, weights.norms, case.threshold)
+def _tried(shape: Shape, grid: Products, device: torch.device) -> list[list[ListDesign]]:
+    """Return the designs of which the fastest is measured: those without overlap and, where there is any, with it."""
+    if grid is TOY:
+        return [[ListDesign(2, 4, 2)]]
+    overlaps = (False, True) if torch.cuda.get_device_capability(device) >= (9, 0) else (False,)
+    return [designs(shape.inputs, shape.outputs, overlap) for overlap in overlaps]
 
 
 def _listed(weights: Weights, inputs: Sequence[Inputs], design: ListDesign, turn: int) -> Work:

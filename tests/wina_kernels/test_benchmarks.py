@@ -1,6 +1,5 @@
 """The benchmarks run and write what they measured. How fast anything is, is for their results to say, not for tests."""
 
-import importlib
 import json
 import math
 import subprocess
@@ -21,13 +20,6 @@ from wina_core.specs import MethodSpec, Selection
 
 FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
 SPREADS = ("wall_seconds", "cpu_seconds", "wall_ratio", "cpu_ratio")
-
-
-@pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Imports a module of the benchmarks' folder as they import each other."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
 
 
 @pytest.mark.parametrize("name", ["gating", pytest.param("all", marks=pytest.mark.nightly)])

@@ -2,8 +2,8 @@
 
 import importlib
 import shutil
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -108,9 +108,8 @@ def test_a_floor_below_a_threshold(keep: int) -> None:
 
 
 @runs
-def test_the_published_design_that_is_compared_with() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "benchmarks"))
-    split_k = importlib.import_module("gpu_products")
+def test_the_published_design_that_is_compared_with(benchmark: Callable[[str], Any]) -> None:
+    split_k = benchmark("gpu_products")
     random = torch.Generator().manual_seed(0)
     x, weight_t = torch.randn(50, generator=random).to(DEVICE), torch.randn(50, 90, generator=random).to(DEVICE)
     y = torch.zeros(90, device=DEVICE)
@@ -123,9 +122,10 @@ def test_the_published_design_that_is_compared_with() -> None:
 
 @runs
 @pytest.mark.parametrize(("warps", "depth", "shares"), [(1, 4, 1), (2, 4, 4)])
-def test_the_design_that_lists_kept_inputs_first(warps: int, depth: int, shares: int) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2] / "kernels" / "benchmarks"))
-    variants = importlib.import_module("gpu_variants")
+def test_the_design_that_lists_kept_inputs_first(
+    benchmark: Callable[[str], Any], warps: int, depth: int, shares: int
+) -> None:
+    variants = benchmark("gpu_variants")
     random = torch.Generator().manual_seed(0)
     x, weight_t = torch.randn(330, generator=random).to(DEVICE), torch.randn(330, 300, generator=random).to(DEVICE)
     scale = (torch.rand(330, generator=random) + 0.5).to(DEVICE)

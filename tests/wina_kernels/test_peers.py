@@ -1,6 +1,5 @@
 """llama.cpp as a peer: it reads the files that are written for it, and computes the same model."""
 
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -14,15 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from wina_core.compute.gguf.convert import LlamaCppModel
 from wina_core.errors import WinaError
 
-FOLDER = Path(__file__).parents[2] / "kernels" / "benchmarks"
 TOKENS = list(range(3, 35))
-
-
-@pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Imports a module of the benchmarks' folder as they import each other."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
 
 
 def random_model(family: str) -> Any:

@@ -21,7 +21,7 @@ from wina_core.store.tables import StoreTable
 
 OLDEST = "0017"
 """The schema of version 0.2.0, the first whose databases are upgraded."""
-HEAD = "0018"
+HEAD = "0019"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

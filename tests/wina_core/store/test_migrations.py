@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from tests.wina_core.samples import ENVIRONMENT, MODEL, timed
+from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, timed, unit
 from tests.wina_core.store.test_opening import table_definitions
 from wina_core.records import DecodeRecord
 from wina_core.specs import MethodSpec, RotationSpec
@@ -161,6 +161,27 @@ def test_an_unreadable_timing_goes_and_an_infinite_number_stays(with_timings: st
     with Store(with_timings) as store:
         assert store.latency_rows() == []
         assert {row.record.p90 for row in store.decode_rows()} == {math.inf}
+
+
+def test_runs_of_quantized_models_that_scored_bos_are_superseded(address: str) -> None:
+    models = [
+        MODEL.model_copy(update={"bos": bos, "quantization": bits})
+        for bos in (False, True)
+        for bits in ("none", "int4")
+    ]
+    runs = [run().model_copy(update={"model": model}) for model in models]
+    with Store(address) as store:
+        store.save_study(study(), runs)
+        for each in runs:
+            store.record_unit(unit(each))
+    engine = open_engine(parse_url(address))
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0018'"))
+    engine.dispose()
+    with Store(address) as store:
+        assert ["BOS" in row.warning for row in store.metric_rows()] == [False, False, False, True]
+        units = [pending.units for pending in store.pending(runs)]
+        assert ["choice" in missing for missing in units] == [False, False, False, True], "measured again"
 
 
 def test_a_file_without_tables_is_not_upgraded(tmp_path: Path) -> None:

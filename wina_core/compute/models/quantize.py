@@ -77,7 +77,7 @@ def quantize(
             cache.write(made, pausable_clock.now() - start)
     else:
         _apply_named(loaded, linears, quantization, reporter)
-    loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped)
+    loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped, first_scored=loaded.view.first_scored)
     attach_shortcuts(loaded.view)
     seconds = pausable_clock.now() - start
 

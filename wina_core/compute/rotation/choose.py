@@ -125,7 +125,7 @@ def _stage_name(index: int | None) -> str:
 def _stored_eigenvectors(search: Search, index: int | None, layer: LayerView, count: int) -> list[Tensor] | None:
     if (stage := search.read(_stage_name(index))) is None:
         return None
-    stored = [basis for _, basis in sorted(stage.tensors.items())]
+    stored = [stage.tensors[name] for name in map(str, range(count)) if name in stage.tensors]
     size = layer.projections["o"].weight.shape[0]
     if len(stored) == count and all(basis.shape == (size, size) for basis in stored):
         return stored

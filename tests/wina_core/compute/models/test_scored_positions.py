@@ -17,13 +17,14 @@ from wina_core.compute.evaluation.original import ReferenceFile, make_reference,
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel, load_tokenizer
+from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import first_token, read_tokens, read_tokens_and_bytes
 from wina_core.compute.quantization.inputs import mean_squares, output_sensitivities, second_moments, sites_of
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.rotation.statistics import dense_moments
 from wina_core.model_info.resolve import adds_bos, resolve
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, TextSpec
+from wina_core.specs import Bits, CalibrationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
 BOS, HALF = 256, UniformSparsity(sparsity=0.5)
@@ -175,6 +176,14 @@ def test_experts_leave_out_bos(text: TextSpec) -> None:
             assert torch.allclose(squares[linear].double(), x.square().sum(0) / (4 * 63), rtol=1e-4, atol=1e-9)
             assert torch.allclose(moments[linear].double(), x.T @ x / (4 * 63), rtol=1e-4, atol=1e-6)
     assert all(torch.isfinite(each).all() for each in output_sensitivities(loaded.view, rows, NullReporter()).values())
+
+
+@pytest.mark.parametrize("bits", ["int8", "int4"])
+def test_a_quantized_model_scores_the_positions_of_the_model_that_it_was(bits: Bits) -> None:
+    loaded = loaded_with_bos(dtype=torch.float32)
+    assert loaded.view.first_scored == 1
+    quantize(loaded, bits, NullReporter())
+    assert loaded.view.first_scored == 1
 
 
 def test_sensitivities_are_of_predictions_after_bos(text: TextSpec) -> None:
