@@ -155,9 +155,9 @@ def designs(inputs: int, outputs: int, device: torch.device, toy: bool) -> list[
         return [ListDesign(2, 4, 2)]
     overlaps = (False, True) if torch.cuda.get_device_capability(device) >= (9, 0) else (False,)
     tiles = triton.cdiv(outputs, _OUTPUTS)
-    found = [ListDesign(*each) for each in product((1, 4, 8), (8, 16), (8, 16, 32, 64), overlaps)]
+    candidates = [ListDesign(*division) for division in product((1, 4, 8), (8, 16), (8, 16, 32, 64), overlaps)]
     return [
-        design for design in found
+        design for design in candidates
         if 528 <= tiles * design.warps * design.shares <= 5280 and inputs >= design.shares * design.warps * design.depth
     ]  # fmt: skip
 

@@ -51,15 +51,15 @@ class PlaneWeight:
     @property
     def bytes(self) -> int:
         """Bytes of codes, scales and numbers of planes."""
-        return sum(part.nbytes for part in (self.codes, self.scale, self.planes) if part is not None)
+        return sum(tensor.nbytes for tensor in (self.codes, self.scale, self.planes) if tensor is not None)
 
     @cached_property
     def counts(self) -> Tensor:
         """Planes of each input, int64 [n]."""
         if self.planes is not None:
             return self.planes.long()
-        each = len(self.codes) // max(len(self.scale), 1)
-        return torch.full((len(self.scale),), each, device=self.device)
+        planes_per_input = len(self.codes) // max(len(self.scale), 1)
+        return torch.full((len(self.scale),), planes_per_input, device=self.device)
 
     @cached_property
     def held(self) -> Tensor:
@@ -106,10 +106,10 @@ class PlaneWeight:
             score: Scores of the inputs, [..., n].
             boundary: Score from which an input is kept, [..., 1].
         """
-        found = torch.ones_like(score, dtype=torch.uint8)
+        levels = torch.ones_like(score, dtype=torch.uint8)
         for factor in self.ladder[: int(self.counts.max()) - 1]:
-            found += score >= boundary * factor
-        return torch.minimum(found, self.held)
+            levels += score >= boundary * factor
+        return torch.minimum(levels, self.held)
 
     def product(self, x: Tensor, levels: Tensor) -> Tensor:
         """Return y [..., m] of x [..., n], each input read in its first `levels`, uint8 [..., n]; 0 drops it."""
@@ -161,8 +161,8 @@ def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
     starts = counts.cumsum(0) - counts
     for index in range(int(counts.max()) if n else 0):
         inputs = (counts > index).nonzero().flatten()
-        own = codes[inputs] >> (PLANE_BITS * (MOST_PLANES - 1 - index)) & 3
-        rows[starts[inputs] + index] = pack(own.to(torch.uint8), PLANE_BITS)
+        plane_codes = codes[inputs] >> (PLANE_BITS * (MOST_PLANES - 1 - index)) & 3
+        rows[starts[inputs] + index] = pack(plane_codes.to(torch.uint8), PLANE_BITS)
     stored = None if bool((counts == counts[:1]).all()) else counts.to(torch.uint8)
     return PlaneWeight(rows, scale, stored, m, _errors(weights, codes, scale.float()))
 

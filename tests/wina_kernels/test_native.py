@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
 from wina_kernels.native import abi, build
 from wina_kernels.native import operations as native
-from wina_kernels.native.operations import Prepared
+from wina_kernels.native.operations import PreparedWeight
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.weights import QuantizedWeight
 
@@ -103,7 +103,7 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
         return
     scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[0]
     one = Case(case.x, case.weight_t, scale, None, case.sparsities, True)
-    prepared = Prepared(case.weight_t, scale)
+    prepared = PreparedWeight(case.weight_t, scale)
     threshold = float(scores(case.x, scale).float().flatten().median())
     mask = reference.threshold_masks(case.x, scale, threshold)
     y, kept = prepared.above(case.x, threshold)
@@ -122,7 +122,7 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
 @pytest.mark.parametrize("x", [torch.zeros(1, 5), torch.zeros(1, 4).bfloat16()])
 def test_an_input_that_does_not_fit_the_prepared_weight_is_refused(x: torch.Tensor) -> None:
     with pytest.raises(ValueError, match=r"does not fit 4 inputs in torch\.float32"):
-        Prepared(torch.zeros(4, 3), None).top_k(x, 2)
+        PreparedWeight(torch.zeros(4, 3), None).top_k(x, 2)
 
 
 def test_the_library_can_be_switched_off() -> None:
