@@ -26,7 +26,7 @@ _Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class TensorEntry(BaseModel):
-    """A tensor's place in the file."""
+    """A tensor's position in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -107,10 +107,10 @@ def _end(tensors: Mapping[str, TensorEntry]) -> int:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("its header names a tensor twice")
-    return found
+    return entries
 
 
 def _first_line(error: Exception) -> str:

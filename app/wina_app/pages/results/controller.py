@@ -248,7 +248,7 @@ class ResultsController(QObject):
         keys = self.columns.visible_without(self.table.common if self._differing else ())
         if not isinstance(cells, RunTable):
             return keys
-        return [key for key in keys if not is_measure(key) or key in cells.there]
+        return [key for key in keys if not is_measure(key) or key in cells.measured_keys]
 
     # ---- selected rows -------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def test_a_divergence_within_rounding_is_shown_as_zero(rows):
 def test_columns_of_metrics_that_no_run_has_are_not_there(rows):
     runs = show(ResultsTable(), rows, "metric:acc method:teal")
     assert len(runs) == len(SPARSITIES)
-    assert runs.there == {ACC}
+    assert runs.measured_keys == {ACC}
     assert {"metric\tdemo:heldout\tkl", MEAN} <= {column.key for column in runs.columns}
 
 

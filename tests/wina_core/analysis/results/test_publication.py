@@ -63,7 +63,7 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
 
 def bold(table: RunTable) -> list[bool]:
     """Return whether each run's accuracy is bold."""
-    (key,) = (key for key in table.there if key.endswith("acc"))
+    (key,) = (key for key in table.measured_keys if key.endswith("acc"))
     lines = list(Publication(table, np.arange(len(table)), [key]).markdown())[2:]
     return ["**" in line for line in lines]
 
@@ -89,13 +89,13 @@ def test_values_that_read_the_same_are_all_best(values: tuple[float, ...], best:
     lower = {"metric": "ppl", "higher_is_better": False}
     exact = (measure(f"exact {value}", value, **(lower | {"stderr": None})) for value in values)
     table = runs(*exact, *(measure(f"{number}", 0.8, **lower) for number in range(5)))
-    (cells,) = (table[key] for key in table.there)
+    (cells,) = (table[key] for key in table.measured_keys)
     assert [cells.value_text(row) for row in sorted(cells.best(np.arange(len(table))))] == best
 
 
 def test_a_column_is_as_wide_as_its_longest_number() -> None:
     table = runs(measure("a", 0.7, stderr=None), measure("b", 0.6), measure("c", 0.000012, stderr=None))
-    (cells,) = (table[key] for key in table.there if key.endswith("acc"))
+    (cells,) = (table[key] for key in table.measured_keys if key.endswith("acc"))
     assert cells.column.width >= max(len(cells.text(row)) for row in range(3))
 
 
