@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from wina_core.analysis.results.columns import ResultColumn
-from wina_core.analysis.results.table import Mask, MetricTable, TableColumn
+from wina_core.analysis.results.table import Mask, MetricResults, TableColumn
 from wina_core.errors import WinaError
 
 PATIENCE_SECONDS = 2.0
@@ -87,7 +87,7 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     return tuple(terms)
 
 
-def passing(terms: Iterable[FilterTerm], table: MetricTable) -> Mask:
+def passing(terms: Iterable[FilterTerm], table: MetricResults) -> Mask:
     """Return which rows have all terms, shape [rows]. Raises WinaError for an expression that takes too long."""
     mask = np.ones(len(table), np.bool_)
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -157,7 +157,7 @@ def _number(text: str, column: ResultColumn) -> float:
         ) from error
 
 
-def common(table: MetricTable, mask: Mask) -> Mapping[str, str]:
+def common(table: MetricResults, mask: Mask) -> Mapping[str, str]:
     """Return the texts of columns that read alike in all rows of the mask, by key; empty without rows."""
     if not mask.any():
         return {}

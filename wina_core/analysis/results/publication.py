@@ -9,7 +9,7 @@ import numpy as np
 
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.runs import MeasureColumn
-from wina_core.analysis.results.table import Codes, MetricTable, TableColumn
+from wina_core.analysis.results.table import Codes, MetricResults, TableColumn
 from wina_core.files.tables import latex_text, markdown_text
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import DENSE
@@ -40,7 +40,7 @@ PLAIN_STYLE = Style()
 class Publication:
     """Rows of a table in some of its columns, as texts."""
 
-    cells: MetricTable
+    cells: MetricResults
     rows: Codes
     """Places of the rows in their order."""
     keys: Sequence[str]
@@ -114,7 +114,7 @@ class Publication:
         return self.latex() if suffix == ".tex" else self.markdown()
 
 
-def usual_caption(cells: MetricTable, rows: Codes) -> str:
+def usual_caption(cells: MetricResults, rows: Codes) -> str:
     """Return a caption that names the models and says what is printed."""
     model = cells["model"]
     names = [model.column.text(model.categories[code]) for code in np.unique(model.codes[rows])] if len(rows) else []

@@ -18,7 +18,7 @@ from wina_core.analysis.results.measures import (
     value_text,
     with_error,
 )
-from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable, NumberColumn, TableColumn, categorical
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults, NumberColumn, TableColumn, categorical
 from wina_core.errors import WinaError
 from wina_core.records import noise_of
 from wina_core.records.texts import UNKNOWN, error_text, number
@@ -127,10 +127,10 @@ class MeasureColumn(NumberColumn):
         return {row for row in measured_rows if self.value_text(row) == self.value_text(best)}
 
 
-class RunTable(MetricTable):
+class RunResults(MetricResults):
     """Runs of those rows of a table of metrics that pass, in the order of their first row."""
 
-    def __init__(self, source: MetricTable, passing: Mask) -> None:
+    def __init__(self, source: MetricResults, passing: Mask) -> None:
         self.metrics, self.details = None, source.details
         self._source = None
         self.runs: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ class RunTable(MetricTable):
     # ---- columns of runs -----------------------------------------------------------------------------------------
 
     def _run_column(
-        self, source: MetricTable, column: ResultColumn, rows: "pd.DataFrame", by_run: "pd.DataFrame"
+        self, source: MetricResults, column: ResultColumn, rows: "pd.DataFrame", by_run: "pd.DataFrame"
     ) -> TableColumn:
         """Return a column with the cell of each run's first row, of warnings with the first that there is."""
         if column.key in _OF_UNITS:
@@ -216,7 +216,7 @@ class RunTable(MetricTable):
 
     # ---- columns of metrics --------------------------------------------------------------------------------------
 
-    def _measures(self, source: MetricTable, rows: "pd.DataFrame") -> list[MeasureColumn]:
+    def _measures(self, source: MetricResults, rows: "pd.DataFrame") -> list[MeasureColumn]:
         import pandas as pd
 
         self._all_measures, codes = source.measures

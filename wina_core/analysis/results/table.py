@@ -157,7 +157,7 @@ class NumberColumn(TableColumn):
 class RoundedColumn(NumberColumn):
     """Column of values or of their standard errors, each rounded to the decimals of its measure."""
 
-    def __init__(self, column: ResultColumn, table: "MetricTable") -> None:
+    def __init__(self, column: ResultColumn, table: "MetricResults") -> None:
         assert table.metrics is not None
         super().__init__(column, table.metrics[column.source].to_numpy())
         self._table = table
@@ -204,7 +204,7 @@ class TableRows:
             yield from zip(*(column.values_of(rows) for column in self._columns), strict=True)
 
 
-class MetricTable:
+class MetricResults:
     """Stored metrics with the cells that a table shows of them; threads may share it, so it is never changed."""
 
     def __init__(

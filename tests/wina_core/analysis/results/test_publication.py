@@ -9,12 +9,12 @@ import pytest
 from tests.wina_core.analysis.results.test_filter import frame
 from tests.wina_core.conftest import Wina
 from wina_core.analysis.results.publication import Publication, Style
-from wina_core.analysis.results.runs import RunTable
+from wina_core.analysis.results.runs import RunResults
 
 
-def runs(*changes: dict[str, object]) -> RunTable:
+def runs(*changes: dict[str, object]) -> RunResults:
     table = frame(*({"higher_is_better": True} | change for change in changes))
-    return RunTable(table, np.ones(len(table), np.bool_))
+    return RunResults(table, np.ones(len(table), np.bool_))
 
 
 def measure(run: str, value: float, method: str = "wina", **more: object) -> dict[str, object]:
@@ -61,7 +61,7 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
     assert "tab:a-b" in latex
 
 
-def bold(table: RunTable) -> list[bool]:
+def bold(table: RunResults) -> list[bool]:
     """Return whether each run's accuracy is bold."""
     (key,) = (key for key in table.measured_keys if key.endswith("acc"))
     lines = list(Publication(table, np.arange(len(table)), [key]).markdown())[2:]
