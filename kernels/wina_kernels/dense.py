@@ -17,12 +17,12 @@ MOST_ROWS = 8
 """More rows together keep so many inputs that all weights are read anyway."""
 
 
-def are_few(x: Tensor) -> bool:
+def is_small_batch(x: Tensor) -> bool:
     """Return whether x [..., n] has rows, and no more than MOST_ROWS."""
     return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
 
 
-def takes(x: Tensor) -> bool:
+def is_supported(x: Tensor) -> bool:
     """Return whether kernels take x: floats of 16 or 32 bits, whose operations are not recorded for a gradient."""
     return x.dtype in FLOATS and not are_recorded(x)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.backends import Backend, GatedProduct, gated_product, load, serves, usable
-from wina_kernels.dense import MOST_ROWS, masked_dense, takes
+from wina_kernels.dense import MOST_ROWS, is_supported, masked_dense
 from wina_kernels.native import abi
 from wina_kernels.native.operations import gate_rows
 from wina_kernels.reference import threshold_masks, top_k_masks
@@ -132,7 +132,7 @@ def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None 
 
 def _is_native(x: Tensor, scale: Tensor | None) -> bool:
     exact = scale is None or scale.dtype == torch.float32
-    return x.is_cpu and takes(x) and exact and abi.loaded() is not None
+    return x.is_cpu and is_supported(x) and exact and abi.loaded() is not None
 
 
 def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Tensor]:

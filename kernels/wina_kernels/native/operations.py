@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wina_kernels.dense import are_few, masked_dense
+from wina_kernels.dense import is_small_batch, masked_dense
 from wina_kernels.native.abi import Counts, Gate, StoredWeight, address, format_of, loaded
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
@@ -43,7 +43,7 @@ def sparse_linear(
     splits: Sequence[int] | None = None,
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
-    if splits is not None or not are_few(x):
+    if splits is not None or not is_small_batch(x):
         return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     return multiply(x, StoredWeight(weight_t), scale, float(per_part(threshold, None)[0])).y
 
@@ -52,14 +52,14 @@ def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
-    if splits is not None or not are_few(x):
+    if splits is not None or not is_small_batch(x):
         return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
     return multiply(x, StoredWeight(weight_t), scale, keep=int(per_part(keep, None)[0])).y
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
-    if not are_few(x):
+    if not is_small_batch(x):
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
         return multiply(x, StoredWeight(weight_t), None, mask=mask).y
