@@ -72,6 +72,7 @@ def _product(x: Tensor, weight_t: Tensor, bias: Tensor | None, dtype: torch.dtyp
     served = all(operand.dtype == torch.bfloat16 and operand.is_cpu for operand in operands) and weight_t.stride(1) == 1
     fits = x.shape[-1:] == (n,) and (bias is None or bias.shape == (m,))
     recorded = are_recorded(*operands)
+    # n is even because the instructions multiply pairs of bfloat16 numbers.
     if not served or not fits or recorded or n % 2 or not x.numel() * m or (library := loaded()) is None:
         return None
     x, y = x.contiguous(), torch.empty(*x.shape[:-1], m, dtype=dtype)

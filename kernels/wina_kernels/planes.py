@@ -77,6 +77,7 @@ class PlaneWeight:
         pools: list[tuple[float, int]] = []
         for before, after in pairwise((1.0, *self.errors)):
             gain, count = before - after, 1
+            # Pool adjacent violators: gains that rise from plane to plane are averaged, so that the ladder rises.
             while pools and pools[-1][0] <= gain:
                 other, more = pools.pop()
                 gain, count = (gain * count + other * more) / (count + more), count + more
@@ -156,6 +157,7 @@ def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
     weights = weight_t.float()
     scale = (weights.abs().amax(1) / 2).clamp(_SMALLEST, 2.0**15).to(torch.float16)
     whole = 4**MOST_PLANES
+    # The step among 4^MOST_PLANES from -2 to 2 scales; each plane is a digit of it to base 4, the highest first.
     codes = ((weights / scale.float()[:, None] + 2) * (whole / 4)).floor_().clamp_(0, whole - 1).to(torch.int32)
     rows = torch.empty(int(counts.sum()), packed_bytes(PLANE_BITS, m), dtype=torch.uint8, device=weight_t.device)
     starts = counts.cumsum(0) - counts
@@ -174,6 +176,7 @@ def _errors(weights: Tensor, codes: Tensor, scale: Tensor) -> tuple[float, ...]:
         return (0.0,) * MOST_PLANES
     for planes in range(1, MOST_PLANES + 1):
         below = 4 ** (MOST_PLANES - planes)
+        # The middle of all codes that begin with these planes: what they decode to without the others.
         middles = (torch.div(codes, below, rounding_mode="floor") + 0.5) * (4 * below / 4**MOST_PLANES) - 2
         errors.append(float((middles * scale[:, None] - weights).square().sum()) / total)
     return tuple(errors)

@@ -77,6 +77,7 @@ def top_k_mask(scores: Tensor, keep: int) -> Tensor:
     everything.
     """
     bits = scores.contiguous().view(_SAME_WIDTH[scores.element_size()])
+    # Without the sign bit, -0 equals 0, and NaN of either sign is above infinity.
     keys = bits & torch.iinfo(bits.dtype).max
     threshold = _kth_largest(keys, keep).unsqueeze(-1)
     mask = keys >= threshold

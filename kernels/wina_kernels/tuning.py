@@ -83,6 +83,7 @@ def _least(
     times = {}
     for name, way in ways.items():
         way()
+        # The least, since other work on the machine only lengthens a call.
         times[name] = min(seconds(way) for _ in range(_REPETITIONS))
     return times
 

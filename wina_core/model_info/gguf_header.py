@@ -303,6 +303,7 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
     magic, version = reader.number("<I"), reader.number("<I")
     if magic != int.from_bytes(b"GGUF", "little"):
         raise WinaError(f"{path} is no GGUF file; choose a file that begins with the letters GGUF.")
+    # A small number in the other byte order has an empty lower half.
     if version & 0xFFFF == 0 and version:
         raise WinaError(f"{path} is a big-endian GGUF file; convert it to little-endian, or download such a file.")
     if version not in _VERSIONS:
@@ -337,6 +338,7 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
         if reached + length > size:
             raise _DamageError(f"the tensor {name!r} ends at byte {reached + length:,} of {size:,}")
         entries[name] = GgufTensor(kind, shape, reached, length)
+        # Every tensor begins at a multiple of the alignment.
         reached += -(-length // alignment) * alignment
     if not entries:
         raise WinaError(f"{path} holds no tensors; choose the GGUF file with the model's weights.")

@@ -111,6 +111,7 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
         "text": text_digest(rotation.text.source),
         "search": _search_version(rotation),
     }
+    # Added only where it applies, so that all other bases keep the names of their files.
     if whole:
         key["fused"] = "whole"
     return cache_folder() / "rotations" / f"{digest(key)}.safetensors"
@@ -271,6 +272,7 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,
     }
+    # Added only where it applies, so that references of models without BOS keep the names of their files.
     if adds_bos(folder):
         key["bos"] = "first"
     return cache_folder() / "references" / f"{digest(key)}.safetensors"
@@ -358,6 +360,7 @@ def remember_seconds(key: str, seconds: float) -> None:
     with suppress(OSError, WinaError):
         folder = data_folder() / "durations"
         folder.mkdir(parents=True, exist_ok=True)
+        # Renamed when complete: another process may read it at any time.
         temporary = folder / f".{key}.{time.time_ns()}"
         temporary.write_text(f"{seconds:.3f}")
         temporary.replace(folder / key)

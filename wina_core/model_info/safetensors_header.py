@@ -72,6 +72,7 @@ def read_safetensors_header(path: Path, kind: str = "weight file") -> Safetensor
         size = file.seek(0, 2)
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
+        # Checked before reading: a damaged length may be any number of 64 bits.
         if size < 8 or length > min(size - 8, _LONGEST):
             raise WinaError(damaged)
         text = file.read(length)
@@ -107,6 +108,7 @@ def _end(tensors: Mapping[str, TensorEntry]) -> int:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of two equal keys, json would keep the last one without an error.
     entries = dict(pairs)
     if len(entries) != len(pairs):
         raise ValueError("its header names a tensor twice")

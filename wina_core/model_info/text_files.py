@@ -80,6 +80,7 @@ def read_text(path: Path, rows: str, longest: int) -> str:
             first, stop = _bounds(rows)
             passages, size, count = [], 0, first
             for count, line in enumerate(islice(text, first, stop), start=first + 1):
+                # Rows are counted to the end: a range beyond it is an error, however short the text may be.
                 if size < longest:
                     passages.append(_prose(line, path, count))
                     size += len(passages[-1]) + 2
@@ -112,6 +113,7 @@ def _prose(line: str, path: Path, number: int) -> str:
     if not isinstance(passage, str):
         raise WinaError(f'Line {number:,} of {path} has no column "text" or "page"; choose another file.')
     try:
+        # JSON can escape half of a surrogate pair, which Python reads but cannot encode.
         passage.encode()
     except UnicodeEncodeError as error:
         raise WinaError(

@@ -267,6 +267,7 @@ def _point(findings: Findings, run: StudyRun, measure: ReportMeasure) -> _Point:
     }
     tasks = measure.weights or (measure.task,)
     specs = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
+    # Of fewer or of other documents, ours need not agree with the published number.
     judged = not any(spec.limit or spec.first for spec in specs) and not findings.of_demo
     same_model = findings.study.published_model(run.model) == run.model
     return _Point(axis_labels, run, ReportCell(value, paper, deviation, missing, judged, same_model))
@@ -400,6 +401,7 @@ def _best(points: Sequence[_Point]) -> set[int]:
     best: set[int] = set()
     for group in groups.values():
         lowest, highest = min(bad for bad, _ in group), max(bad for bad, _ in group)
+        # Where all are equally good, none is marked.
         if lowest < highest:
             best |= {id(point) for bad, point in group if bad == lowest}
     return best

@@ -69,6 +69,7 @@ def compare_pairs(
         except WinaError as error:
             results.append(RunComparisonResult((), None, ()))
             refusals.append(str(error))
+    # Untested comparisons are no members of a family: counting them would raise the p of the others.
     families = [
         {comparison.key: comparison.p for comparison in result.lines if not math.isnan(comparison.p)}
         for result in results

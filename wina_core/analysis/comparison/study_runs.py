@@ -151,6 +151,7 @@ def _reference(run: StudyRun, references: Iterable[StudyRun], by: SparsityKind) 
 
     def distance(other: StudyRun) -> tuple[float, float]:
         apart = abs(sparsity_of(run, kind) - sparsity_of(other, kind))
+        # Rounded, so that distances equal but for rounding leave the choice to the targets.
         return round(apart, 9), abs(run.target_sparsity - other.target_sparsity)
 
     candidates = list(filter(is_candidate, references))

@@ -181,6 +181,7 @@ def worth_rows(rows: Iterable[DecodeRow], imports: Sequence[StoredImport]) -> li
     Superseded timings are left out. Of timings with several versions of the libraries the latest counts.
     """
     groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
+    # By time, so that a later timing replaces an earlier one of the same point and batch.
     for row in sorted((row for row in rows if not row.superseded), key=lambda row: row.recorded):
         point = row.record.point
         alone = point.model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})

@@ -16,6 +16,7 @@ SparsityKind = Literal["gated", "net", "target"]
 
 TOLERANCE = 0.005
 """Largest difference of two measured sparsities, 0.5 points, at which their runs count as equally sparse."""
+# In binary, 0.505 - 0.5 exceeds 0.005.
 _ROUNDING = 1e-9
 
 

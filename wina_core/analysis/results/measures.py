@@ -45,7 +45,7 @@ class Measures(NamedTuple):
 
     all: tuple[Measure, ...]
     codes: NDArray[Any]
-    """Place of each row's measure among all, shape [rows]."""
+    """Index of each row's measure among all, shape [rows]."""
 
 
 def find_measures(metrics: "pd.DataFrame") -> Measures:
@@ -62,6 +62,7 @@ def find_measures(metrics: "pd.DataFrame") -> Measures:
         )
     preferred = preferred_metrics(rows_by_measure)
     order = sorted(rows_by_measure, key=lambda measure: _rank(measure, preferred))
+    # The smallest signed type: a table may have a million rows.
     codes = np.empty(len(metrics), np.min_scalar_type(-max(len(order), 1)))
     for code, measure in enumerate(order):
         codes[rows_by_measure[measure]] = code
@@ -93,8 +94,7 @@ def mean_weights(measures: Sequence[Measure], indices: Collection[int]) -> dict[
 
 
 _OWN_RANK = {ORIGINAL: 1, FIDELITY: 2, SYNTHETIC: 3, COST: 5}
-
-
+"""Order of the workbench's own units; preferred metrics of tasks have the rank 0, their other metrics 4."""
 _FIRST_OF_ORIGINAL = ("kl", "top1_agreement", "perplexity_ratio", "kl_p99")
 
 

@@ -105,6 +105,7 @@ class _GatedMatrices:
         targets, dropped = resolved.targets, np.array(resolved.masks)
         outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
         if rule.by_gate_activation:
+            # Dropped outputs of the gate drop rows of up: it reads its whole input for fewer outputs.
             up = names.index("up")
             outputs = outputs.copy()
             copies = sizes.copies[:, up]
@@ -175,6 +176,7 @@ def _row(
     dense: dict[str, Cost],
 ) -> CostRow:
     shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
+    # Shortcuts, norms, calibrated values and biases are read instead of dropped weights and count as read.
     net_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
     gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (cost_terms, dense))
     gated_read = _sum(cost_terms[name] for name in ("projections", "low rank"))

@@ -147,6 +147,7 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
                 for other, its, _ in block
                 if its == norms
             }
+            # A mask is counted with the first projection of the block that uses it; the later ones share it.
             earlier = [same[other] for other, its, _ in block[:position] if its == norms]
             first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
             added = sum(same[other] * biases[:, other] for other in same)
