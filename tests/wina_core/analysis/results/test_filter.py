@@ -108,14 +108,14 @@ def test_many_texts_are_not_gone_through_for_ever(monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_of_runs_that_are_gone_are_left_out() -> None:
-    found = MetricResults(FOUR.metrics, details_frame({"r2": DETAILS}), COLUMNS)
-    assert [found["hash"].text(row) for row in range(len(found))] == ["r2"]
+    results = MetricResults(FOUR.metrics, details_frame({"r2": DETAILS}), COLUMNS)
+    assert [results["hash"].text(row) for row in range(len(results))] == ["r2"]
 
 
 def test_what_rows_have_in_common_is_told_as_it_reads() -> None:
-    found = common(FOUR, passing(parse_filter("method:wina", COLUMNS), FOUR))
-    assert found["seed"] == "7"
-    assert "method" not in found
+    common_texts = common(FOUR, passing(parse_filter("method:wina", COLUMNS), FOUR))
+    assert common_texts["seed"] == "7"
+    assert "method" not in common_texts
     assert common(FOUR, np.zeros(4, np.bool_)) == {}
 
 

@@ -32,9 +32,9 @@ def cells_of(latex: str) -> list[list[str]]:
     assert match, latex
     alignment, titles, body = match.groups()
     lines = [titles, *(line.removesuffix(" \\\\") for line in body.splitlines() if line != "\\midrule")]
-    found = [re.split(r"(?<!\\) & ", line) for line in lines]
-    assert all(len(cells) == len(alignment) for cells in found)
-    return found
+    rows = [re.split(r"(?<!\\) & ", line) for line in lines]
+    assert all(len(cells) == len(alignment) for cells in rows)
+    return rows
 
 
 def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none() -> None:
@@ -48,7 +48,7 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
     )
     latex = "".join(Publication(table, np.arange(4), table.usual_keys(True), style=Style("A & B", "tab:a b")).latex())
     titles, *rows = cells_of(latex)
-    at = next(place for place, title in enumerate(titles) if "acc" in title)
+    at = next(index for index, title in enumerate(titles) if "acc" in title)
     assert titles[at:] == ["a\\_b acc $\\uparrow$", "a\\_b perplexity $\\downarrow$"]
     assert [row[at] for row in rows] == [
         "$0.900 \\pm 0.016$",
