@@ -75,18 +75,22 @@ def check(wheel: Path, work: Path, installer: str) -> None:
     print("Install", flush=True)
     constraints, package = ROOT / "packaging" / "constraints.txt", f"{wheel}[serve]"
     if installer == "pipx":
-        places = {"PIPX_HOME": str(work / "pipx"), "PIPX_BIN_DIR": str(work / "bin"), "PIPX_DEFAULT_BACKEND": "pip"}
+        variables = {"PIPX_HOME": str(work / "pipx"), "PIPX_BIN_DIR": str(work / "bin"), "PIPX_DEFAULT_BACKEND": "pip"}
         words = ["--pip-args", f"--constraint {constraints}", package]
         installed = work / "pipx" / "venvs"
     else:
         # uv does not read pip's settings, which may name an index of smaller builds of PyTorch.
         links = {"UV_FIND_LINKS": os.environ["PIP_FIND_LINKS"]} if "PIP_FIND_LINKS" in os.environ else {}
-        places = {"UV_TOOL_DIR": str(work / "uv"), "UV_TOOL_BIN_DIR": str(work / "bin"), **links}
+        variables = {"UV_TOOL_DIR": str(work / "uv"), "UV_TOOL_BIN_DIR": str(work / "bin"), **links}
         words = ["--constraints", constraints, f"wina-workbench[serve] @ {wheel.as_uri()}"]
         installed = work / "uv"
     command = ["-m", installer, *(["tool"] if installer == "uv" else []), "install", *words]
     # Otherwise HQQ's set-up tries to build CUDA extensions, which are not used here.
-    run([_programs(work / "tools") / _program("python"), *command], work, {**os.environ, **places, "DISABLE_CUDA": "1"})
+    run(
+        [_programs(work / "tools") / _program("python"), *command],
+        work,
+        {**os.environ, **variables, "DISABLE_CUDA": "1"},
+    )
     print("Use", flush=True)
     use = work / "use"
     use.mkdir()

@@ -19,9 +19,11 @@ _WINDOW_SECONDS, _CLOSE_SECONDS = 300, 60
 
 def environment(work: Path) -> dict[str, str]:
     """Return variables that keep everything in `work`, lead to no checkout and to no network."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "WINA"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "WINA"))
+    }
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), _CLOSED_PROXY)
-    return kept | proxies | {"WINA_HOME": str(work / "home"), "HF_HOME": str(work / "hub")}
+    return inherited | proxies | {"WINA_HOME": str(work / "home"), "HF_HOME": str(work / "hub")}
 
 
 def check_commands(wina: Path, work: Path) -> None:

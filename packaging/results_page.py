@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> None:
     """Refresh the studies' numbers if a database is given, then write the page."""
     parser = argparse.ArgumentParser(description="Write resources/guide/results.md from stored numbers.")
     parser.add_argument("--database", metavar="FILE", help="first take the studies' numbers from this database")
-    given = parser.parse_args(arguments)
-    if given.database:
-        refresh(given.database)
+    options = parser.parse_args(arguments)
+    if options.database:
+        refresh(options.database)
     PAGE.write_text(page(), encoding="utf-8")
 
 
@@ -77,8 +77,8 @@ def refresh(database: str) -> None:
             if file.stem not in hashes:
                 print(f"{file.stem} is not in the database; its numbers stay.", file=sys.stderr)
                 continue
-            wanted = metrics_of(file.stem)
-            rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in wanted]
+            metrics = metrics_of(file.stem)
+            rows = [row for row in store.metric_rows(MetricFilter(study=hashes[file.stem])) if row.metric in metrics]
             with file.open("w", newline="", encoding="utf-8") as stream:
                 writer = csv.writer(stream, lineterminator="\n")
                 writer.writerow(COLUMNS)
@@ -140,13 +140,15 @@ def study_table(
     head = list(by)
     lines = {key: list(key) for key in (_key(row, by) for row in rows)}
     for title, task, metric, show in quantities:
-        shown = {
+        texts_by_cell = {
             (_key(row, by), float(row["target_sparsity"])): show(row)
             for row in rows
             if metric in ("", row["metric"]) and task in ("", row["task"])
         }
-        for target in sorted({target for _, target in shown} - {0.0}):
-            values = [shown.get((key, target), shown.get((key, 0.0), "")) for key in lines]  # dense has the target 0
+        for target in sorted({target for _, target in texts_by_cell} - {0.0}):
+            values = [
+                texts_by_cell.get((key, target), texts_by_cell.get((key, 0.0), "")) for key in lines
+            ]  # dense has the target 0
             if any(values):
                 head.append(f"{title}, {100 * target:g} %")
                 for line, value in zip(lines.values(), values, strict=True):
@@ -168,13 +170,17 @@ def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged
     scores: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in sorted(_read(name), key=lambda row: (row["model"], float(row["target_sparsity"]))):
         if row["metric"] in SCORES:
-            own = scores.setdefault((*_key(row, by), f"{100 * float(row['target_sparsity']):g} %"), {})
-            if row["metric"] == "acc_norm" or row["task"] not in own:
-                own[row["task"]] = row
-    tasks = list(dict.fromkeys(task for own in scores.values() for task in own))
+            task_rows = scores.setdefault((*_key(row, by), f"{100 * float(row['target_sparsity']):g} %"), {})
+            if row["metric"] == "acc_norm" or row["task"] not in task_rows:
+                task_rows[row["task"]] = row
+    tasks = list(dict.fromkeys(task for task_rows in scores.values() for task in task_rows))
     lines = [
-        [*key, _mean_score(own, averaged or tasks), *(_score(own[task]) if task in own else "" for task in tasks)]
-        for key, own in scores.items()
+        [
+            *key,
+            _mean_score(task_rows, averaged or tasks),
+            *(_score(task_rows[task]) if task in task_rows else "" for task in tasks),
+        ]
+        for key, task_rows in scores.items()
     ]
     return _markdown((*by, "target", "mean", *tasks), lines, left=len(by))
 
@@ -190,24 +196,26 @@ def _mean_score(scores: dict[str, Row], tasks: Sequence[str]) -> str:
     if len(rows) < len(tasks):
         return ""
     mean = math.fsum(float(row["value"]) for row in rows) / len(rows)
-    known = all(row["stderr"] for row in rows)
-    stderr = str(math.hypot(*(float(row["stderr"]) for row in rows)) / len(rows)) if known else ""
+    has_errors = all(row["stderr"] for row in rows)
+    stderr = str(math.hypot(*(float(row["stderr"]) for row in rows)) / len(rows)) if has_errors else ""
     return _score({"value": str(mean), "stderr": stderr})
 
 
 def worth_table(name: str) -> str:
     """Return a study's table of bits and gates, a row for each run, by bits read."""
-    found: dict[tuple[str, ...], dict[str, Row]] = {}
+    rows_by_run: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in _read(name):
         if row["metric"] in WORTH and row["task"] == WORTH[row["metric"]][0]:
-            found.setdefault(_key(row, ("model", "rotation", "method", "target_sparsity")), {})[row["metric"]] = row
+            rows_by_run.setdefault(_key(row, ("model", "rotation", "method", "target_sparsity")), {})[row["metric"]] = (
+                row
+            )
     lines = []
-    for (model, rotation, method, target), own in found.items():
-        if "kl" not in own:
+    for (model, rotation, method, target), metric_rows in rows_by_run.items():
+        if "kl" not in metric_rows:
             continue
         weights = model.partition(", ")[2].rstrip(")") or model.partition("(")[2].rstrip(")")
         gates = "" if method == "dense" else f"{100 * float(target):g} %"
-        values = [_worth(own[metric]) if metric in own else "" for metric in WORTH]
+        values = [_worth(metric_rows[metric]) if metric in metric_rows else "" for metric in WORTH]
         lines.append([weights, "none" if rotation == "none" else "free", gates, *values])
     lines.sort(key=lambda line: -float(line[4] or 99))
     return _markdown(("weights", "rotation", "dropped", *(title for _, title in WORTH.values())), lines, left=3)
@@ -229,7 +237,7 @@ def benchmark_table(*files: str) -> str:
         for comparison in _benchmark(file)["comparisons"]:
             setting = comparison["setting"]
             threads = f"{setting['threads']} thread{'s' * (setting['threads'] > 1)}"
-            where = ", ".join(each for each in (setting.get("dtype"), threads) if each)
+            where = ", ".join(filter(None, (setting.get("dtype"), threads)))
             for timing in comparison["timings"]:
                 if timing["name"] != comparison["peer"]:
                     aim = timing["at_most"]
@@ -252,9 +260,9 @@ def prompts_table() -> str:
         setting = comparison["setting"]
         batch, tokens = setting["batch"], setting["tokens"]
         dense, *gated = comparison["timings"]
-        given = f"a batch of {batch}" if batch > 1 else f"{tokens} tokens"
+        input_text = f"a batch of {batch}" if batch > 1 else f"{tokens} tokens"
         ratios = [f"{timing['wall_ratio']['median']:.2f}" for timing in gated]
-        lines.append([str(setting["bits"]), given, _seconds(dense["wall_seconds"]["median"]), *ratios])
+        lines.append([str(setting["bits"]), input_text, _seconds(dense["wall_seconds"]["median"]), *ratios])
     return _markdown(("bits", "input", "dense", "0 % dropped, over dense", "50 %"), lines, left=2)
 
 
@@ -262,10 +270,10 @@ def real_size_table() -> str:
     """Return time and memory of each stage on models of real size, a row for each model, limit and stage."""
     lines = []
     for file in sorted((ROOT / "kernels" / "benchmarks" / "results").glob("real-size-*.json")):
-        found = json.loads(file.read_text(encoding="utf-8"))
-        setting = found["setting"]
+        results = json.loads(file.read_text(encoding="utf-8"))
+        setting = results["setting"]
         weights = setting["weights_bytes"]
-        for stage in found["stages"]:
+        for stage in results["stages"]:
             peak = stage["peak_bytes"]
             lines.append(
                 [
@@ -318,13 +326,15 @@ def products_table() -> str:
         setting = comparison["setting"]
         dropped = f"{100 * setting['dropped']:g} %"
         head += [] if f"GB/s at {dropped}" in head else [f"GB/s at {dropped}"]
-        for each in comparison["timings"]:
-            key = f"{setting['outputs']} x {setting['inputs']}", each["name"]
-            rates.setdefault(key, []).append(f"{each['facts']['GB/s']:.1f}")
+        for timing in comparison["timings"]:
+            key = f"{setting['outputs']} x {setting['inputs']}", timing["name"]
+            rates.setdefault(key, []).append(f"{timing['facts']['GB/s']:.1f}")
             if setting["dropped"] == 0.5:
-                shares[key] = f"{100 * each['facts'][OF_PEER]:.0f} %"
-    rates = {key: own for key, own in rates.items() if key in shares}  # planes are timed at 0 % alone
-    return _markdown((*head, "of float32's at 50 %"), [[*key, *own, shares[key]] for key, own in rates.items()], left=2)
+                shares[key] = f"{100 * timing['facts'][OF_PEER]:.0f} %"
+    rates = {key: row_rates for key, row_rates in rates.items() if key in shares}  # planes are timed at 0 % alone
+    return _markdown(
+        (*head, "of float32's at 50 %"), [[*key, *row_rates, shares[key]] for key, row_rates in rates.items()], left=2
+    )
 
 
 def peers_table() -> str:

@@ -266,7 +266,7 @@ def run_tests(arguments: list[str]) -> int:
 def run(command: list, env: dict | None = None) -> int:
     """Run a command in the project folder and return its exit status; Ctrl-C reaches the child as well."""
     try:
-        return subprocess.run([str(part) for part in command], cwd=ROOT, env=env).returncode
+        return subprocess.run([str(word) for word in command], cwd=ROOT, env=env).returncode
     except KeyboardInterrupt:
         return 130
 

@@ -24,14 +24,14 @@ _BESIDE = ("screenshots", "reports")
 
 def pages() -> dict[str, str]:
     """Return the text of every page by its name: the guide's, and the reference made of docstrings."""
-    found = {}
+    texts = {}
     for file in sorted(GUIDE.glob("*.md")):
         text = file.read_text(encoding="utf-8")
         for folder in _BESIDE:
             text = text.replace(f"(../{folder}/", f"({folder}/")
-        found[file.name] = text
+        texts[file.name] = text
     entries = "\n\n".join(f"::: wina_core.{name}" for name in public_names())
-    return {**found, REFERENCE: f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"}
+    return {**texts, REFERENCE: f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"}
 
 
 def public_names() -> list[str]:

@@ -69,7 +69,7 @@ class TimingComparison:
 
 def compare(
     peer: Contender,
-    others: Sequence[Contender],
+    challengers: Sequence[Contender],
     repetitions: int,
     setting: Facts,
     facts: Mapping[str, Facts] | None = None,
@@ -78,7 +78,7 @@ def compare(
 
     `facts` are attached to the timings by name.
     """
-    contenders = (peer, *others)
+    contenders = (peer, *challengers)
     turns = [[_once(contender) for contender in contenders] for _ in range(repetitions + 1)][1:]
     seconds = np.array(turns)  # [turn, contender, wall and cpu]
     ratios = seconds / seconds[:, :1]
@@ -112,8 +112,8 @@ def spread(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Spread:
 
 def write_results(file: Path, name: str, content: Mapping[str, Any], versions: Mapping[str, str] | None = None) -> None:
     """Write a benchmark's results after their conditions: hardware, and versions of the usual packages and of these."""
-    here = environment()
-    head = {"benchmark": name, "hardware": here.hardware, "versions": {**here.versions, **(versions or {})}}
+    machine = environment()
+    head = {"benchmark": name, "hardware": machine.hardware, "versions": {**machine.versions, **(versions or {})}}
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, {**head, **content})
     print(f"-> {file}", flush=True)

@@ -163,11 +163,11 @@ def measure_loading(toy: bool) -> list[TimingComparison]:
 
 
 def _compare_loading(folders: dict[str, Path], repetitions: int, setting: Facts) -> TimingComparison:
-    dense, *others = (
+    dense, *sparse = (
         Contender(name, partial(nullcontext, partial(AutoModelForCausalLM.from_pretrained, folder)), LOADING_AT_MOST)
         for name, folder in folders.items()
     )
-    return compare(dense, others, repetitions, setting)
+    return compare(dense, sparse, repetitions, setting)
 
 
 def _export(loaded: LoadedModel, folder: Path) -> None:

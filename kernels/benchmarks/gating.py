@@ -137,7 +137,7 @@ def measure_harness(toy: bool) -> list[TimingComparison]:
 
 def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
     batches: list[Tensor] = []
-    hook = loaded.model.register_forward_pre_hook(lambda _, given: batches.append(given[0]))
+    hook = loaded.model.register_forward_pre_hook(lambda _, arguments: batches.append(arguments[0]))
     _evaluate(loaded, spec)
     hook.remove()
     return batches

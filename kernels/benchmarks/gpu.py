@@ -93,10 +93,10 @@ class Budget:
 
     def turns(self, most: int) -> Iterator[int]:
         """Yield 0, 1, ... up to `most` turns: at least LEAST_TURNS of them, and no more that would not end in time."""
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for turn in range(most):
-            each = (time.perf_counter() - begun) / max(turn, 1)
-            if turn >= LEAST_TURNS and self.left < each:
+            seconds_per_turn = (time.perf_counter() - start) / max(turn, 1)
+            if turn >= LEAST_TURNS and self.left < seconds_per_turn:
                 return
             yield turn
 
@@ -111,16 +111,16 @@ def run(out: Path | None, toy: bool) -> None:
             "kernels/benchmarks/run.py gpu --toy --out FILE."
         )
     start = time.perf_counter()
-    here = environment()
-    file = out or RESULTS / f"gpu-{re.sub(r'[^a-z0-9]+', '-', here.hardware.lower()).strip('-')}.json"
+    machine = environment()
+    file = out or RESULTS / f"gpu-{re.sub(r'[^a-z0-9]+', '-', machine.hardware.lower()).strip('-')}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    versions = {**here.versions, "triton": _triton(), "cuda": str(torch.version.cuda)}
-    content: dict[str, Any] = {"benchmark": "gpu", "hardware": here.hardware, "versions": versions, "failures": []}
+    versions = {**machine.versions, "triton": _triton(), "cuda": str(torch.version.cuda)}
+    content: dict[str, Any] = {"benchmark": "gpu", "hardware": machine.hardware, "versions": versions, "failures": []}
     for name, seconds in SECONDS.items():
         left = math.inf if toy else IN_ALL - (time.perf_counter() - start)
         print(f"{time.perf_counter() - start:6.0f} s  {name}", flush=True)
-        found, why = run_part(name, math.inf if toy else min(seconds, left), left, toy, content)
-        content[name] = found
+        measured, why = run_part(name, math.inf if toy else min(seconds, left), left, toy, content)
+        content[name] = measured
         if why:
             content["failures"].append({"part": name, "why": why})
             print(f"{name} failed; the other parts go on.\n{why}", file=sys.stderr, flush=True)
@@ -136,7 +136,9 @@ def run(out: Path | None, toy: bool) -> None:
         configs.write_entries(entries)
         print(f"{len(entries)} tuned divisions -> {configs.FILE}")
     if content["failures"]:
-        raise SystemExit(f"Failed: {', '.join(each['part'] for each in content['failures'])}. The rest is written.")
+        raise SystemExit(
+            f"Failed: {', '.join(failure['part'] for failure in content['failures'])}. The rest is written."
+        )
 
 
 def run_part(
@@ -151,9 +153,9 @@ def run_part(
     copy = earlier.get("device", {}).get("copy_gb_per_second")
     with tempfile.TemporaryDirectory() as folder:
         file, errors = Path(folder) / "part.json", Path(folder) / "stderr"
-        given = [name, str(file), str(seconds), json.dumps(copy), json.dumps(toy)]
+        arguments = [name, str(file), str(seconds), json.dumps(copy), json.dumps(toy)]
         with errors.open("wb") as stderr:
-            process = subprocess.Popen([sys.executable, __file__, *given], stderr=stderr, env=_paths())
+            process = subprocess.Popen([sys.executable, __file__, *arguments], stderr=stderr, env=_paths())
             try:
                 longest = min(seconds + _START, at_most)
                 code, why = process.wait(timeout=None if math.isinf(longest) else longest), ""
@@ -162,10 +164,10 @@ def run_part(
                 code, why = process.wait(), "it did not end in its time and was stopped; "
             finally:
                 process.kill()  # if the benchmark is interrupted; one that has ended ignores it
-        found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        measured = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if code == 0:
-            return found, ""
-        return found, f"{why}exit code {code}\n{errors.read_text(encoding='utf-8', errors='replace')[-_TAIL:]}"
+            return measured, ""
+        return measured, f"{why}exit code {code}\n{errors.read_text(encoding='utf-8', errors='replace')[-_TAIL:]}"
 
 
 def _paths() -> dict[str, str]:
@@ -175,8 +177,8 @@ def _paths() -> dict[str, str]:
 
 def bars(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the bars of all parts that have measured something."""
-    found: list[dict[str, Any]] = product_bars(content.get("products", {}).get("lines", ()))
-    return found + content.get("decoding", {}).get("bars", [])
+    product_bar_lines: list[dict[str, Any]] = product_bars(content.get("products", {}).get("lines", ()))
+    return product_bar_lines + content.get("decoding", {}).get("bars", [])
 
 
 def _triton() -> str:
@@ -243,8 +245,8 @@ def section(content: Content) -> Iterator[str]:
     yield f"{content['hardware']}, torch {versions['torch']}, CUDA {versions['cuda']}, Triton {versions['triton']}."
     yield f"Measured in {content['seconds']:.0f} s by `python kernels/benchmarks/run.py gpu`."
     yield from ("", *_bars(content["bars"]))
-    for part in (_device, _decoding, _evaluation, _products, _variants):
-        lines = list(part(content))
+    for subsection in (_device, _decoding, _evaluation, _products, _variants):
+        lines = list(subsection(content))
         yield from (*lines, "") if lines else ()
     for failure in content["failures"]:
         yield from (f"The part *{failure['part']}* failed:", "")
@@ -270,11 +272,11 @@ def _device(content: Content) -> Iterator[str]:
         took = "" if launch is None else f"; a launch in a CUDA graph takes {launch:.2f} µs"
         yield f"A copy moves {device['copy_gb_per_second']:.0f} GB/s{took}."
     checks = device.get("checks", [])
-    failed = [each for each in checks if not each["passed"]]
+    failed = [check for check in checks if not check["passed"]]
     if checks:
         yield f"{len(checks) - len(failed)} of {len(checks)} checks of the kernels against the reference passed."
     if failed:
-        yield from ("", *(f"- {each['check']}: {each['why']}" for each in failed))
+        yield from ("", *(f"- {check['check']}: {check['why']}" for check in failed))
 
 
 def _decoding(content: Content) -> Iterator[str]:

@@ -70,39 +70,41 @@ TOY_DECODING = MeasuredDecoding(
 
 def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the tokens per second of all ways so far after each turn, ratios by turns, and the bound by bytes."""
-    given, device = TOY_DECODING if toy else DECODING, machine.device
-    check_room(given, 2.2, device)
-    dense = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
+    setting, device = TOY_DECODING if toy else DECODING, machine.device
+    check_room(setting, 2.2, device)
+    dense = random_llama(setting.size, torch.bfloat16, setting.vocabulary, device)
     model = deepcopy(dense.model)
     gated = LoadedModel(dense.source, model, dense.tokenizer, view(model))
-    calibration = calibrate(gated, METHOD, CalibrationSpec(text=given.calibration), NullReporter())
-    prompt = torch.randint(given.vocabulary, (1, given.prompt), generator=torch.Generator().manual_seed(0)).to(device)
+    calibration = calibrate(gated, METHOD, CalibrationSpec(text=setting.calibration), NullReporter())
+    prompt = torch.randint(setting.vocabulary, (1, setting.prompt), generator=torch.Generator().manual_seed(0)).to(
+        device
+    )
     with attach(gated, METHOD, UniformSparsity(sparsity=SPARSITY), calibration, kernels=True) as gates:
-        capacity = given.prompt + given.tokens
+        capacity = setting.prompt + setting.tokens
         # First of all: it moves weights, whose addresses a captured graph keeps.
         models = {"dense, fused": fuse(dense, None), "gated, fused": fuse(gated, gates)}
-        reasons = [f"{name}: {found}" for name, found in models.items() if isinstance(found, str)]
-        ways = {name: GraphDecoder(each.model, capacity) for name, each in (("dense", dense), ("gated", gated))}
-        for speeds in _turns(ways, prompt, given, budget.one_of(4)):  # if a fused step fails, these are there
-            yield _summary(given, list(ways), speeds, gates.gated_sparsity)
-        fused = {name: GraphDecoder(found.loaded.model, capacity, fused=found)
-                 for name, found in models.items() if isinstance(found, FusedModel)}  # fmt: skip
-        agreement = {name: _agreement(ways[name.partition(",")[0]], own, prompt, given.tokens)
-                     for name, own in fused.items()}  # fmt: skip
+        reasons = [f"{name}: {reason}" for name, reason in models.items() if isinstance(reason, str)]
+        ways = {name: GraphDecoder(loaded.model, capacity) for name, loaded in (("dense", dense), ("gated", gated))}
+        for speeds in _turns(ways, prompt, setting, budget.one_of(4)):  # if a fused step fails, these are there
+            yield _summary(setting, list(ways), speeds, gates.gated_sparsity)
+        fused = {name: GraphDecoder(fused_model.loaded.model, capacity, fused=fused_model)
+                 for name, fused_model in models.items() if isinstance(fused_model, FusedModel)}  # fmt: skip
+        agreement = {name: _agreement(ways[name.partition(",")[0]], decoder, prompt, setting.tokens)
+                     for name, decoder in fused.items()}  # fmt: skip
         ways |= fused
         gates.reset_counts()
-        for speeds in _turns(ways, prompt, given, budget):
-            found = _summary(given, list(ways), speeds, gates.gated_sparsity)
-            yield {**found, "not_fused": reasons, "tokens_that_agree": agreement}
+        for speeds in _turns(ways, prompt, setting, budget):
+            summary = _summary(setting, list(ways), speeds, gates.gated_sparsity)
+            yield {**summary, "not_fused": reasons, "tokens_that_agree": agreement}
 
 
 def _turns(
-    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, given: MeasuredDecoding, budget: Budget
+    ways: Mapping[str, GraphDecoder], prompt: torch.Tensor, setting: MeasuredDecoding, budget: Budget
 ) -> Iterator[np.ndarray[Any, Any]]:
     """Yield tokens per second [turn, way] so far after each turn but the first, which warms up."""
     turns: list[list[float]] = []
-    for turn in budget.turns(given.turns + 1):
-        speeds = [tokens_per_second(decoder, prompt, given.tokens, lambda: None) for decoder in ways.values()]
+    for turn in budget.turns(setting.turns + 1):
+        speeds = [tokens_per_second(decoder, prompt, setting.tokens, lambda: None) for decoder in ways.values()]
         if turn:
             turns.append(speeds)
             yield np.array(turns)
@@ -115,16 +117,18 @@ def _agreement(one: GraphDecoder, other: GraphDecoder, prompt: torch.Tensor, cou
     return (equal.index(False) if False in equal else count) / count
 
 
-def _summary(given: MeasuredDecoding, names: list[str], speeds: np.ndarray[Any, Any], dropped: float) -> dict[str, Any]:
+def _summary(
+    setting: MeasuredDecoding, names: list[str], speeds: np.ndarray[Any, Any], dropped: float
+) -> dict[str, Any]:
     """Return medians, and the speed-up of the best gated way over the best dense one; speeds: [turn, way]."""
     medians = dict(zip(names, np.median(speeds, axis=0), strict=True))
     best = [max((name for name in names if name.startswith(kind)), key=medians.__getitem__)
             for kind in ("dense", "gated")]  # fmt: skip
     dense, gated = (speeds[:, names.index(name)] for name in best)
     ratio = float(np.median(gated / dense))
-    layers, head = _parameters(given)
+    layers, head = _parameters(setting)
     return {
-        **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
+        **setting.size.facts, "vocabulary": setting.vocabulary, "prompt": setting.prompt, "tokens": setting.tokens,
         "turns": len(speeds), "dropped": dropped,
         "tokens_per_second": {name: asdict(spread(speeds[:, at])) for at, name in enumerate(names)},
         "not_fused": [], "best": best, "speed_up": ratio,
@@ -136,35 +140,35 @@ def _summary(given: MeasuredDecoding, names: list[str], speeds: np.ndarray[Any, 
 
 def measure_evaluation(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield the speed so far after each turn; raises SystemExit if the model does not fit."""
-    given, device = TOY_DECODING if toy else DECODING, machine.device
-    check_room(given, 1.3, device)
-    loaded = random_llama(given.size, torch.bfloat16, given.vocabulary, device)
-    calibration = calibrate(loaded, METHOD, CalibrationSpec(text=given.calibration), NullReporter())
+    setting, device = TOY_DECODING if toy else DECODING, machine.device
+    check_room(setting, 1.3, device)
+    loaded = random_llama(setting.size, torch.bfloat16, setting.vocabulary, device)
+    calibration = calibrate(loaded, METHOD, CalibrationSpec(text=setting.calibration), NullReporter())
     tokens, sequence = (64, 32) if toy else (16384, 512)
     text = TextSpec(source="demo:heldout", tokens=tokens, sequence=sequence)
     speeds: list[float] = []
     with attach(loaded, METHOD, UniformSparsity(sparsity=SPARSITY), calibration) as gates:
         for turn in budget.turns(_FIDELITY_TURNS + 1):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             metrics = measure_fidelity(loaded, gates, text, _FIDELITY_BATCH, NullReporter())
             if turn == 0:
                 continue  # warms up
-            speeds.append(tokens / (time.perf_counter() - begun))
+            speeds.append(tokens / (time.perf_counter() - start))
             kl = next(metric.value for metric in metrics if metric.metric == "kl")
             yield {"tokens": tokens, "sequence": sequence, "batch": _FIDELITY_BATCH, "turns": len(speeds), "kl": kl,
                    "tokens_per_second": asdict(spread(np.array(speeds)))}  # fmt: skip
 
 
-def check_room(given: MeasuredDecoding, models: float, device: torch.device) -> None:
+def check_room(setting: MeasuredDecoding, models: float, device: torch.device) -> None:
     """Raise SystemExit if so many models do not fit into the device's memory."""
-    layers, head = _parameters(given)
+    layers, head = _parameters(setting)
     needed, free = models * 2 * (layers + 2 * head), free_bytes(device)
     if needed > free:
         raise SystemExit(f"The models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free.")
 
 
-def _parameters(given: MeasuredDecoding) -> tuple[int, int]:
+def _parameters(setting: MeasuredDecoding) -> tuple[int, int]:
     """Return the weights of all layers and of the head."""
-    size = given.size
+    size = setting.size
     heads = size.hidden * size.hidden * (2 + 2 * size.kv_heads / size.heads)
-    return int(size.layers * (heads + 3 * size.hidden * size.intermediate)), given.vocabulary * size.hidden
+    return int(size.layers * (heads + 3 * size.hidden * size.intermediate)), setting.vocabulary * size.hidden

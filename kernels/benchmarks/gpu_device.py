@@ -37,20 +37,20 @@ _TOP_K = MethodSpec(name="wina", masks="shared")
 
 def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str, Any]]:
     """Yield bandwidth, launch time and checks so far."""
-    found: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(machine)}
-    yield found
+    results: dict[str, Any] = {"copy_gb_per_second": copy_bandwidth(machine)}
+    yield results
     if machine.device.type == "cuda":
-        found["launch_microseconds"] = launch_microseconds()
-        yield found
-    found["checks"] = []
+        results["launch_microseconds"] = launch_microseconds()
+        yield results
+    results["checks"] = []
     for name, check in checks(toy, machine.device):
         if budget.left <= 0:
-            found["checks"].append({"check": name, "passed": None, "why": "no time was left"})
+            results["checks"].append({"check": name, "passed": None, "why": "no time was left"})
             continue
-        found["checks"].append({"check": name, **_checked(check)})
-        print(f"{name}: {'passed' if found['checks'][-1]['passed'] else 'FAILED'}", flush=True)
-        yield found
-    failed = [each["check"] for each in found["checks"] if not each["passed"]]
+        results["checks"].append({"check": name, **_checked(check)})
+        print(f"{name}: {'passed' if results['checks'][-1]['passed'] else 'FAILED'}", flush=True)
+        yield results
+    failed = [check_result["check"] for check_result in results["checks"] if not check_result["passed"]]
     if failed:
         raise SystemExit(
             f"These kernels are wrong, fail or were not checked here: {', '.join(failed)}; see the results' `checks`."
@@ -76,10 +76,10 @@ def launch_microseconds() -> float:
     times = []
     for _ in range(5):
         torch.cuda.synchronize()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         graph.replay()
         torch.cuda.synchronize()
-        times.append(time.perf_counter() - begun)
+        times.append(time.perf_counter() - start)
     return 1e6 * min(times) / _LAUNCHES
 
 
@@ -113,9 +113,9 @@ def _product(name: str, form: str, rows: int, n: int, m: int, device: torch.devi
     x = torch.randn(rows, n, generator=random, device=device).to(dtype)
     scale = torch.rand(n, generator=random, device=device) + 0.5
     limit = 0.6 if name == "sparse_linear" else n // 2
-    found: Tensor = getattr(gpu, name)(x, weight_t, scale, limit)
+    y: Tensor = getattr(gpu, name)(x, weight_t, scale, limit)
     expected: Tensor = getattr(reference, name)(x, weight_t, scale, limit)
-    error = deviation(found, expected)
+    error = deviation(y, expected)
     return "" if error <= _TOLERANCE[form] else f"deviates by {error:.3g} of the largest output"
 
 
@@ -152,5 +152,5 @@ def _tokens(loaded: LoadedModel, fused: FusedModel | None, device: torch.device)
     return [int(token) for token in decoder.tokens(_prompt(device), 4)]
 
 
-def _compared(found: list[int], expected: list[int]) -> str:
-    return "" if found == expected else f"decodes {found} instead of {expected}"
+def _compared(decoded: list[int], expected: list[int]) -> str:
+    return "" if decoded == expected else f"decodes {decoded} instead of {expected}"

@@ -97,14 +97,14 @@ def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[Line]:
     entries: list[Line] = []
     left_out: list[str] = []
     for done, (shape, batch) in enumerate(cases):
-        own = budget.one_of(len(cases) - done)
-        if own.left <= 0:
+        case_budget = budget.one_of(len(cases) - done)
+        if case_budget.left <= 0:
             left_out.append(f"{shape.label}, batch {batch}")
             continue
-        found, tuned = measure_products(shape, batch, grid, machine, own)
-        lines += found
+        case_lines, tuned = measure_products(shape, batch, grid, machine, case_budget)
+        lines += case_lines
         entries += [entry.line for entry in tuned if machine.device.type == "cuda"]
-        best = min(found, key=lambda line: line["milliseconds"]["median"])
+        best = min(case_lines, key=lambda line: line["milliseconds"]["median"])
         print(f"{shape.label}, batch {batch}: {best['over_vendor']:.2f} of dense at best", flush=True)
         yield {"lines": lines, "table": entries, "left_out": left_out}
     yield {"lines": lines, "table": entries, "left_out": left_out}
@@ -139,24 +139,24 @@ def measure_products(
     for sparsity in grid.sparsities:
         for name, form in [(WINA, form) for form in FORMATS] + [(TEAL, "bfloat16")] * (batch == 1):
             point = base.model_copy(update={"method": name, "sparsity": sparsity})
-            given, scale = make_inputs(point, weights.norms), weights.norms if name == WINA else None
-            kept = kept_by_any_row(given) / shape.inputs
-            by_limit = {most: tuned(given[0], stored[form][0], scale, most, device) for most in _limits(batch, form)}
+            inputs, scale = make_inputs(point, weights.norms), weights.norms if name == WINA else None
+            read_share = kept_by_any_row(inputs) / shape.inputs
+            by_limit = {most: tuned(inputs[0], stored[form][0], scale, most, device) for most in _limits(batch, form)}
             config = by_limit[MOST_SHARES]
             if name == WINA:
                 of_device = _name_of(device)
                 entries += [
-                    TunedConfig(case_of(stored[form][0], batch, most), sparsity, each, of_device)
-                    for most, each in by_limit.items()
+                    TunedConfig(case_of(stored[form][0], batch, most), sparsity, division_config, of_device)
+                    for most, division_config in by_limit.items()
                 ]
-            add(name, form, sparsity, kept * _bytes(stored[form][0]), config.label,
-                partial(gated, stored[form], given, scale, config))  # fmt: skip
-            expected.append(sparse_linear(given[0].x, stored[form][0], scale, given[0].threshold))
+            add(name, form, sparsity, read_share * _bytes(stored[form][0]), config.label,
+                partial(gated, stored[form], inputs, scale, config))  # fmt: skip
+            expected.append(sparse_linear(inputs[0].x, stored[form][0], scale, inputs[0].threshold))
             if name == TEAL:
-                design = _tuned_split_k(weights, given[0], device)
+                design = _tuned_split_k(weights, inputs[0], device)
                 division = f"{design.kwargs}, {design.num_warps} warps"
-                add(SPLIT_K, form, sparsity, kept * _bytes(stored[form][0]), division,
-                    partial(_split_k, weights, given, design))  # fmt: skip
+                add(SPLIT_K, form, sparsity, read_share * _bytes(stored[form][0]), division,
+                    partial(_split_k, weights, inputs, design))  # fmt: skip
                 expected.append(expected[-1])
     for line, work, y in zip(lines, works, expected, strict=True):
         line["deviation"] = deviation(work(0)(), y)
@@ -185,9 +185,9 @@ def _name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
 
 
-def deviation(found: Any, expected: Tensor) -> float:
+def deviation(y: Any, expected: Tensor) -> float:
     """Return the largest difference over the largest expected value."""
-    difference = found.reshape(expected.shape).float() - expected.float()
+    difference = y.reshape(expected.shape).float() - expected.float()
     return float(difference.abs().max() / expected.float().abs().max())
 
 
@@ -200,24 +200,26 @@ def gated(
     stored: Sequence[WeightT], inputs: Sequence[Inputs], scale: Tensor | None, config: gpu.Config, turn: int
 ) -> Work:
     """Return the shipped product of a turn's input with a turn's copy of the weights."""
-    given = inputs[turn % INPUTS]
-    return partial(gpu.sparse_linear, given.x, stored[turn % len(stored)], scale, given.threshold, config=config)
+    case_inputs = inputs[turn % INPUTS]
+    return partial(
+        gpu.sparse_linear, case_inputs.x, stored[turn % len(stored)], scale, case_inputs.threshold, config=config
+    )
 
 
 def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int) -> Work:
-    given, w_t = inputs[turn % INPUTS], weights.transposed[turn % len(weights.transposed)]
-    return partial(split_k_linear, given.x[0], w_t, given.threshold, config)
+    case_inputs, w_t = inputs[turn % INPUTS], weights.transposed[turn % len(weights.transposed)]
+    return partial(split_k_linear, case_inputs.x[0], w_t, case_inputs.threshold, config)
 
 
-def tuned(given: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
+def tuned(inputs: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
     """Return the fastest division of work of at most `most` shares."""
     seconds = partial(tuning_seconds, device)
-    return gpu.tune(given.x, weight_t, scale, given.threshold, seconds=seconds, most_shares=most)
+    return gpu.tune(inputs.x, weight_t, scale, inputs.threshold, seconds=seconds, most_shares=most)
 
 
-def _tuned_split_k(weights: Weights, given: Inputs, device: torch.device) -> Any:
+def _tuned_split_k(weights: Weights, inputs: Inputs, device: torch.device) -> Any:
     def seconds(config: Any) -> float:
-        call = partial(split_k_linear, given.x[0], weights.transposed[0], given.threshold, config)
+        call = partial(split_k_linear, inputs.x[0], weights.transposed[0], inputs.threshold, config)
         return tuning_seconds(device, call)
 
     return min(SPLIT_K_CONFIGS, key=seconds)
@@ -243,10 +245,10 @@ def by_turns(works: Sequence[Callable[[int], Work]], grid: Products, budget: Bud
 def seconds_of(calls: Sequence[Work]) -> float:
     """Return the seconds of one of several calls in a row."""
     if not torch.cuda.is_available():
-        begun = time.perf_counter()
+        start_seconds = time.perf_counter()
         for call in calls:
             call()
-        return (time.perf_counter() - begun) / len(calls)
+        return (time.perf_counter() - start_seconds) / len(calls)
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(_HEAD_START)
     start.record()
@@ -295,7 +297,7 @@ def bars(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _bar(name: str, lines: Sequence[Line], key: str, wanted: float, at_least: bool = False) -> Line | None:
+def _bar(name: str, lines: Sequence[Line], key: str, bound: float, at_least: bool = False) -> Line | None:
     if not lines:
         return None
     values = [line[key] for line in lines]
@@ -303,10 +305,10 @@ def _bar(name: str, lines: Sequence[Line], key: str, wanted: float, at_least: bo
         f"{line['contender']} {line['outputs']} x {line['inputs']}, batch {line['batch']}, {line['format']}, "
         f"{100 * line['sparsity']:g} %: {line[key]:.3f}"
         for line in lines
-        if not (line[key] >= wanted if at_least else line[key] <= wanted)
+        if not (line[key] >= bound if at_least else line[key] <= bound)
     ]
     measured = min(values) if at_least else max(values)
-    return {"bar": name, "wanted": wanted, "measured": measured, "points": len(lines), "missed": missed,
+    return {"bar": name, "wanted": bound, "measured": measured, "points": len(lines), "missed": missed,
             "met": not missed}  # fmt: skip
 
 
@@ -319,9 +321,9 @@ def split_k_kernel(
     outputs = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     inputs = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     values = tl.load(x + inputs, inputs < n, 0.0).to(tl.float32)
-    kept = tl.abs(values) > threshold
+    is_kept = tl.abs(values) > threshold
     rows = weight + inputs.to(tl.int64)[:, None] * stride
-    weights = tl.load(rows + outputs[None, :], kept[:, None] & (outputs < m)[None, :], 0.0).to(tl.float32)
+    weights = tl.load(rows + outputs[None, :], is_kept[:, None] & (outputs < m)[None, :], 0.0).to(tl.float32)
     tl.atomic_add(y + outputs, tl.sum(weights * values[:, None], axis=0).to(y.dtype.element_ty), outputs < m)
 
 

@@ -146,9 +146,9 @@ def list_linear(x: Tensor, weight_t: Tensor, scale: Tensor, threshold: float, de
 def designs(inputs: int, outputs: int, overlap: bool) -> list[ListDesign]:
     """Return the divisions to try: from four to forty warps on each multiprocessor of a large GPU."""
     tiles = triton.cdiv(outputs, _OUTPUTS)
-    every = [ListDesign(*sizes, overlap) for sizes in product((1, 4, 8), (8, 16), (8, 16, 32, 64))]
+    candidates = [ListDesign(*sizes, overlap) for sizes in product((1, 4, 8), (8, 16), (8, 16, 32, 64))]
     return [
-        design for design in every
+        design for design in candidates
         if 528 <= tiles * design.warps * design.shares <= 5280 and inputs >= design.shares * design.warps * design.depth
     ]  # fmt: skip
 

@@ -80,12 +80,12 @@ class Counted:
         """The part of the token's time that is outside of products."""
         return self.seconds_outside / (self.seconds_outside + self.product_bytes / BYTES_PER_SECOND)
 
-    def add(self, name: str, tensors: list[Tensor], is_product: bool, kept: float = 1.0) -> None:
+    def add(self, name: str, tensors: list[Tensor], is_product: bool, read_share: float = 1.0) -> None:
         """Count a launch; of a product's largest tensor, its weight, the kept part is read."""
         sizes = sorted(tensor.nbytes for tensor in {id(tensor): tensor for tensor in tensors}.values())
         if is_product:
             self.products += 1
-            self.product_bytes += sum(sizes[:-1]) + kept * sizes[-1]
+            self.product_bytes += sum(sizes[:-1]) + read_share * sizes[-1]
         else:
             self.outside[name] += 1
             self.outside_bytes += sum(sizes)
@@ -158,9 +158,9 @@ def _counted(loaded: LoadedModel, fused: FusedModel | None, context: int, sparsi
     decoder = GraphDecoder(loaded.model, context, fused=fused)
     with counting(sparsity):  # makes the cache
         next(iter(decoder.tokens(torch.zeros(1, 1, dtype=torch.int64, device="meta"), 1)))
-    with torch.no_grad(), counting(sparsity) as found:
+    with torch.no_grad(), counting(sparsity) as counted:
         decoder.advance()
-    return found
+    return counted
 
 
 def _gated(loaded: LoadedModel, method: MethodSpec) -> Gates:

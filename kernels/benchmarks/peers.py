@@ -104,14 +104,14 @@ def run(out: Path | None, toy: bool) -> None:
         _, api = peer_package("gguf"), peer_package("llama_cpp")
     except WinaError as error:
         raise SystemExit(str(error)) from error
-    given = TOY if toy else Setting()
-    with tempfile.TemporaryDirectory() as folder, threads(given.threads):
+    setting = TOY if toy else Setting()
+    with tempfile.TemporaryDirectory() as folder, threads(setting.threads):
         agreement = check_agreement(Path(folder))
-        lines, bars = measure(given, Path(folder))
+        lines, bars = measure(setting, Path(folder))
     content = {
         "setting": {
-            **given.size.facts, "vocabulary": given.vocabulary, "prompt": given.prompt, "tokens": given.tokens,
-            "threads": given.threads, "turns": given.turns, "method": METHOD.label,
+            **setting.size.facts, "vocabulary": setting.vocabulary, "prompt": setting.prompt, "tokens": setting.tokens,
+            "threads": setting.threads, "turns": setting.turns, "method": METHOD.label,
             "quantizations": {bits: spec.label for bits, spec in QUANTIZATIONS.items()},
         },
         "deviation_of_the_peers_logits": agreement,
@@ -128,45 +128,45 @@ def check_agreement(folder: Path) -> float:
     write_gguf(loaded.model, file, torch.float32)
     tokens = _prompt(64, SMALL.hidden)
     with torch.no_grad(), LlamaCppModel(file, 1) as peer:
-        found = relative_deviation(peer.logits(tokens[0].tolist()), loaded.model(tokens).logits[0])
-    if not found < DIFFERENT:
-        raise WinaError(f"llama.cpp's logits of the same weights deviate by {found:.2g}; the GGUF file is wrong.")
-    return found
+        deviation = relative_deviation(peer.logits(tokens[0].tolist()), loaded.model(tokens).logits[0])
+    if not deviation < DIFFERENT:
+        raise WinaError(f"llama.cpp's logits of the same weights deviate by {deviation:.2g}; the GGUF file is wrong.")
+    return deviation
 
 
-def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
+def measure(setting: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
     """Return each contender's speed, and the bars."""
-    prompt = _prompt(given.prompt, given.vocabulary)
+    prompt = _prompt(setting.prompt, setting.vocabulary)
     names: list[tuple[str, int, float]] = []
     decodes: list[Decode] = []
     read: dict[float, float] = {}
     stored: dict[str, int] = {}
     with ExitStack() as stack:
-        model = random_llama(given.size, torch.bfloat16, given.vocabulary)
+        model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
         for kind, file in _files(model, folder):
-            stored[kind] = sum(each.bytes for each in tensor_storage(file, given.size.intermediate))
-            peer = stack.enter_context(LlamaCppModel(file, given.threads))
+            stored[kind] = sum(tensor.bytes for tensor in tensor_storage(file, setting.size.intermediate))
+            peer = stack.enter_context(LlamaCppModel(file, setting.threads))
             names.append((kind, 0, 0.0))
-            decodes.append(lambda peer=peer: peer.tokens_per_second(prompt[0].tolist(), given.tokens)[0])
+            decodes.append(lambda peer=peer: peer.tokens_per_second(prompt[0].tolist(), setting.tokens)[0])
         names.append((DENSE, 16, 0.0))
-        decodes.append(partial(_decode, model, prompt, given.tokens))
+        decodes.append(partial(_decode, model, prompt, setting.tokens))
         for bits in BITS:
-            own = model if bits == 16 else random_llama(given.size, torch.bfloat16, given.vocabulary)
+            gated_model = model if bits == 16 else random_llama(setting.size, torch.bfloat16, setting.vocabulary)
             if bits != 16:
-                quantize(own, QUANTIZATIONS[bits], NullReporter())
+                quantize(gated_model, QUANTIZATIONS[bits], NullReporter())
             _say(f"{bits} bits ready")
-            for sparsity in given.sparsities:
+            for sparsity in setting.sparsities:
                 names.append(("gated", bits, sparsity))
-                decodes.append(partial(_gated, own, sparsity, prompt, given.tokens))
-        own = random_llama(given.size, torch.bfloat16, given.vocabulary)
-        quantize(own, PLANES, NullReporter())
+                decodes.append(partial(_gated, gated_model, sparsity, prompt, setting.tokens))
+        plane_model = random_llama(setting.size, torch.bfloat16, setting.vocabulary)
+        quantize(plane_model, PLANES, NullReporter())
         for bits_read in READ:
-            sparsity = _reading(own, bits_read, prompt)
+            sparsity = _reading(plane_model, bits_read, prompt)
             read[sparsity] = bits_read
             names.append(("planes", 0, sparsity))
-            decodes.append(partial(_gated, own, sparsity, prompt, given.tokens))
-        _say("planes ready, dropping " + ", ".join(f"{100 * each:.1f} %" for each in read))
-        speeds = _by_turns(names, decodes, given.turns)
+            decodes.append(partial(_gated, plane_model, sparsity, prompt, setting.tokens))
+        _say("planes ready, dropping " + ", ".join(f"{100 * sparsity:.1f} %" for sparsity in read))
+        speeds = _by_turns(names, decodes, setting.turns)
     lines = [
         {
             "contender": name, "bits": bits, "sparsity": sparsity,
@@ -176,7 +176,7 @@ def measure(given: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
         }
         for at, (name, bits, sparsity) in enumerate(names)
     ]  # fmt: skip
-    bars = [_bar(names, speeds, bits, sparsity, wanted) for (bits, sparsity), wanted in WANTED.items()]
+    bars = [_bar(names, speeds, bits, sparsity, least_ratio) for (bits, sparsity), least_ratio in WANTED.items()]
     for bar in bars:
         _say(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']:.2f} of {bar['wanted']}")
     return lines, bars
@@ -188,27 +188,27 @@ def _prompt(tokens: int, below: int) -> Tensor:
 
 def _files(loaded: LoadedModel, folder: Path) -> list[tuple[str, Path]]:
     """Write llama.cpp's files of a model."""
-    found = [(kind, folder / f"{kind}.gguf") for kind in PEERS]
-    source = found[0][1]
+    files = [(kind, folder / f"{kind}.gguf") for kind in PEERS]
+    source = files[0][1]
     write_gguf(loaded.model, source)
-    for kind, file in found[1:]:
+    for kind, file in files[1:]:
         quantize_gguf(source, file, kind)
         _say(f"{kind} written")
-    return found
+    return files
 
 
 def _by_turns(
     names: Sequence[tuple[str, int, float]], decodes: Sequence[Decode], turns: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return tokens per second [turn, contender], after a turn that does not count."""
-    found = []
+    speeds = []
     for turn in range(turns + 1):
-        found.append([decode() for decode in decodes])
+        speeds.append([decode() for decode in decodes])
         _say(f"turn {turn}: " + ", ".join(
             f"{name}{f' {bits}@{100 * sparsity:g}' if bits else ''} {speed:.1f}"
-            for (name, bits, sparsity), speed in zip(names, found[-1], strict=True)
+            for (name, bits, sparsity), speed in zip(names, speeds[-1], strict=True)
         ))  # fmt: skip
-    return np.array(found[1:])
+    return np.array(speeds[1:])
 
 
 def _gated(loaded: LoadedModel, sparsity: float, prompt: Tensor, count: int) -> float:
@@ -263,13 +263,13 @@ def _bar(
     speeds: np.ndarray[Any, np.dtype[np.float64]],
     bits: int,
     sparsity: float,
-    wanted: float,
+    least_ratio: float,
 ) -> Line:
-    own, peer = names.index(("gated", bits, sparsity)), names.index((BITS[bits], 0, 0.0))
-    ratio = float(np.median(speeds[:, own] / speeds[:, peer]))
+    gated, peer = names.index(("gated", bits, sparsity)), names.index((BITS[bits], 0, 0.0))
+    ratio = float(np.median(speeds[:, gated] / speeds[:, peer]))
     return {
         "bar": f"tokens per second over {BITS[bits]}, {bits} bits, {100 * sparsity:g} %",
-        "wanted": wanted, "measured": ratio, "met": ratio >= wanted,
+        "wanted": least_ratio, "measured": ratio, "met": ratio >= least_ratio,
     }  # fmt: skip
 
 
@@ -301,12 +301,12 @@ def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> No
         next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture), config.num_hidden_layers
     )
     for name, tensor in _tensors(model).items():
-        given = _padded(name, tensor.detach().float())
+        values = _padded(name, tensor.detach().float())
         if architecture in _PAIRED and name.split(".")[-2] in ("q_proj", "k_proj"):
             heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
-            given = _neighbours(given, heads)
+            values = _neighbours(values, heads)
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        writer.add_tensor(target, given.to(torch.float32 if given.dim() == 1 else dtype).contiguous().numpy())
+        writer.add_tensor(target, values.to(torch.float32 if values.dim() == 1 else dtype).contiguous().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -340,20 +340,20 @@ class TensorStorage:
 def tensor_storage(file: Path, units: int) -> tuple[TensorStorage, ...]:
     """Return the storage of every tensor of a GGUF file, without the zeros that pad an MLP of `units` hidden units."""
     gguf = peer_package("gguf")
-    found = []
-    for each in gguf.GGUFReader(file).tensors:
-        real = units / _multiple(units) if ".ffn_" in each.name and len(each.shape) > 1 else 1.0
-        weights, stored = round(real * int(each.n_elements)), round(real * int(each.n_bytes))
-        found.append(TensorStorage(str(each.name), each.tensor_type.name, weights, stored, len(each.shape) > 1))
-    return tuple(found)
+    storage = []
+    for tensor in gguf.GGUFReader(file).tensors:
+        real = units / _multiple(units) if ".ffn_" in tensor.name and len(tensor.shape) > 1 else 1.0
+        weights, stored = round(real * int(tensor.n_elements)), round(real * int(tensor.n_bytes))
+        storage.append(TensorStorage(str(tensor.name), tensor.tensor_type.name, weights, stored, len(tensor.shape) > 1))
+    return tuple(storage)
 
 
 def _tensors(model: Any) -> dict[str, Tensor]:
     """Return the state dict without the head where it is the embedding: llama.cpp then takes that."""
-    found = dict(model.state_dict())
+    tensors = dict(model.state_dict())
     if model.get_output_embeddings().weight.data_ptr() == model.get_input_embeddings().weight.data_ptr():
-        del found["lm_head.weight"]
-    return found
+        del tensors["lm_head.weight"]
+    return tensors
 
 
 def _add_sizes(writer: GGUFWriter, config: Any, theta: float) -> None:
@@ -375,12 +375,12 @@ def _add_sizes(writer: GGUFWriter, config: Any, theta: float) -> None:
 
 def _padded(name: str, weight: Tensor) -> Tensor:
     """Return a matrix of the MLP with zeros for further hidden units; any other tensor as it is."""
-    part = name.split(".")[-2]
-    if part == "down_proj":
+    module = name.split(".")[-2]
+    if module == "down_proj":
         return functional.pad(weight, (0, _multiple(weight.shape[1]) - weight.shape[1]))
-    if part in ("gate_proj", "up_proj"):
+    if module in ("gate_proj", "up_proj"):
         return functional.pad(weight, (0, 0, 0, _multiple(len(weight)) - len(weight)))
-    if part == "gate_up_proj":
+    if module == "gate_up_proj":
         return torch.cat([_padded("gate_proj.weight", half) for half in weight.chunk(2)])
     return weight
 

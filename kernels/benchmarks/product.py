@@ -58,7 +58,7 @@ def measure(toy: bool) -> list[TimingComparison]:
     """Measure with two threads; the peer is float32 by the first backend, so that ratios are of one turn."""
     shapes, repetitions, count, cold = (TOY, 1, 1, 0) if toy else (SHAPES, 15, 2, COLD)
     with threads(count):
-        return [found for m, n in shapes for found in _of_shape(m, n, repetitions, cold, count)]
+        return [comparison for m, n in shapes for comparison in _of_shape(m, n, repetitions, cold, count)]
 
 
 def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[TimingComparison]:
@@ -67,7 +67,7 @@ def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[T
     first, scale = usable(torch.device("cpu"))[0], torch.rand(n, generator=generator) + 0.5
     x = torch.randn(n, generator=generator).bfloat16()
     scores = (x.float().abs() * scale).sort().values
-    found = []
+    comparisons = []
     for sparsity in SPARSITIES:
         threshold = float(scores[round(sparsity * n) - 1]) if sparsity else 0.0
         contenders, read = {}, {}
@@ -80,16 +80,16 @@ def _of_shape(m: int, n: int, repetitions: int, cold: int, count: int) -> list[T
             contenders[name] = _contender(name, products, of_peer / OF_FLOAT32[form] if barred else None)
         for form in ("float32", "bfloat16"):
             dense = [weight.t().contiguous() for weight in weights[form] if isinstance(weight, Tensor)]
-            name, own = f"{form}, torch.mv", x.to(dense[0].dtype)
-            contenders[name] = _contender(name, cycle([partial(torch.mv, weight, own) for weight in dense]))
+            name, typed_x = f"{form}, torch.mv", x.to(dense[0].dtype)
+            contenders[name] = _contender(name, cycle([partial(torch.mv, weight, typed_x) for weight in dense]))
             read[name] = _bytes_read(dense[0], 0.0)
         if first == "native" and sparsity == 0:
             for name, ways, size in _planes(x, scale, m, cold, generator):
                 contenders[name], read[name] = _contender(name, ways), size
         setting: Facts = {"outputs": m, "inputs": n, "dropped": sparsity, "threads": count, "calls": CALLS}
-        peer, *others = contenders.values()
-        found.append(_with_rates(compare(peer, others, repetitions, setting), read))
-    return found
+        peer, *challengers = contenders.values()
+        comparisons.append(_with_rates(compare(peer, challengers, repetitions, setting), read))
+    return comparisons
 
 
 def _weight(form: str, n: int, m: int, generator: torch.Generator) -> Weight:
@@ -113,7 +113,7 @@ def _planes(
     The products share their turns: what one has read is in no cache when the next one reads.
     """
     weight = in_planes(torch.randn(len(scale), m, generator=generator), MOST_PLANES)
-    steps = [PreparedPlanes(each, scale) for each in _copies(weight, cold)]
+    steps = [PreparedPlanes(copy, scale) for copy in _copies(weight, cold)]
     turns = cycle(steps)
     for bits in PLANES_READ:
         threshold = _threshold(steps[0], x, bits)
@@ -144,11 +144,11 @@ def _copies(weight: Copied, cold: int) -> list[Copied]:
 
 
 def _product(backend: str, weight: Weight, x: Tensor, scale: Tensor, threshold: float) -> Callable[[], object]:
-    own = x.to(weight.dtype) if isinstance(weight, Tensor) else x
+    typed_x = x.to(weight.dtype) if isinstance(weight, Tensor) else x
     step = gated_product(backend, weight, scale, 0.5)
     if step is None:
-        return partial(load(backend).sparse_linear, own, weight, scale, threshold)
-    return partial(step.above, own, threshold)
+        return partial(load(backend).sparse_linear, typed_x, weight, scale, threshold)
+    return partial(step.above, typed_x, threshold)
 
 
 def _contender(name: str, ways: Iterator[Callable[[], object]], at_most: float | None = None) -> Contender:

@@ -56,25 +56,25 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--bits", nargs="+", type=float, default=BITS)
     parser.add_argument("--quantizers", nargs="+", default=QUANTIZERS)
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    given = parser.parse_args(arguments)
-    found = []
+    options = parser.parse_args(arguments)
+    lines = []
     print(f"{'rotation':18}{'quantization':24}{'bits held':>10}{'KL':>10}{'error':>10}")
     for line in quantizer_divergences(
-        given.model,
-        TextSpec(source=given.text, tokens=given.tokens),
-        TextSpec(source=given.calibration, tokens=given.tokens),
-        given.bits,
-        given.quantizers,
+        options.model,
+        TextSpec(source=options.text, tokens=options.tokens),
+        TextSpec(source=options.calibration, tokens=options.tokens),
+        options.bits,
+        options.quantizers,
     ):
-        found.append(line)
+        lines.append(line)
         print(
             f"{line['rotation']:18}{line['quantization']:24}{line['bits_held']:10.3f}{line['kl']:10.5f}"
             f"{line['kl_error']:10.5f}",
             flush=True,
         )
-    if given.out:
-        content = {"model": given.model, "text": given.text, "tokens": given.tokens, "quantizers": found}
-        write_json(given.out, content)
+    if options.out:
+        content = {"model": options.model, "text": options.text, "tokens": options.tokens, "quantizers": lines}
+        write_json(options.out, content)
 
 
 @torch.no_grad()
@@ -100,7 +100,9 @@ def quantizer_divergences(
         except WinaError as error:
             print(f"{rotation.label:18}{width:g} bits {quantizer}: {error}")
             continue
-        kl = torch.stack([_divergence(quantized, row, own) for row, own in zip(rows, reference, strict=True)])
+        kl = torch.stack(
+            [_divergence(quantized, row, row_reference) for row, row_reference in zip(rows, reference, strict=True)]
+        )
         yield {
             "rotation": rotation.mode,
             "quantization": QuantizationSpec.model_validate(fields).label,
@@ -113,8 +115,8 @@ def quantizer_divergences(
 def bits_held(loaded: LoadedModel) -> float:
     """Return the bits in memory for each weight of the gated matrices, an order that several share counted once."""
     linears = {projection.linear for layer in loaded.view.layers for projection in layer.projections.values()}
-    parts = {part.data_ptr(): part.nbytes for linear in linears for part in linear.buffers()}
-    return 8 * sum(parts.values()) / sum(linear.in_features * linear.out_features for linear in linears)
+    bytes_by_address = {buffer.data_ptr(): buffer.nbytes for linear in linears for buffer in linear.buffers()}
+    return 8 * sum(bytes_by_address.values()) / sum(linear.in_features * linear.out_features for linear in linears)
 
 
 def _load(source: ModelSource, rotation: RotationSpec) -> LoadedModel:
@@ -143,23 +145,23 @@ def main_peers(arguments: Sequence[str]) -> None:
     parser.add_argument("--kinds", nargs="+", default=KINDS, metavar="KIND", help="llama.cpp's names, such as Q4_K_M")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, help="JSON file to write")
-    given = parser.parse_args(arguments)
-    text = TextSpec(source=given.text, tokens=given.tokens, sequence=given.sequence, scored="second_half")
-    found = []
+    options = parser.parse_args(arguments)
+    text = TextSpec(source=options.text, tokens=options.tokens, sequence=options.sequence, scored="second_half")
+    lines = []
     print(f"{'':8}{'bits/weight':>12}{'bytes read':>14}{'KL':>12}{'error':>10}{'same top':>10}")
     for line in quantization_divergences(
-        ModelSource(location=given.model, dtype=given.dtype), text, given.kinds, given.threads
+        ModelSource(location=options.model, dtype=options.dtype), text, options.kinds, options.threads
     ):
-        found.append(line)
+        lines.append(line)
         print(
             f"{line['kind']:8}{line['bits_per_weight']:12.3f}{line['bytes_read']:14,}{line['kl']:12.6f}"
             f"{line['kl_error']:10.6f}{line['same_top']:10.4f}",
             flush=True,
         )
-    if given.out:
+    if options.out:
         api = peer_package("llama_cpp")
-        content = {"model": given.model, **text.model_dump(), "llama_cpp_python": api.__version__, "kinds": found}
-        write_json(given.out, content)
+        content = {"model": options.model, **text.model_dump(), "llama_cpp_python": api.__version__, "kinds": lines}
+        write_json(options.out, content)
 
 
 @torch.no_grad()
@@ -188,9 +190,10 @@ def quantization_divergences(
             stored = tensor_storage(file, units)
             with LlamaCppModel(file, threads, text.sequence) as peer:
                 measured = [
-                    _distances(own, peer.logits(row.tolist())[scored]) for own, row in zip(original, rows, strict=True)
+                    _distances(log_probability, peer.logits(row.tolist())[scored])
+                    for log_probability, row in zip(original, rows, strict=True)
                 ]
-            kl, same = (torch.cat(each).double() for each in zip(*measured, strict=True))
+            kl, same = (torch.cat(values).double() for values in zip(*measured, strict=True))
             yield {
                 "kind": kind,
                 "bits_per_weight": bits_per_weight(stored),
@@ -205,14 +208,14 @@ def quantization_divergences(
 
 def bits_per_weight(stored: Sequence[TensorStorage]) -> float:
     """Return the mean bits of a weight of the layers' matrices, scales included."""
-    matrices = [each for each in stored if each.is_matrix and each.name.startswith("blk.")]
-    return 8 * sum(each.bytes for each in matrices) / sum(each.weights for each in matrices)
+    matrices = [tensor for tensor in stored if tensor.is_matrix and tensor.name.startswith("blk.")]
+    return 8 * sum(tensor.bytes for tensor in matrices) / sum(tensor.weights for tensor in matrices)
 
 
 def bytes_read(stored: Sequence[TensorStorage]) -> int:
     """Return the bytes that one token reads: all, but one row of an embedding that is not the head too."""
-    tied = all(each.name != "output.weight" for each in stored)
-    return sum(each.bytes for each in stored if tied or each.name != "token_embd.weight")
+    tied = all(tensor.name != "output.weight" for tensor in stored)
+    return sum(tensor.bytes for tensor in stored if tied or tensor.name != "token_embd.weight")
 
 
 def _distances(original: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:

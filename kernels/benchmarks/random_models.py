@@ -121,17 +121,17 @@ def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
     shards = list(_shards(model.state_dict()))
     index: dict[str, str] = {}
     for number, names in enumerate(shards, 1):
-        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        shard = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         made = ((name, _random(name, model.state_dict()[name].shape, generator)) for name in names)
-        parts = {name: part for stack, weight in made for name, part in _as_published(stack, weight)}
-        save_file(parts, folder / file, metadata={"format": "pt"})
-        index |= dict.fromkeys(parts, file)
+        tensors = {name: tensor for stack, weight in made for name, tensor in _as_published(stack, weight)}
+        save_file(tensors, folder / shard, metadata={"format": "pt"})
+        index |= dict.fromkeys(tensors, shard)
     config.save_pretrained(folder)
     tokenizer = local_folder(ModelSource(location="demo"))
     assert tokenizer is not None
-    for each in tokenizer.glob("tokenizer*"):
-        shutil.copy(each, folder)
-    size = sum(each.numel() * 2 for each in model.state_dict().values())
+    for file in tokenizer.glob("tokenizer*"):
+        shutil.copy(file, folder)
+    size = sum(weight.numel() * 2 for weight in model.state_dict().values())
     text = json.dumps({"metadata": {"total_size": size}, "weight_map": index})
     (folder / "model.safetensors.index.json").write_text(text)
 
@@ -156,8 +156,8 @@ def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
         return
     layers = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
     for number, expert in enumerate(weight):
-        for layer, part in zip(layers, expert.chunk(len(layers)), strict=True):
-            yield f"{prefix}.experts.{number}.{layer}.weight", part.clone()
+        for layer, matrix in zip(layers, expert.chunk(len(layers)), strict=True):
+            yield f"{prefix}.experts.{number}.{layer}.weight", matrix.clone()
 
 
 def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
@@ -205,5 +205,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Write a random model.")
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("folder", type=Path)
-    given = parser.parse_args()
-    write_random_folder(SHAPES[given.shape], given.folder)
+    options = parser.parse_args()
+    write_random_folder(SHAPES[options.shape], options.folder)

@@ -28,16 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "registers.json")
     parser.add_argument("--only", default="", help="kernels whose name contains this")
-    given = parser.parse_args(arguments)
-    found: list[dict[str, Any]] = []
+    options = parser.parse_args(arguments)
+    kernels: list[dict[str, Any]] = []
     for build in builds():
-        if given.only in build.name:
+        if options.only in build.name:
             costs = {name: cost(build.compiled(target), name, build.warps) for name, target in TARGETS.items()}
             print(line(build.name, costs), flush=True)
-            found.append({"kernel": build.name, "targets": costs})
-    content = {"versions": {"triton": triton.__version__}, "kernels": found}
-    write_json(given.out, content)
-    too_large = [each["kernel"] for each in found if any(not own["resident_warps"] for own in each["targets"].values())]
+            kernels.append({"kernel": build.name, "targets": costs})
+    content = {"versions": {"triton": triton.__version__}, "kernels": kernels}
+    write_json(options.out, content)
+    too_large = [
+        kernel["kernel"]
+        for kernel in kernels
+        if any(not costs["resident_warps"] for costs in kernel["targets"].values())
+    ]
     if too_large:
         raise SystemExit(f"These kernels do not fit on a multiprocessor: {'; '.join(too_large)}.")
 
@@ -55,9 +59,9 @@ def line(name: str, costs: Mapping[str, Mapping[str, int]]) -> str:
     """Return a kernel's row of the printed table: by target registers, shared bytes, resident warps and spilled
     bytes."""
     cells = [
-        f"{target} {own['registers']:3} {own['shared_bytes']:5} {own['resident_warps']:2}"
-        + (f" SPILLS {own['stack_bytes']}" if own["stack_bytes"] else "")
-        for target, own in costs.items()
+        f"{target} {target_cost['registers']:3} {target_cost['shared_bytes']:5} {target_cost['resident_warps']:2}"
+        + (f" SPILLS {target_cost['stack_bytes']}" if target_cost["stack_bytes"] else "")
+        for target, target_cost in costs.items()
     ]
     return f"{name:70} {' | '.join(cells)}"
 
@@ -76,8 +80,8 @@ def _amd(assembly: str) -> tuple[int, int]:
 
 
 def _number(pattern: str, text: str) -> int:
-    found: Any = re.search(pattern, text)
-    return int(found.group(1))
+    match: Any = re.search(pattern, text)
+    return int(match.group(1))
 
 
 if __name__ == "__main__":

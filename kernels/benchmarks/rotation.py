@@ -59,20 +59,20 @@ _RESET_PEAK = "5"
 def measure(toy: bool) -> list[TimingComparison]:
     """Measure in float32 and bfloat16 with two threads; peak memory in float32 with one."""
     size, repetitions, count = (TOY, 1, 1) if toy else (SIZE, 3, 2)
-    found = []
+    comparisons = []
     for dtype in (torch.float32, torch.bfloat16):
         loaded = random_llama(size, dtype)
         facts = {name: _facts(route, loaded) for name, route in ROUTES.items()}
         if dtype == torch.float32 and not toy:  # a process for each
-            facts = {name: given | peak_memory(name, size.facts) for name, given in facts.items()}
+            facts = {name: route_facts | peak_memory(name, size.facts) for name, route_facts in facts.items()}
         contenders = [
             Contender(name, partial(_ready, route, loaded), None if name == PEER else AT_MOST)
             for name, route in ROUTES.items()
         ]
         setting: Facts = {**size.facts, "dtype": str(dtype).removeprefix("torch."), "threads": count}
         with threads(count):
-            found.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
-    return found
+            comparisons.append(compare(contenders[0], contenders[1:], repetitions, setting, facts))
+    return comparisons
 
 
 @contextmanager

@@ -69,25 +69,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if arguments and arguments[0] in WITH_OPTIONS:
         _function(WITH_OPTIONS[arguments[0]], "main")(arguments[1:])
         return
-    given = parser.parse_args(arguments)
-    if given.toy and given.out is None:
+    options = parser.parse_args(arguments)
+    if options.toy and options.out is None:
         parser.error("--toy needs --out, so that it never replaces real results")
-    if given.name in OTHERS:
-        importlib.import_module(given.name).run(given.out, given.toy)
+    if options.name in OTHERS:
+        importlib.import_module(options.name).run(options.out, options.toy)
         return
-    names = tuple(BENCHMARKS) if given.name == "all" else (given.name,)
+    names = tuple(BENCHMARKS) if options.name == "all" else (options.name,)
     for name in names:
-        file = given.out if given.out and given.name != "all" else _results(name, given.out) / f"{name}-cpu.json"
-        comparisons = _function(BENCHMARKS[name], "measure")(given.toy)
+        file = (
+            options.out if options.out and options.name != "all" else _results(name, options.out) / f"{name}-cpu.json"
+        )
+        comparisons = _function(BENCHMARKS[name], "measure")(options.toy)
         print(f"\n{name}\n{report(comparisons)}", flush=True)
         write_results(file, name, {"comparisons": [asdict(comparison) for comparison in comparisons]})
 
 
-def _function(place: str, usual: str) -> Callable[..., Any]:
+def _function(name: str, usual: str) -> Callable[..., Any]:
     """Return the function of "module.function", or the usual one of "module"."""
-    module, _, function = place.partition(".")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), function or usual)
-    return found
+    module, _, function = name.partition(".")
+    benchmark: Callable[..., Any] = getattr(importlib.import_module(module), function or usual)
+    return benchmark
 
 
 def _results(name: str, out: Path | None) -> Path:

@@ -115,37 +115,39 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling-cpu.json")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--only", choices=PARTS, help="measure one part, and keep the other of the file")
-    given = parser.parse_args(arguments)
-    os.environ[MEMORY_VARIABLE] = "100MB" if given.toy else _LIMIT
-    here = environment()
-    earlier = json.loads(given.out.read_text(encoding="utf-8")) if given.only else {"measured_on": {}}
+    options = parser.parse_args(arguments)
+    os.environ[MEMORY_VARIABLE] = "100MB" if options.toy else _LIMIT
+    machine = environment()
+    earlier = json.loads(options.out.read_text(encoding="utf-8")) if options.only else {"measured_on": {}}
     content: dict[str, Any] = {"benchmark": "scaling", "measured_on": earlier["measured_on"]}
-    for part, measure in zip(PARTS, (_costs, _sharing), strict=True):
-        if given.only in (None, part):
-            content[part] = measure(given.toy)
-            content["measured_on"][part] = {"hardware": here.hardware, "versions": here.versions}
+    for section, measure in zip(PARTS, (_costs, _sharing), strict=True):
+        if options.only in (None, section):
+            content[section] = measure(options.toy)
+            content["measured_on"][section] = {"hardware": machine.hardware, "versions": machine.versions}
         else:
-            content[part] = earlier[part]
-    write_json(given.out, content)
+            content[section] = earlier[section]
+    write_json(options.out, content)
 
 
 def _costs(toy: bool) -> dict[str, Any]:
     """Return seconds and exponents against every size."""
     base = Case(layers=1, hidden=256, tokens=512) if toy else Case()
-    known: dict[Case, dict[str, float]] = {}
-    found: dict[str, Any] = {}
+    measured: dict[Case, dict[str, float]] = {}
+    results: dict[str, Any] = {}
     for name, sizes in (TOY if toy else SIZES).items():
         times = []
         for size in sizes:
             case = replace(base, **{name: size})
-            if case not in known:
-                known[case] = _measure(case)
-            times.append(known[case])
+            if case not in measured:
+                measured[case] = _measure(case)
+            times.append(measured[case])
             print(f"{name} {size}: " + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in times[-1].items()))
-        exponents = {stage: _exponent(sizes, [each[stage] for each in times]) for stage in times[0]}
+        exponents = {
+            stage: _exponent(sizes, [seconds_by_stage[stage] for seconds_by_stage in times]) for stage in times[0]
+        }
         print(f"{name}: " + ", ".join(f"{stage} ~ {name}^{exponent:.2f}" for stage, exponent in exponents.items()))
-        found[name] = {"sizes": sizes, "seconds": times, "exponents": exponents}
-    return found
+        results[name] = {"sizes": sizes, "seconds": times, "exponents": exponents}
+    return results
 
 
 def _sharing(toy: bool) -> dict[str, Any]:
@@ -233,27 +235,27 @@ def main_real_size(arguments: Sequence[str]) -> None:
     parser.add_argument("--decode", action="store_true", help="also time decoding")
     parser.add_argument("--kill-every", type=float, help="seconds after which a command is killed and started again")
     parser.add_argument("--out", type=Path, help="the file to write")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch) / given.shape
+        folder = options.folder or Path(scratch) / options.shape
         if not (folder / "model.safetensors.index.json").exists():
-            write_random_folder(SHAPES[given.shape], folder)
+            write_random_folder(SHAPES[options.shape], folder)
         size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
         variables = {"WINA_HOME": f"{scratch}/results", "WINA_DATABASE": f"{scratch}/results.sqlite"}
-        variables |= {MEMORY_VARIABLE: given.memory} if given.memory else {}
+        variables |= {MEMORY_VARIABLE: options.memory} if options.memory else {}
         stages = []
-        for name, words in _commands(folder, given.sparsity or SPARSITIES, given.decode):
-            stages.append(_run_through_kills(name, words, variables, given.kill_every or math.inf))
+        for name, words in _commands(folder, options.sparsity or SPARSITIES, options.decode):
+            stages.append(_run_through_kills(name, words, variables, options.kill_every or math.inf))
             print(_line(stages[-1], size), flush=True)
         divergences = _divergences(variables["WINA_DATABASE"])
     peak, seconds = max(stage.peak_bytes for stage in stages), sum(stage.seconds for stage in stages)
     content = {
         "setting": {
-            "shape": given.shape,
+            "shape": options.shape,
             "weights_bytes": size,
-            "memory": given.memory,
-            "kill_every": given.kill_every,
-            "sparsities": [float(each) for each in given.sparsity or SPARSITIES],
+            "memory": options.memory,
+            "kill_every": options.kill_every,
+            "sparsities": [float(sparsity) for sparsity in options.sparsity or SPARSITIES],
         },
         "divergences": divergences,
         "stages": [asdict(stage) for stage in stages],
@@ -261,24 +263,35 @@ def main_real_size(arguments: Sequence[str]) -> None:
         "peak_bytes": peak,
         "peak_over_weights": peak / size,
     }
-    parts = (given.shape, given.memory and f"in-{given.memory}", given.kill_every and "killed")
+    name_parts = (options.shape, options.memory and f"in-{options.memory}", options.kill_every and "killed")
     print(f"{seconds:.0f} s in all, peak {peak / 1e9:.2f} GB, {peak / size:.2f} of the weights", flush=True)
-    write_results(given.out or RESULTS / f"real-size-{'-'.join(filter(None, parts))}.json", "real-size", content)
+    write_results(options.out or RESULTS / f"real-size-{'-'.join(filter(None, name_parts))}.json", "real-size", content)
 
 
 def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tuple[str, list[str]]]:
     model, rotation = ["--model", str(folder)], ["--rotation", "global"]
-    asked = [word for each in sparsities for word in ("--sparsity", each)]
-    found = [
+    sparsity_options = [word for sparsity in sparsities for word in ("--sparsity", sparsity)]
+    commands = [
         ("rotate", ["rotate", str(folder), *rotation]),
         (
             "fidelity",
-            ["eval", *model, *rotation, "--method", "wina", *asked, "--fidelity", "--tokens", "4096", "--yes"],
+            [
+                "eval",
+                *model,
+                *rotation,
+                "--method",
+                "wina",
+                *sparsity_options,
+                "--fidelity",
+                "--tokens",
+                "4096",
+                "--yes",
+            ],
         ),
     ]
     if decode:
-        found.append(("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]))
-    return found
+        commands.append(("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]))
+    return commands
 
 
 def _line(stage: ScalingStage, size: int) -> str:
@@ -300,9 +313,9 @@ def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str
         attempts.append(_run(name, words, variables, kill_every * 1.25 ** len(attempts)))
     return ScalingStage(
         name,
-        sum(each.seconds for each in attempts),
-        max(each.peak_bytes for each in attempts),
-        max(each.anonymous_bytes for each in attempts),
+        sum(attempt.seconds for attempt in attempts),
+        max(attempt.peak_bytes for attempt in attempts),
+        max(attempt.anonymous_bytes for attempt in attempts),
         len(attempts) - 1,
     )
 
@@ -321,15 +334,15 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
         stderr=own_end,
     )
     os.close(own_end)
-    shown: list[str] = []
-    reading = threading.Thread(target=_read, args=(main_end, shown))
+    output: list[str] = []
+    reading = threading.Thread(target=_read, args=(main_end, output))
     reading.start()
     peak = anonymous = 0
     killed = False
     while process.poll() is None:
-        found = [_resident(each) for each in (process.pid, *_children(process.pid))]
-        peak = max(peak, sum(whole for whole, _ in found))
-        anonymous = max(anonymous, sum(own for _, own in found))
+        resident = [_resident(pid) for pid in (process.pid, *_children(process.pid))]
+        peak = max(peak, sum(whole for whole, _ in resident))
+        anonymous = max(anonymous, sum(own_bytes for _, own_bytes in resident))
         if time.perf_counter() - start > kill_after:
             for pid in (*_children(process.pid), process.pid):
                 with suppress(ProcessLookupError):
@@ -341,15 +354,15 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
     reading.join()
     os.close(main_end)
     if process.returncode and not killed:
-        raise RuntimeError("".join(shown)[-2000:])
+        raise RuntimeError("".join(output)[-2000:])
     return ScalingStage(name, end - start, peak, anonymous, kills=int(killed))
 
 
-def _read(file: int, shown: list[str]) -> None:
+def _read(file: int, output: list[str]) -> None:
     """Collect what a terminal shows until its other end is closed."""
-    with suppress(OSError):  # Linux's way to say so
+    with suppress(OSError):  # Linux answers EIO once the other end is closed
         while text := os.read(file, 65536):
-            shown.append(text.decode(errors="replace"))
+            output.append(text.decode(errors="replace"))
 
 
 def _children(pid: int) -> list[int]:

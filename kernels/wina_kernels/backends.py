@@ -64,7 +64,7 @@ def gated_product(name: str, weight_t: WeightT, scale: Tensor | None, sparsity: 
     `sparsity` is the fraction of inputs that will probably be dropped.
     """
     if name == "native":
-        return operations.Prepared(weight_t, scale)
+        return operations.PreparedWeight(weight_t, scale)
     if name == "triton" and isinstance(weight_t, Tensor):
         return cast(
             GatedProduct, importlib.import_module("wina_kernels.gpu.decoding").Prepared(weight_t, scale, sparsity)

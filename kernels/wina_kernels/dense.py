@@ -17,12 +17,12 @@ MOST_ROWS = 8
 """More rows together keep so many inputs that all weights are read anyway."""
 
 
-def are_few(x: Tensor) -> bool:
+def is_small_batch(x: Tensor) -> bool:
     """Return whether x [..., n] has rows, and no more than MOST_ROWS."""
     return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
 
 
-def takes(x: Tensor) -> bool:
+def is_supported(x: Tensor) -> bool:
     """Return whether kernels take x: floats of 16 or 32 bits, whose operations are not recorded for a gradient."""
     return x.dtype in FLOATS and not are_recorded(x)
 
@@ -37,9 +37,12 @@ def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[in
     """Compute `reference.masked_linear` with 0 for dropped inputs; their weights must be finite."""
     weight = (weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()).to(x.dtype)
     masks = mask.unsqueeze(0) if splits is None else mask
-    parts = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
+    weights = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
     return torch.cat(
-        [dense_product(x.masked_fill(own.logical_not(), 0), part.t()) for own, part in zip(masks, parts, strict=True)],
+        [
+            dense_product(x.masked_fill(part_mask.logical_not(), 0), part_weight.t())
+            for part_mask, part_weight in zip(masks, weights, strict=True)
+        ],
         dim=-1,
     )
 
@@ -65,10 +68,11 @@ def multiply_in_float32(x: Tensor, weight_t: Tensor) -> Tensor:
 
 def _product(x: Tensor, weight_t: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     n, m = weight_t.shape
-    given = [x, weight_t] if bias is None else [x, weight_t, bias]
-    served = all(each.dtype == torch.bfloat16 and each.is_cpu for each in given) and weight_t.stride(1) == 1
+    operands = [x, weight_t] if bias is None else [x, weight_t, bias]
+    served = all(operand.dtype == torch.bfloat16 and operand.is_cpu for operand in operands) and weight_t.stride(1) == 1
     fits = x.shape[-1:] == (n,) and (bias is None or bias.shape == (m,))
-    recorded = are_recorded(*given)
+    recorded = are_recorded(*operands)
+    # n is even because the instructions multiply pairs of bfloat16 numbers.
     if not served or not fits or recorded or n % 2 or not x.numel() * m or (library := loaded()) is None:
         return None
     x, y = x.contiguous(), torch.empty(*x.shape[:-1], m, dtype=dtype)

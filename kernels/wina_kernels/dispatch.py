@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from wina_kernels.backends import Backend, GatedProduct, gated_product, load, serves, usable
-from wina_kernels.dense import MOST_ROWS, masked_dense, takes
+from wina_kernels.dense import MOST_ROWS, is_supported, masked_dense
 from wina_kernels.native import abi
 from wina_kernels.native.operations import gate_rows
 from wina_kernels.reference import threshold_masks, top_k_masks
@@ -54,8 +54,8 @@ def top_k_linear(
     check_product(x, weight_t, splits)
     check_scale(x, scale, splits)
     check_keep(x, keep, splits)
-    kept = keep if isinstance(keep, int) else sum(keep) / len(keep)
-    way = chosen(x, weight_t, 1 - kept / x.shape[-1])
+    mean_keep = keep if isinstance(keep, int) else sum(keep) / len(keep)
+    way = chosen(x, weight_t, 1 - mean_keep / x.shape[-1])
     if way is None:
         return masked_dense(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
     return way.top_k_linear(x, weight_t, scale, keep, splits)
@@ -97,8 +97,8 @@ def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
 
     def ways() -> dict[str, Callable[[], object]]:
         ones = torch.ones(rows, n, dtype=x.dtype, device=x.device)
-        kept = torch.rand(rows, n, generator=torch.Generator().manual_seed(0)) >= step * _STEP
-        mask = kept.to(x.device)
+        cpu_mask = torch.rand(rows, n, generator=torch.Generator().manual_seed(0)) >= step * _STEP
+        mask = cpu_mask.to(x.device)
         return {
             backend: lambda: load(backend).masked_linear(ones, weight_t, mask),
             DENSE: lambda: masked_dense(ones, weight_t, mask),
@@ -132,7 +132,7 @@ def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None 
 
 def _is_native(x: Tensor, scale: Tensor | None) -> bool:
     exact = scale is None or scale.dtype == torch.float32
-    return x.is_cpu and takes(x) and exact and abi.loaded() is not None
+    return x.is_cpu and is_supported(x) and exact and abi.loaded() is not None
 
 
 def _by_mask(x: Tensor, mask: Tensor, dense: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -172,8 +172,8 @@ def check_scale(x: Tensor, scale: Tensor | None, splits: Sequence[int] | None) -
         return
     shapes = [[x.shape[-1]], *([[len(splits), x.shape[-1]]] if splits else [])]
     if list(scale.shape) not in shapes or scale.dtype != torch.float32:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"scale is {_name(scale.dtype)} {list(scale.shape)}; it must be float32 {wanted}.")
+        allowed_shapes = " or ".join(map(str, shapes))
+        raise ValueError(f"scale is {_name(scale.dtype)} {list(scale.shape)}; it must be float32 {allowed_shapes}.")
     if scale.device != x.device:
         raise ValueError(f"x is on {x.device} and scale on {scale.device}; move one to the other.")
 
@@ -194,9 +194,9 @@ def check_keep(x: Tensor, keep: int | Sequence[int], splits: Sequence[int] | Non
 
 def check_mask(x: Tensor, mask: Tensor, splits: Sequence[int] | None) -> None:
     """Check that mask is bool [..., n], or [parts, ..., n] with `splits`, on the device of x."""
-    wanted = [*x.shape] if splits is None else [len(splits), *x.shape]
-    if list(mask.shape) != wanted or mask.dtype != torch.bool:
-        raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {wanted}.")
+    expected_shape = [*x.shape] if splits is None else [len(splits), *x.shape]
+    if list(mask.shape) != expected_shape or mask.dtype != torch.bool:
+        raise ValueError(f"mask is {_name(mask.dtype)} {list(mask.shape)}; it must be bool {expected_shape}.")
     if mask.device != x.device:
         raise ValueError(f"x is on {x.device} and mask on {mask.device}; move one to the other.")
 
@@ -211,11 +211,11 @@ def _numbers(value: float | Sequence[float], name: str, splits: Sequence[int] | 
 
 def _check_quantized(weight: QuantizedWeight) -> None:
     n, m = weight.shape
-    wanted = torch.int8 if weight.bits == 8 else torch.uint8
-    if weight.codes.dtype != wanted or (weight.codes.stride(1) != 1 and weight.codes.shape[1] > 1):
+    code_dtype = torch.int8 if weight.bits == 8 else torch.uint8
+    if weight.codes.dtype != code_dtype or (weight.codes.stride(1) != 1 and weight.codes.shape[1] > 1):
         raise ValueError(
             f"codes are {_name(weight.codes.dtype)} with strides {list(weight.codes.stride())}; {weight.bits} bits are "
-            f"held in {_name(wanted)}, with contiguous rows."
+            f"held in {_name(code_dtype)}, with contiguous rows."
         )
     if weight.group < 1:
         raise ValueError(f"A group of {weight.group} inputs is none; give 1 or more.")

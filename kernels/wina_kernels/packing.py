@@ -23,11 +23,11 @@ def pack(codes: Tensor, bits: int) -> Tensor:
     """Pack codes [n, m] of 0 to 2^bits - 1 into uint8 [n, packed_bytes(bits, m)]."""
     rest, planes = codes.to(torch.uint8).contiguous(), []
     for plane in PLANES[bits]:
-        each = 8 // plane
-        values = torch.nn.functional.pad(rest & ((1 << plane) - 1), (0, -codes.shape[1] % each))
-        packed = values[:, ::each].clone()
-        for place in range(1, each):
-            packed |= values[:, place::each] << (plane * place)
+        codes_per_byte = 8 // plane
+        values = torch.nn.functional.pad(rest & ((1 << plane) - 1), (0, -codes.shape[1] % codes_per_byte))
+        packed = values[:, ::codes_per_byte].clone()
+        for slot in range(1, codes_per_byte):
+            packed |= values[:, slot::codes_per_byte] << (plane * slot)
         planes.append(packed)
         rest = rest >> plane if plane < 8 else rest
     return torch.cat(planes, dim=1).contiguous()
@@ -37,9 +37,11 @@ def unpack(packed: Tensor, bits: int, outputs: int) -> Tensor:
     """Return the codes, uint8 [n, outputs], of what `pack` returned."""
     codes, start, shift = None, 0, 0
     for plane in PLANES[bits]:
-        each, width = 8 // plane, -(-outputs * plane // 8)
-        own = packed[:, start : start + width]
-        values = torch.stack([(own >> (plane * place)) & ((1 << plane) - 1) for place in range(each)], dim=-1)
+        codes_per_byte, width = 8 // plane, -(-outputs * plane // 8)
+        plane_bytes = packed[:, start : start + width]
+        values = torch.stack(
+            [(plane_bytes >> (plane * slot)) & ((1 << plane) - 1) for slot in range(codes_per_byte)], dim=-1
+        )
         values = values.flatten(1)[:, :outputs] << shift
         codes = values if codes is None else codes | values
         start, shift = start + width, shift + plane

@@ -51,15 +51,15 @@ class PlaneWeight:
     @property
     def bytes(self) -> int:
         """Bytes of codes, scales and numbers of planes."""
-        return sum(part.nbytes for part in (self.codes, self.scale, self.planes) if part is not None)
+        return sum(tensor.nbytes for tensor in (self.codes, self.scale, self.planes) if tensor is not None)
 
     @cached_property
     def counts(self) -> Tensor:
         """Planes of each input, int64 [n]."""
         if self.planes is not None:
             return self.planes.long()
-        each = len(self.codes) // max(len(self.scale), 1)
-        return torch.full((len(self.scale),), each, device=self.device)
+        planes_per_input = len(self.codes) // max(len(self.scale), 1)
+        return torch.full((len(self.scale),), planes_per_input, device=self.device)
 
     @cached_property
     def held(self) -> Tensor:
@@ -77,6 +77,7 @@ class PlaneWeight:
         pools: list[tuple[float, int]] = []
         for before, after in pairwise((1.0, *self.errors)):
             gain, count = before - after, 1
+            # Pool adjacent violators: gains that rise from plane to plane are averaged, so that the ladder rises.
             while pools and pools[-1][0] <= gain:
                 other, more = pools.pop()
                 gain, count = (gain * count + other * more) / (count + more), count + more
@@ -106,10 +107,10 @@ class PlaneWeight:
             score: Scores of the inputs, [..., n].
             boundary: Score from which an input is kept, [..., 1].
         """
-        found = torch.ones_like(score, dtype=torch.uint8)
+        levels = torch.ones_like(score, dtype=torch.uint8)
         for factor in self.ladder[: int(self.counts.max()) - 1]:
-            found += score >= boundary * factor
-        return torch.minimum(found, self.held)
+            levels += score >= boundary * factor
+        return torch.minimum(levels, self.held)
 
     def product(self, x: Tensor, levels: Tensor) -> Tensor:
         """Return y [..., m] of x [..., n], each input read in its first `levels`, uint8 [..., n]; 0 drops it."""
@@ -156,13 +157,14 @@ def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
     weights = weight_t.float()
     scale = (weights.abs().amax(1) / 2).clamp(_SMALLEST, 2.0**15).to(torch.float16)
     whole = 4**MOST_PLANES
+    # The step among 4^MOST_PLANES from -2 to 2 scales; each plane is a digit of it to base 4, the highest first.
     codes = ((weights / scale.float()[:, None] + 2) * (whole / 4)).floor_().clamp_(0, whole - 1).to(torch.int32)
     rows = torch.empty(int(counts.sum()), packed_bytes(PLANE_BITS, m), dtype=torch.uint8, device=weight_t.device)
     starts = counts.cumsum(0) - counts
     for index in range(int(counts.max()) if n else 0):
         inputs = (counts > index).nonzero().flatten()
-        own = codes[inputs] >> (PLANE_BITS * (MOST_PLANES - 1 - index)) & 3
-        rows[starts[inputs] + index] = pack(own.to(torch.uint8), PLANE_BITS)
+        plane_codes = codes[inputs] >> (PLANE_BITS * (MOST_PLANES - 1 - index)) & 3
+        rows[starts[inputs] + index] = pack(plane_codes.to(torch.uint8), PLANE_BITS)
     stored = None if bool((counts == counts[:1]).all()) else counts.to(torch.uint8)
     return PlaneWeight(rows, scale, stored, m, _errors(weights, codes, scale.float()))
 
@@ -174,6 +176,7 @@ def _errors(weights: Tensor, codes: Tensor, scale: Tensor) -> tuple[float, ...]:
         return (0.0,) * MOST_PLANES
     for planes in range(1, MOST_PLANES + 1):
         below = 4 ** (MOST_PLANES - planes)
+        # The middle of all codes that begin with these planes: what they decode to without the others.
         middles = (torch.div(codes, below, rounding_mode="floor") + 0.5) * (4 * below / 4**MOST_PLANES) - 2
         errors.append(float((middles * scale[:, None] - weights).square().sum()) / total)
     return tuple(errors)

@@ -45,21 +45,26 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     masks = mask.unsqueeze(0) if splits is None else mask
     columns = torch.split(weight.to(exact), list(splits or (weight.shape[1],)), dim=1)
     rows = x.to(exact).reshape(-1, x.shape[-1])
-    parts = [
-        torch.stack([row[kept] @ own[kept] for row, kept in zip(rows, part.reshape(rows.shape), strict=True)])
+    products = [
+        torch.stack(
+            [
+                row[kept_inputs] @ part_weight[kept_inputs]
+                for row, kept_inputs in zip(rows, part_mask.reshape(rows.shape), strict=True)
+            ]
+        )
         if len(rows)
-        else rows.new_zeros(0, own.shape[1])
-        for own, part in zip(columns, masks, strict=True)
+        else rows.new_zeros(0, part_weight.shape[1])
+        for part_weight, part_mask in zip(columns, masks, strict=True)
     ]
-    return torch.cat(parts, dim=1).reshape(*x.shape[:-1], weight.shape[1]).to(x.dtype)
+    return torch.cat(products, dim=1).reshape(*x.shape[:-1], weight.shape[1]).to(x.dtype)
 
 
 def threshold_masks(
     x: Tensor, scale: Tensor | None, threshold: float | Sequence[float], splits: Sequence[int] | None = None
 ) -> Tensor:
     """Return True where |x_i| * scale_i > threshold or is NaN, bool [..., n], or [parts, ..., n] with `splits`."""
-    thresholds, parts = per_part(threshold, splits), len(splits or (0,))
-    masks = [threshold_mask(scores(x, _of(scale, part)), float(thresholds[part])) for part in range(parts)]
+    thresholds, count = per_part(threshold, splits), len(splits or (0,))
+    masks = [threshold_mask(scores(x, _of(scale, index)), float(thresholds[index])) for index in range(count)]
     return masks[0] if splits is None else torch.stack(masks)
 
 
@@ -67,8 +72,8 @@ def top_k_masks(
     x: Tensor, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """Return True at the `keep` highest |x_i| * scale_i, bool [..., n], or [parts, ..., n] with `splits`."""
-    keeps, parts = per_part(keep, splits), len(splits or (0,))
-    masks = [top_k_mask(scores(x, _of(scale, part)), int(keeps[part])) for part in range(parts)]
+    keeps, count = per_part(keep, splits), len(splits or (0,))
+    masks = [top_k_mask(scores(x, _of(scale, index)), int(keeps[index])) for index in range(count)]
     return masks[0] if splits is None else torch.stack(masks)
 
 
@@ -77,5 +82,5 @@ def per_part(value: float | Sequence[float], splits: Sequence[int] | None) -> Se
     return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
 
 
-def _of(scale: Tensor | None, part: int) -> Tensor | None:
-    return scale if scale is None or scale.dim() == 1 else scale[part]
+def _of(scale: Tensor | None, index: int) -> Tensor | None:
+    return scale if scale is None or scale.dim() == 1 else scale[index]

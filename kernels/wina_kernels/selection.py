@@ -77,6 +77,7 @@ def top_k_mask(scores: Tensor, keep: int) -> Tensor:
     everything.
     """
     bits = scores.contiguous().view(_SAME_WIDTH[scores.element_size()])
+    # Without the sign bit, -0 equals 0, and NaN of either sign is above infinity.
     keys = bits & torch.iinfo(bits.dtype).max
     threshold = _kth_largest(keys, keep).unsqueeze(-1)
     mask = keys >= threshold
@@ -96,7 +97,7 @@ def _kth_largest(keys: Tensor, k: int) -> Tensor:
     threads = min(torch.get_num_threads(), rows.size // _WORTH_A_THREAD)
     if threads < 2:
         return torch.from_numpy(_nth(rows, ascending)).view(keys.shape[:-1])
-    thresholds = _THREADS.map(lambda part: _nth(part, ascending), np.array_split(rows, threads))
+    thresholds = _THREADS.map(lambda chunk: _nth(chunk, ascending), np.array_split(rows, threads))
     return torch.from_numpy(np.concatenate(list(thresholds))).view(keys.shape[:-1])
 
 

@@ -43,14 +43,14 @@ def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Cal
     file = _file(device, torch.get_num_threads())
     if file not in _MEMORY:
         _MEMORY[file] = _read(file)
-    known = _MEMORY[file]
-    if case not in known:
+    choices = _MEMORY[file]
+    if case not in choices:
         times = _seconds(ways(), device)
         first, best = next(iter(times)), min(times, key=times.__getitem__)
-        known[case] = best if times[best] < _CLEARLY * times[first] else first
-        known |= _read(file)  # what another process has decided meanwhile stays so
-        _write(file, known)
-    return known[case]
+        choices[case] = best if times[best] < _CLEARLY * times[first] else first
+        choices |= _read(file)  # what another process has decided meanwhile stays so
+        _write(file, choices)
+    return choices[case]
 
 
 def folder() -> Path:
@@ -83,13 +83,14 @@ def _least(
     times = {}
     for name, way in ways.items():
         way()
+        # The least, since other work on the machine only lengthens a call.
         times[name] = min(seconds(way) for _ in range(_REPETITIONS))
     return times
 
 
-def _wall_seconds(others: Tensor, way: Callable[[], object]) -> float:
-    """Return a call's time after `others` was written, always the same memory: new memory takes ten times as long."""
-    others.fill_(1)
+def _wall_seconds(scratch: Tensor, way: Callable[[], object]) -> float:
+    """Return a call's time after `scratch` was written, always the same memory: new memory takes ten times as long."""
+    scratch.fill_(1)
     start = time.perf_counter()
     way()
     return time.perf_counter() - start
@@ -117,15 +118,15 @@ def _read(file: Path) -> dict[str, str]:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    known = content.items() if isinstance(content, dict) else ()
-    return {case: name for case, name in known if isinstance(name, str)}
+    entries = content.items() if isinstance(content, dict) else ()
+    return {case: name for case, name in entries if isinstance(name, str)}
 
 
-def _write(file: Path, known: dict[str, str]) -> None:
+def _write(file: Path, choices: dict[str, str]) -> None:
     """Replace the file; if it cannot be written, choices last as long as the process."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps(known, indent=1))
+        write_atomically(file, json.dumps(choices, indent=1))
 
 
 def write_atomically(file: Path, text: str) -> None:
@@ -155,8 +156,8 @@ def processor_and_threads() -> str:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of those packages that are installed, in the given order."""
-    found = {}
+    installed = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            installed[package] = version(package)
+    return installed

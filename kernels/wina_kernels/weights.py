@@ -20,7 +20,7 @@ MOST_RUNS = 4
 
 def are_recorded(*tensors: Tensor) -> bool:
     """Return whether torch records operations on any of these tensors for a gradient, which kernels do not have."""
-    return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class QuantizedWeight:
         if not signed and codes.dtype != torch.uint8:
             raise ValueError(f"Codes are {str(codes.dtype).removeprefix('torch.')}; give uint8 or int8.")
         if codes.numel() and not lowest <= int(codes.min()) <= int(codes.max()) <= lowest + 2 * half - 1:
-            found = f"{int(codes.min())} to {int(codes.max())}"
-            raise ValueError(f"Codes are {found}; {bits} bits hold {lowest} to {lowest + 2 * half - 1}.")
+            code_range = f"{int(codes.min())} to {int(codes.max())}"
+            raise ValueError(f"Codes are {code_range}; {bits} bits hold {lowest} to {lowest + 2 * half - 1}.")
         if bits == 8:
             if not signed:  # stored 128 lower, as its zeros are
                 codes = (codes.to(torch.int16) - half).to(torch.int8)
@@ -75,7 +75,7 @@ class QuantizedWeight:
     @property
     def bytes(self) -> int:
         """Bytes of codes, scales and zeros."""
-        return sum(part.nbytes for part in (self.codes, self.scale, self.zero) if part is not None)
+        return sum(tensor.nbytes for tensor in (self.codes, self.scale, self.zero) if tensor is not None)
 
     def unpacked(self) -> Tensor:
         """Return the codes [n, m]: int8 for signed ones and for 8 bits (unsigned ones less 128), else uint8."""
@@ -87,10 +87,10 @@ class QuantizedWeight:
     def dequantize(self) -> Tensor:
         """Return W^T, float32 [n, m]."""
         values = self.unpacked().to(torch.float32, copy=True)
-        for own, rows in enumerate(torch.split(values, self.group)):
+        for group, rows in enumerate(torch.split(values, self.group)):
             if self.zero is not None:
-                rows -= self.zero[own].float()
-            rows *= self.scale[own].float()
+                rows -= self.zero[group].float()
+            rows *= self.scale[group].float()
         return values
 
 
@@ -108,15 +108,17 @@ class MixedWeight:
         if not 1 <= len(self.runs) <= MOST_RUNS:
             raise ValueError(f"A weight of {len(self.runs)} runs; it may have 1 to {MOST_RUNS}.")
         if len({run.shape[1] for run in self.runs}) > 1 or len({run.device for run in self.runs}) > 1:
-            places = ", ".join(f"{list(run.shape)} on {run.device}" for run in self.runs)
-            raise ValueError(f"The runs {places} are no parts of one weight; they need equal outputs on one device.")
+            run_shapes = ", ".join(f"{list(run.shape)} on {run.device}" for run in self.runs)
+            raise ValueError(
+                f"The runs {run_shapes} are no parts of one weight; they need equal outputs on one device."
+            )
         if self.order is None:
             return
-        given = self.order
+        order = self.order
         n = self.shape[0]
-        if given.dtype != torch.int32 or list(given.shape) != [n] or given.device != self.device:
-            raise ValueError(f"order is {given.dtype} {list(given.shape)} on {given.device}; give int32 [{n}].")
-        if not torch.equal(given.sort().values, torch.arange(n, dtype=torch.int32, device=given.device)):
+        if order.dtype != torch.int32 or list(order.shape) != [n] or order.device != self.device:
+            raise ValueError(f"order is {order.dtype} {list(order.shape)} on {order.device}; give int32 [{n}].")
+        if not torch.equal(order.sort().values, torch.arange(n, dtype=torch.int32, device=order.device)):
             raise ValueError(f"order is no permutation of the {n} inputs.")
 
     @property

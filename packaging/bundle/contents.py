@@ -27,9 +27,9 @@ _INPUT_SUFFIXES = {"Sparsity plan": "wina.json", "Study": "wina.toml"}
 
 def version() -> str:
     """Return the version in pyproject.toml."""
-    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None
-    return found[1]
+    match = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert match is not None
+    return match[1]
 
 
 def native_library() -> list[tuple[Path, str]]:

@@ -28,15 +28,15 @@ def recipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         steps: dict[str, list[tuple[tuple, dict]]] = {}
 
         def step(name: str):
-            def record(*given, **named):
-                steps.setdefault(name, []).append((given, named))
+            def record(*arguments, **named):
+                steps.setdefault(name, []).append((arguments, named))
                 return MagicMock()
 
             return record
 
         names = ("Analysis", "PYZ", "EXE", "COLLECT", "BUNDLE")
-        own = {"SPECPATH": str(BUNDLE), "workpath": str(tmp_path)}
-        runpy.run_path(str(BUNDLE / "wina.spec"), init_globals=own | {name: step(name) for name in names})
+        variables = {"SPECPATH": str(BUNDLE), "workpath": str(tmp_path)}
+        runpy.run_path(str(BUNDLE / "wina.spec"), init_globals=variables | {name: step(name) for name in names})
         return steps
 
     return run

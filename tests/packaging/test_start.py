@@ -187,8 +187,8 @@ def test_without_a_display_the_demo_study_runs_and_leaves_its_table_and_plot(
     monkeypatch.setattr(start, "has_display", lambda: False)
     start.OUTPUT = tmp_path / "out"
     assert start.main([]) == 0
-    said = capsys.readouterr().out
-    assert "no display" in said
-    assert "demo.csv" in said
-    assert "demo.png" in said
+    output = capsys.readouterr().out
+    assert "no display" in output
+    assert "demo.csv" in output
+    assert "demo.png" in output
     assert any(command[2:5] == ["wina_core.cli", "study", "run"] for command in start.commands)

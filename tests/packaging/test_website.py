@@ -16,8 +16,8 @@ def test_the_navigation_names_every_page_once() -> None:
 
 
 def test_the_reference_has_every_public_name() -> None:
-    shown = re.findall(r"^::: wina_core\.(\w+)$", website.pages()[website.REFERENCE], re.MULTILINE)
-    assert sorted(shown) == sorted({*wina_core.__all__} - {"__version__"})
+    names = re.findall(r"^::: wina_core\.(\w+)$", website.pages()[website.REFERENCE], re.MULTILINE)
+    assert sorted(names) == sorted({*wina_core.__all__} - {"__version__"})
 
 
 def test_pages_reach_the_folders_beside_the_guide() -> None:

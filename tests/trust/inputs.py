@@ -173,12 +173,12 @@ def _dropped(file: Path) -> str:
 def _window(_file: Path) -> str:
     """Read all that the window lists of a database."""
     from wina_core.analysis.results.columns import COLUMNS
-    from wina_core.analysis.results.table import MetricTable
+    from wina_core.analysis.results.table import MetricResults
     from wina_core.store import Store
     from wina_core.store.metric_frames import details_frame
 
     with Store() as store:
-        table = MetricTable(store.metrics(), details_frame(store.run_details()), COLUMNS)
+        table = MetricResults(store.metrics(), details_frame(store.run_details()), COLUMNS)
         table.prepare()
         for cells in table.cells:
             for row in range(len(table)):

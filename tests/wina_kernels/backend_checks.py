@@ -47,13 +47,13 @@ def cases(
     zero = draw(st.booleans(), label="zero")
     weight_t = weight(form, n, m, dtype, group, zero, gap, random, device)
     cut = sorted(draw(st.lists(st.integers(1, max(1, m - 1)), max_size=2, unique=True), label="cuts")) if m > 1 else []
-    given = draw(st.booleans(), label="splits")
-    splits = tuple(end - start for start, end in zip((0, *cut), (*cut, m), strict=True)) if given else None
-    parts = len(splits or (0,))
-    scale_shape = draw(st.sampled_from([None, (n,), *([(parts, n)] if splits else [])]), label="scale")
+    has_splits = draw(st.booleans(), label="splits")
+    splits = tuple(end - start for start, end in zip((0, *cut), (*cut, m), strict=True)) if has_splits else None
+    count = len(splits or (0,))
+    scale_shape = draw(st.sampled_from([None, (n,), *([(count, n)] if splits else [])]), label="scale")
     scale = None if scale_shape is None else (torch.rand(scale_shape, generator=random) + 0.1).to(device)
     dropped = st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])
-    sparsities = tuple(draw(dropped, label="sparsity") for _ in range(parts))
+    sparsities = tuple(draw(dropped, label="sparsity") for _ in range(count))
     return Case(x, weight_t, scale, splits, sparsities, draw(st.booleans(), label="one for all"))
 
 
@@ -76,7 +76,7 @@ def weight(
         forms = ("int8", "int3", "float") if cut else ("int4",)
         inputs = (cut, cut, n - 2 * cut) if cut else (n,)
         sizes = zip(forms, inputs, strict=True)
-        runs = [weight(own, k, m, dtype, min(group, k), zero, gap, random, device) for own, k in sizes]
+        runs = [weight(run_form, k, m, dtype, min(group, k), zero, gap, random, device) for run_form, k in sizes]
         order = torch.randperm(n, generator=random).to(torch.int32) if group % 2 else None
         return MixedWeight(runs, order)  # type: ignore[arg-type]  # none is mixed itself
     bits = int(form[-1])
@@ -92,7 +92,7 @@ def weight(
 
 def check_sparse_linear(backend: Any, case: Case) -> None:
     """A threshold that is itself a score, 0, or above all."""
-    thresholds = [_threshold(case, part) for part in range(len(case.sparsities))]
+    thresholds = [_threshold(case, index) for index in range(len(case.sparsities))]
     threshold = thresholds[0] if case.one_for_all or case.splits is None else tuple(thresholds)
     y = backend.sparse_linear(case.x, case.weight_t, case.scale, threshold, case.splits)
     assert_product(y, case, reference.threshold_masks(case.x, case.scale, threshold, case.splits), _rounds(backend))
@@ -192,12 +192,12 @@ def check_same_bits(backend: Any, device: str) -> None:
     assert torch.equal(runs[0], runs[2])
 
 
-def _threshold(case: Case, part: int) -> float:
-    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[part]
-    found = scores(case.x, scale).float().flatten().sort().values
-    if not len(found) or case.sparsities[part] == 0:
+def _threshold(case: Case, index: int) -> float:
+    scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[index]
+    ascending = scores(case.x, scale).float().flatten().sort().values
+    if not len(ascending) or case.sparsities[index] == 0:
         return 0.0
-    return float(found[math.ceil(case.sparsities[part] * len(found)) - 1])
+    return float(ascending[math.ceil(case.sparsities[index] * len(ascending)) - 1])
 
 
 def _strided(matrix: Tensor, gap: int, device: str) -> Tensor:

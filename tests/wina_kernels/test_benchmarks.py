@@ -32,7 +32,7 @@ def test_a_benchmark_writes_its_measurements(
     run.main([name, "--toy", "--out", str(tmp_path if name == "all" else tmp_path / f"{name}-cpu.json")])
     files = sorted(tmp_path.iterdir())
     assert {file.name for file in files} == {
-        f"{each}-cpu.json" for each in (run.BENCHMARKS if name == "all" else [name])
+        f"{benchmark_name}-cpu.json" for benchmark_name in (run.BENCHMARKS if name == "all" else [name])
     }
     for file in files:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -55,11 +55,11 @@ def check(comparison: dict) -> None:
     """Whole, positive, in order, and compared with a peer that was measured beside it."""
     assert "threads" in comparison["setting"]
     assert comparison["repetitions"] >= 1
-    peer, *others = comparison["timings"]
+    peer, *compared = comparison["timings"]
     assert peer["name"] == comparison["peer"]
     assert peer["wall_ratio"] == peer["cpu_ratio"] == {"median": 1.0, "p10": 1.0, "p90": 1.0}
-    assert others
-    for timing in (peer, *others):
+    assert compared
+    for timing in (peer, *compared):
         for spread in SPREADS:
             assert 0 < timing[spread]["p10"] <= timing[spread]["median"] <= timing[spread]["p90"]
 
@@ -80,10 +80,10 @@ def test_without_a_gpu_its_benchmark_says_how_to_run_it(
     with pytest.raises(SystemExit, match="There is no GPU") as ended:
         benchmark("run").main(["gpu"])
     assert not capsys.readouterr().out
-    told = ended.value.code  # a text: Python writes it to stderr, and the exit code is 1
-    assert isinstance(told, str)
-    assert "\n" not in told
-    assert "run: python kernels/benchmarks/run.py gpu." in told
+    message = ended.value.code  # a text: Python writes it to stderr, and the exit code is 1
+    assert isinstance(message, str)
+    assert "\n" not in message
+    assert "run: python kernels/benchmarks/run.py gpu." in message
 
 
 @pytest.mark.nightly
@@ -136,15 +136,15 @@ def test_the_gpu_benchmark_goes_its_whole_way(
 @runs
 def test_the_speed_of_evaluations_on_a_gpu(benchmark: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.compute.models.text_tokens._LONGEST", 1 << 16)
-    found = list(benchmark("gpu").measure("evaluation", 0.0, None, True))[-1]
-    assert found["turns"] == 2, "the least, without the warm-up"
-    assert found["tokens_per_second"]["median"] > 0
+    results = list(benchmark("gpu").measure("evaluation", 0.0, None, True))[-1]
+    assert results["turns"] == 2, "the least, without the warm-up"
+    assert results["tokens_per_second"]["median"] > 0
 
 
 def test_a_part_that_fails_is_named_with_its_error(benchmark: Callable[[str], Any]) -> None:
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
-    found, why = benchmark("gpu").run_part("nothing", 100.0, 200.0, True, {})
-    assert found == {}
+    results, why = benchmark("gpu").run_part("nothing", 100.0, 200.0, True, {})
+    assert results == {}
     assert why.startswith("exit code 1")
     assert "No module named 'gpu_nothing'" in why
     assert benchmark("gpu").run_part("device", -1.0, 0.0, True, {}) == ({}, "no time was left")
@@ -155,11 +155,11 @@ def test_a_part_in_a_process_of_its_own_returns_what_it_measured(
 ) -> None:
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     monkeypatch.syspath_prepend(tmp_path)
-    part = "def measure(toy, machine, _):\n    yield {}\n    yield {'copy': machine.copy, 'toy': toy}\n"
-    (tmp_path / "gpu_quick.py").write_text(part, encoding="utf-8")
+    source = "def measure(toy, machine, _):\n    yield {}\n    yield {'copy': machine.copy, 'toy': toy}\n"
+    (tmp_path / "gpu_quick.py").write_text(source, encoding="utf-8")
     earlier = {"device": {"copy_gb_per_second": 9.0}}
-    found = benchmark("gpu").run_part("quick", math.inf, math.inf, True, earlier)
-    assert found == ({"copy": 9.0, "toy": True}, "")
+    results = benchmark("gpu").run_part("quick", math.inf, math.inf, True, earlier)
+    assert results == ({"copy": 9.0, "toy": True}, "")
 
 
 def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
@@ -182,10 +182,10 @@ def test_a_part_that_hangs_is_stopped_and_what_it_wrote_is_kept(
 
     monkeypatch.setattr(gpu.subprocess, "Popen", Started)
     monkeypatch.syspath_prepend(tmp_path)
-    part = "import threading\ndef measure(*_):\n    yield {'n': 1}\n    threading.Event().wait()\n"
-    (tmp_path / "gpu_stuck.py").write_text(part, encoding="utf-8")
-    found, why = gpu.run_part("stuck", 100.0, 200.0, True, {})
-    assert found == {"n": 1}
+    source = "import threading\ndef measure(*_):\n    yield {'n': 1}\n    threading.Event().wait()\n"
+    (tmp_path / "gpu_stuck.py").write_text(source, encoding="utf-8")
+    results, why = gpu.run_part("stuck", 100.0, 200.0, True, {})
+    assert results == {"n": 1}
     assert why.startswith("it did not end in its time and was stopped; exit code")
     assert started[0].poll() is not None
 
@@ -255,15 +255,15 @@ def test_what_a_decoded_token_of_8_billion_weights_launches(
     pytest.importorskip("triton", reason="Triton ships for Linux alone")
     launches, decoding = benchmark("launches"), benchmark("gpu_decoding")
     method = MethodSpec(name="wina", masks="shared", selection=selection)
-    found = launches.counted_step(way, method, 256, decoding.LLAMA_3_8B, decoding.VOCABULARY)
-    assert found.products == 4 * 32 + 1
+    counted = launches.counted_step(way, method, 256, decoding.LLAMA_3_8B, decoding.VOCABULARY)
+    assert counted.products == 4 * 32 + 1
     weights = 32 * (4096 * 4096 * 2.5 + 3 * 4096 * 14336) / 2 + decoding.VOCABULARY * 4096
-    assert found.product_bytes == pytest.approx(2 * weights, rel=0.05)
-    assert found.share <= at_most
+    assert counted.product_bytes == pytest.approx(2 * weights, rel=0.05)
+    assert counted.share <= at_most
     if way == "fused":
-        assert found.outside.total() == (8 if selection == "topk" else 4) * 32 + 4
+        assert counted.outside.total() == (8 if selection == "topk" else 4) * 32 + 4
     else:
-        assert found.share > 0.5
+        assert counted.share > 0.5
 
 
 class Held(TorchDispatchMode):

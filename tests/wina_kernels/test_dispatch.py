@@ -48,9 +48,9 @@ def _own_choices(tmp_path, monkeypatch):
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(changed, says):
-    given = {"x": X, "weight_t": WEIGHT, "scale": SCALE, "threshold": 0.3, **changed}
+    arguments = {"x": X, "weight_t": WEIGHT, "scale": SCALE, "threshold": 0.3, **changed}
     with pytest.raises(ValueError, match=says):
-        wina_kernels.sparse_linear(**given)
+        wina_kernels.sparse_linear(**arguments)
 
 
 @pytest.mark.parametrize("keep", [0, 7, [2, 2]])
@@ -76,8 +76,8 @@ def test_whichever_way_is_chosen_the_result_is_the_reference(rows, way, monkeypa
     monkeypatch.setattr(dispatch, "fastest", lambda *_: way)
     x = torch.randn(rows, 6)
     for operation, argument in (("sparse_linear", 0.3), ("top_k_linear", 2)):
-        found = getattr(wina_kernels, operation)(x, WEIGHT, SCALE, argument)
-        torch.testing.assert_close(found, getattr(reference, operation)(x, WEIGHT, SCALE, argument))
+        y = getattr(wina_kernels, operation)(x, WEIGHT, SCALE, argument)
+        torch.testing.assert_close(y, getattr(reference, operation)(x, WEIGHT, SCALE, argument))
     mask = torch.rand(rows, 6) > 0.5
     torch.testing.assert_close(wina_kernels.masked_linear(x, WEIGHT, mask), reference.masked_linear(x, WEIGHT, mask))
 

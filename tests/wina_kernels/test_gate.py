@@ -53,14 +53,14 @@ def test_gated_rows_are_those_of_the_masks(kind, dtype, inputs, share, scaled, d
     score = scores(x, scale)
     keep = kept_inputs(inputs, share)
     threshold = float(score.flatten().sort().values[int(share * (score.numel() - 1))])
-    for mask, (gated, kept) in (
+    for mask, (gated, kept_counts) in (
         (top_k_mask(score, keep), gate_top_k(x, scale, keep, rows)),
         (threshold_mask(score, threshold), gate_above(x, scale, threshold, rows)),
         (threshold_mask(score, threshold, keep), gate_above(x, scale, threshold, rows, keep)),
     ):
         expected = mask if rows is None else mask | rows.unsqueeze(-1)
         assert torch.equal(gated, x * expected)
-        assert torch.equal(kept.long(), expected.sum(-1))
+        assert torch.equal(kept_counts.long(), expected.sum(-1))
         assert gated.dtype == dtype
 
 
@@ -68,8 +68,8 @@ def test_gated_rows_are_those_of_the_masks(kind, dtype, inputs, share, scaled, d
 def test_many_rows_are_shared_among_threads(dtype, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     x = torch.randn(1001, 512, generator=torch.Generator().manual_seed(0)).to(dtype)
-    gated, kept = gate_top_k(x, None, 200)
-    assert kept.eq(200).all()
+    gated, kept_counts = gate_top_k(x, None, 200)
+    assert kept_counts.eq(200).all()
     assert torch.equal(gated, x * top_k_mask(scores(x, None), 200))
 
 
@@ -88,9 +88,9 @@ def test_an_infinity_in_a_column_of_zeros_is_kept(dtype, sign):
     """Its score, infinity times zero, is a NaN, whose sign bit the processor sets."""
     x = torch.tensor([[sign * torch.inf, 1.0, 2.0, 3.0]], dtype=dtype)
     scale = torch.tensor([0.0, 1.0, 1.0, 1.0], dtype=torch.promote_types(dtype, torch.float32))
-    for gated, kept in (gate_top_k(x, scale, 2), gate_above(x, scale, 2.5)):
+    for gated, kept_counts in (gate_top_k(x, scale, 2), gate_above(x, scale, 2.5)):
         assert gated.tolist() == [[sign * torch.inf, 0.0, 0.0, 3.0]]
-        assert kept.tolist() == [2]
+        assert kept_counts.tolist() == [2]
 
 
 @pytest.mark.parametrize("threshold", [-1.0, -1e-30, -torch.inf])

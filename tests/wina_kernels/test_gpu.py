@@ -159,8 +159,8 @@ def test_tuning_takes_the_fastest_of_what_it_tried() -> None:
         call()
         return next(times)
 
-    found = gpu.tune(x, weight_t, None, 0.5, seconds=seconds)
-    assert found == configs.candidates(64, 300, 1, 32)[-1]
+    config = gpu.tune(x, weight_t, None, 0.5, seconds=seconds)
+    assert config == configs.candidates(64, 300, 1, 32)[-1]
 
 
 def test_what_is_taken_untuned_depends_on_the_shape_alone_and_keeps_a_gpu_busy() -> None:

@@ -29,11 +29,11 @@ def rounded(sums: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
     return (sums.float().sum(0) + bias.float()).to(dtype)
 
 
-def close(found: Tensor, expected: Tensor) -> None:
+def close(actual: Tensor, expected: Tensor) -> None:
     """In bfloat16 within four roundings, because the interpreter rounds towards zero."""
-    assert found.dtype == expected.dtype
-    bound = 1e-5 if found.dtype == torch.float32 else 2**-5
-    torch.testing.assert_close(found, expected, rtol=bound, atol=bound)
+    assert actual.dtype == expected.dtype
+    bound = 1e-5 if actual.dtype == torch.float32 else 2**-5
+    torch.testing.assert_close(actual, expected, rtol=bound, atol=bound)
 
 
 @runs
@@ -94,9 +94,9 @@ def attention(dtype: torch.dtype, past: int, window: int, normalized: bool, head
     step = Attention.of(heads, kv_heads, cosines[:, :half].float().contiguous(), sines[:, :half].float().contiguous())
     step.position.fill_(past)
     out = torch.empty(heads * size, dtype=dtype, device=DEVICE)
-    own = (*gains, 1e-6) if normalized else None
+    norm_arguments = (*gains, 1e-6) if normalized else None
     for _ in range(2):
-        step(sums, bias, own, keys, values, out, size**-0.5, window)
+        step(sums, bias, norm_arguments, keys, values, out, size**-0.5, window)
         close(out.view(heads, size), expected[:, 0].to(dtype))
         close(keys, expected_keys)
         close(values, expected_values)

@@ -82,9 +82,9 @@ def test_what_is_not_finite_reaches_its_outputs_alone() -> None:
     y = multiply_rows(x, weight_t)
     assert y is not None
     assert y[3].isnan().all()
-    others = torch.arange(20) != 3
-    assert (y[others, 70] == torch.inf).all()
-    assert (y[others][:, torch.arange(100) != 70] == 64).all()
+    finite_rows = torch.arange(20) != 3
+    assert (y[finite_rows, 70] == torch.inf).all()
+    assert (y[finite_rows][:, torch.arange(100) != 70] == 64).all()
 
 
 @given(rows=st.integers(1, 40), inputs=st.integers(1, 300), outputs=st.integers(1, 300), seed=st.integers(0, 1000))

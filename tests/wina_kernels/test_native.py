@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from wina_kernels import reference
 from wina_kernels.native import abi, build
 from wina_kernels.native import operations as native
-from wina_kernels.native.operations import Prepared
+from wina_kernels.native.operations import PreparedWeight
 from wina_kernels.selection import scores, threshold_mask, top_k_mask
 from wina_kernels.weights import QuantizedWeight
 
@@ -72,9 +72,9 @@ def test_every_instruction_set_gates_rows_as_the_masks_do(dtype: torch.dtype, st
     score = scores(x, scale)
     for threshold, keep in ((0.5, 0), (0.5, 200), (-1.0, 100)):
         mask = threshold_mask(score, threshold, keep) if threshold >= 0 else top_k_mask(score, keep)
-        gated, kept = native.gate_rows(x, scale, threshold, keep, None)
+        gated, kept_counts = native.gate_rows(x, scale, threshold, keep, None)
         assert torch.equal(gated, x.masked_fill(~mask, 0))
-        assert torch.equal(kept, mask.sum(-1, dtype=torch.int32))
+        assert torch.equal(kept_counts, mask.sum(-1, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("check", [check_unread_weights, check_unread_quantized_weights, check_not_a_number])
@@ -103,26 +103,26 @@ def test_gate_and_product_in_one_call_are_those_of_the_reference(case: Case) -> 
         return
     scale = case.scale if case.scale is None or case.scale.dim() == 1 else case.scale[0]
     one = Case(case.x, case.weight_t, scale, None, case.sparsities, True)
-    prepared = Prepared(case.weight_t, scale)
+    prepared = PreparedWeight(case.weight_t, scale)
     threshold = float(scores(case.x, scale).float().flatten().median())
     mask = reference.threshold_masks(case.x, scale, threshold)
-    y, kept = prepared.above(case.x, threshold)
-    assert kept == int(mask.sum())
+    y, kept_count = prepared.above(case.x, threshold)
+    assert kept_count == int(mask.sum())
     assert_product(y, one, mask, rounds=True)
     keep = 1 + (case.x.shape[-1] - 1) // 2
     mask = threshold_mask(scores(case.x, scale), threshold, keep)
-    y, kept = prepared.above(case.x, threshold, keep)
-    assert kept == int(mask.sum())
+    y, kept_count = prepared.above(case.x, threshold, keep)
+    assert kept_count == int(mask.sum())
     assert_product(y, one, mask, rounds=True)
-    y, kept = prepared.top_k(case.x, keep)
-    assert kept == keep * case.x.numel() // case.x.shape[-1]
+    y, kept_count = prepared.top_k(case.x, keep)
+    assert kept_count == keep * case.x.numel() // case.x.shape[-1]
     assert_product(y, one, reference.top_k_masks(case.x, scale, keep), rounds=True)
 
 
 @pytest.mark.parametrize("x", [torch.zeros(1, 5), torch.zeros(1, 4).bfloat16()])
 def test_an_input_that_does_not_fit_the_prepared_weight_is_refused(x: torch.Tensor) -> None:
     with pytest.raises(ValueError, match=r"does not fit 4 inputs in torch\.float32"):
-        Prepared(torch.zeros(4, 3), None).top_k(x, 2)
+        PreparedWeight(torch.zeros(4, 3), None).top_k(x, 2)
 
 
 def test_the_library_can_be_switched_off() -> None:
@@ -143,9 +143,9 @@ def test_without_a_compiler_the_build_says_what_to_install(monkeypatch, tmp_path
     monkeypatch.setattr(build.shutil, "which", lambda _: None)
     monkeypatch.setattr(build.importlib.util, "find_spec", lambda _: None)
     assert build.main() == 1
-    said = capsys.readouterr().err
-    assert "products run in PyTorch" in said
-    assert "install g++, clang++ or the Python package ziglang" in said
+    error = capsys.readouterr().err
+    assert "products run in PyTorch" in error
+    assert "install g++, clang++ or the Python package ziglang" in error
     assert not list(tmp_path.iterdir())
 
 

@@ -47,27 +47,27 @@ def cases(draw: st.DrawFn, most_outputs: int = 1400) -> Case:
     return Case(x, in_planes(torch.randn(n, m, generator=random), counts), scale, keep)
 
 
-def assert_product(found: Product, case: Case, levels: Tensor) -> None:
+def assert_product(product: Product, case: Case, levels: Tensor) -> None:
     """The product of these levels, with inputs rounded to 14 bits of the largest one beside them, and its counts."""
     x, weight = case.x.double(), case.weight
-    assert (found.kept, found.read) == (int((levels > 0).sum()), int(levels.sum()))
+    assert (product.kept, product.read) == (int((levels > 0).sum()), int(levels.sum()))
     exact = weight.product(x, levels)
-    assert found.y.dtype == case.x.dtype
-    assert found.y.shape == exact.shape
+    assert product.y.dtype == case.x.dtype
+    assert product.y.shape == exact.shape
     scaled = (x * weight.scale.double()).abs()
     rounding = scaled.amax(-1, keepdim=True) * 2.0**-13 * (levels > 0).sum(-1, keepdim=True).sqrt()
     terms = (scaled * (levels > 0)).sum(-1, keepdim=True)
-    error = (found.y.double() - exact).abs()
-    allowed = exact.abs() * torch.finfo(found.y.dtype).eps + 3 * rounding + 2e-6 * terms + 1e-7
+    error = (product.y.double() - exact).abs()
+    allowed = exact.abs() * torch.finfo(product.y.dtype).eps + 3 * rounding + 2e-6 * terms + 1e-7
     assert bool((error <= allowed).all()), f"{error.max()} of {exact.abs().max()}"
 
 
 def check_case(case: Case) -> None:
     """Top k, a threshold that is itself a score, both, all, and a mask."""
     step, score = PreparedPlanes(case.weight, case.scale), scores(case.x, case.scale).float()
-    kept = top_k_mask(score, case.keep)
+    mask_of_kept = top_k_mask(score, case.keep)
     boundary = score.sort(dim=-1, descending=True).values[..., case.keep - 1 : case.keep]
-    assert_product(step.top_k(case.x, case.keep), case, case.weight.levels(score, boundary) * kept)
+    assert_product(step.top_k(case.x, case.keep), case, case.weight.levels(score, boundary) * mask_of_kept)
     threshold = float(score.flatten().median())
     levels = case.weight.levels(score, score.new_full((*score.shape[:-1], 1), threshold))
     assert_product(step.above(case.x, threshold), case, levels * threshold_mask(score, threshold))
@@ -107,9 +107,9 @@ def test_a_product_is_as_exact_as_that_of_other_formats() -> None:
     random = torch.Generator().manual_seed(0)
     weight = in_planes(torch.randn(512, 700, generator=random), MOST_PLANES)
     x = torch.randn(1, 512, generator=random)
-    found = PreparedPlanes(weight, None).above(x, -1.0).y.double()
+    y = PreparedPlanes(weight, None).above(x, -1.0).y.double()
     exact = weight.product(x.double(), weight.counts.expand(x.shape))
-    assert (found - exact).norm() < 2e-4 * exact.norm()
+    assert (y - exact).norm() < 2e-4 * exact.norm()
 
 
 @pytest.mark.usefixtures("instructions")
@@ -117,14 +117,16 @@ def test_inputs_that_cannot_be_rounded_show_or_are_multiplied_exactly() -> None:
     weight = in_planes(torch.randn(40, 300, generator=torch.Generator().manual_seed(0)), MOST_PLANES)
     x = torch.zeros(4, 40)
     x[0, 7], x[1, 8], x[2, 9], x[3, 10] = float("nan"), float("inf"), 1e-36, 2.0
-    found = PreparedPlanes(weight, None).top_k(x, 1)
-    kept = x.abs().amax(1, keepdim=True)
-    levels = weight.levels(x.abs(), kept) * top_k_mask(x.abs(), 1)
-    assert (found.kept, found.read) == (4, int(levels.sum()))
+    product = PreparedPlanes(weight, None).top_k(x, 1)
+    boundary = x.abs().amax(1, keepdim=True)
+    levels = weight.levels(x.abs(), boundary) * top_k_mask(x.abs(), 1)
+    assert (product.kept, product.read) == (4, int(levels.sum()))
     assert int(levels[0, 7]) == 1, "a NaN exceeds no boundary"
-    assert found.y[0].isnan().all()
-    assert not found.y[1].isfinite().any()
-    torch.testing.assert_close(found.y[2:].double(), weight.product(x[2:].double(), levels[2:]), rtol=1e-3, atol=1e-40)
+    assert product.y[0].isnan().all()
+    assert not product.y[1].isfinite().any()
+    torch.testing.assert_close(
+        product.y[2:].double(), weight.product(x[2:].double(), levels[2:]), rtol=1e-3, atol=1e-40
+    )
 
 
 def test_the_threads_share_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,9 +39,9 @@ def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], fami
     files = benchmark("peers")
     files.write_gguf(model, file, torch.float32)
     files.quantize_gguf(file, quantized, "Q8_0", 1)
-    wanted = model(torch.tensor([TOKENS])).logits[0]
+    expected = model(torch.tensor([TOKENS])).logits[0]
     with LlamaCppModel(file, 1, 64) as exact, LlamaCppModel(quantized, 1, 64) as rounded:
-        distances = [float((each.logits(TOKENS) - wanted).norm() / wanted.norm()) for each in (exact, rounded)]
+        distances = [float((each.logits(TOKENS) - expected).norm() / expected.norm()) for each in (exact, rounded)]
         first, last = exact.tokens_per_second(TOKENS, 3)[1][0], exact.logits(TOKENS)[-1]
     assert distances[0] < 3e-3 < distances[1] < 0.1, "a cache of 16 bits, and weights of 8"
     assert first == int(last.argmax())

@@ -65,11 +65,11 @@ class InspectedGate:
         if self._selection not in LIVE:
             return None
         fraction, rule = self.masked_fraction(target), get_method(self.method)
-        kept = int(rule.kept(self.scores.shape[1], fraction))
+        kept_count = int(rule.kept(self.scores.shape[1], fraction))
         if self._selection == "topk":
-            return highest(self.scores, kept, ties=rule.keeps_ties)
+            return highest(self.scores, kept_count, ties=rule.keeps_ties)
         mask: Array = ~(self.scores <= self._threshold(fraction))
-        fewest = self.method.fewest(kept)
+        fewest = self.method.fewest(kept_count)
         few = mask.sum(axis=1) < fewest
         if few.any():
             mask[few] = highest(self.scores[few], fewest)
@@ -135,7 +135,7 @@ def agreement(masks: Sequence[Array]) -> tuple[Array, Array]:
     """
     flat = np.stack([mask.reshape(-1) for mask in masks]).astype(np.float32)  # exact: fewer than 2^24 inputs
     both = (flat @ flat.T).astype(np.float64)
-    kept = np.diag(both)
-    either = kept[:, None] + kept[None, :] - both
+    kept_counts = np.diag(both)
+    either = kept_counts[:, None] + kept_counts[None, :] - both
     alike = 1.0 - (either - both) / flat.shape[1]
     return alike, np.divide(both, either, out=np.ones_like(both), where=either > 0)

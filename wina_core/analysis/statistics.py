@@ -91,14 +91,14 @@ def _flipped(kinds: Numbers, counts: NDArray[np.int64]) -> tuple[Numbers, Number
             chances = (chances[:, None] * chance).reshape(-1)
         return sums, chances
     draw = np.random.default_rng(_SEED)
-    parts = [counts[None, :] @ kinds]  # unflipped
+    flip_sums = [counts[None, :] @ kinds]  # unflipped
     step = max(1, _AT_ONCE // len(counts))
     for start in range(0, FLIPS, step):
         size = min(step, FLIPS - start), len(counts)
         alone = counts.max() == 1  # as a rule of scores that are not right or wrong; ten times as fast
         up = draw.integers(0, 2, size, np.int8) if alone else draw.binomial(counts, 0.5, size)
-        parts.append((2.0 * up - counts) @ kinds)
-    return np.concatenate(parts), np.full(FLIPS + 1, 1 / (FLIPS + 1))
+        flip_sums.append((2.0 * up - counts) @ kinds)
+    return np.concatenate(flip_sums), np.full(FLIPS + 1, 1 / (FLIPS + 1))
 
 
 def _log_chance(of: int, up: int) -> float:

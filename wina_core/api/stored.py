@@ -14,7 +14,7 @@ from wina_core.studies.published import preferred_metric
 if TYPE_CHECKING:
     import pandas as pd
 
-    from wina_core.analysis.results.table import Mask, MetricTable
+    from wina_core.analysis.results.table import Mask, MetricResults
 
 PIVOT_COLUMNS = ("model", "method", "rotation", "gated", "net", "target")
 DIFFERING = ("selection", "plan", "settings")
@@ -106,13 +106,13 @@ def filtered_frame(store: Store, chosen: MetricFilter, line: str) -> "pd.DataFra
     return table.metrics[mask]
 
 
-def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[MetricTable, Mask]":
+def filtered_table(store: Store, chosen: MetricFilter, line: str) -> "tuple[MetricResults, Mask]":
     """Return the chosen rows as a table, and which of them pass a filter line."""
     from wina_core.analysis.results.filter import parse_filter, passing
-    from wina_core.analysis.results.table import MetricTable  # which load numpy and pandas
+    from wina_core.analysis.results.table import MetricResults  # which load numpy and pandas
     from wina_core.store.metric_frames import details_frame
 
-    table = MetricTable(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
+    table = MetricResults(store.metrics(chosen), details_frame(store.run_details()), COLUMNS)
     return table, passing(parse_filter(line, COLUMNS), table)
 
 

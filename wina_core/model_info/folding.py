@@ -23,11 +23,11 @@ def foldable_names(
     """
     if choice == "none":
         return ()
-    found = set(BLOCKS[0] + BLOCKS[2]) if stream_gains else set()
-    found |= {"down"} if "gate" in projections else set()
-    found |= {"o"} if choice == "all" or heads == kv_heads else set()
-    found -= set(BLOCKS[2] + BLOCKS[3]) if experts else set()
-    return tuple(name for name in projections if name in found)
+    foldable = set(BLOCKS[0] + BLOCKS[2]) if stream_gains else set()
+    foldable |= {"down"} if "gate" in projections else set()
+    foldable |= {"o"} if choice == "all" or heads == kv_heads else set()
+    foldable -= set(BLOCKS[2] + BLOCKS[3]) if experts else set()
+    return tuple(name for name in projections if name in foldable)
 
 
 def choice_under(choice: FoldNorms, quantization: Quantization) -> FoldNorms:

@@ -1,6 +1,6 @@
 """Headers of GGUF files, checked before any library maps the file.
 
-The format: a magic number and counts, the metadata, the places of the tensors, and the tensors one after the other,
+The format: a magic number and counts, the metadata, the offsets of the tensors, and the tensors one after the other,
 each aligned (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 """
 
@@ -106,7 +106,7 @@ class ArrayLength(int):
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """A tensor's type and place in the file."""
+    """A tensor's type and position in the file."""
 
     type: str
     shape: tuple[int, ...]
@@ -303,6 +303,7 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
     magic, version = reader.number("<I"), reader.number("<I")
     if magic != int.from_bytes(b"GGUF", "little"):
         raise WinaError(f"{path} is no GGUF file; choose a file that begins with the letters GGUF.")
+    # A small number in the other byte order has an empty lower half.
     if version & 0xFFFF == 0 and version:
         raise WinaError(f"{path} is a big-endian GGUF file; convert it to little-endian, or download such a file.")
     if version not in _VERSIONS:
@@ -323,27 +324,28 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
     alignment = metadata.get("general.alignment", _ALIGNMENT)
     if type(alignment) is not int or not 1 <= alignment <= _MAX_ALIGNMENT or alignment & (alignment - 1):
         raise _DamageError(f"its alignment is {alignment!r}")
-    places = {}
+    locations = {}
     for _ in range(tensors):
         name = _name(reader)
-        if name in places:
+        if name in locations:
             raise _DamageError(f"its header names the tensor {name!r} twice")
-        places[name] = _place(path, name, reader)
+        locations[name] = _location(path, name, reader)
     start = -(-reader.position // alignment) * alignment
-    found, reached = {}, start
-    for name, (kind, shape, offset, length) in places.items():
+    entries, reached = {}, start
+    for name, (kind, shape, offset, length) in locations.items():
         if start + offset != reached:
             raise _DamageError(f"the tensor {name!r} begins at byte {start + offset:,} instead of {reached:,}")
         if reached + length > size:
             raise _DamageError(f"the tensor {name!r} ends at byte {reached + length:,} of {size:,}")
-        found[name] = GgufTensor(kind, shape, reached, length)
+        entries[name] = GgufTensor(kind, shape, reached, length)
+        # Every tensor begins at a multiple of the alignment.
         reached += -(-length // alignment) * alignment
-    if not found:
+    if not entries:
         raise WinaError(f"{path} holds no tensors; choose the GGUF file with the model's weights.")
-    return GgufHeader(metadata, found, start)
+    return GgufHeader(metadata, entries, start)
 
 
-def _place(path: Path, name: str, reader: _HeaderReader) -> tuple[str, tuple[int, ...], int, int]:
+def _location(path: Path, name: str, reader: _HeaderReader) -> tuple[str, tuple[int, ...], int, int]:
     """Return the next tensor's type, shape, offset and bytes."""
     count = reader.number("<I")
     if not 1 <= count <= 4:

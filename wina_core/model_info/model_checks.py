@@ -44,15 +44,17 @@ def separate(weights: Mapping[str, TensorEntry], hidden: int) -> dict[str, Tenso
 
     Files hold a tensor for each expert, or stacks of all of them whose linear layers read or write `hidden` values.
     """
-    found: dict[str, TensorEntry] = {}
+    separated: dict[str, TensorEntry] = {}
     for name, entry in weights.items():
         stacked = _STACKED.search(name)
         if stacked is None:
             single = _MIXTRAL_NAME.sub(lambda match: f"{match[1]}{_MIXTRAL[match[2]]}.", name)
-            found[single.replace(".block_sparse_moe.", ".mlp.")] = entry
+            separated[single.replace(".block_sparse_moe.", ".mlp.")] = entry
         elif entry.shape and 0 < entry.shape[0] <= MOST:
-            found |= _unstacked(name[: stacked.start()], stacked[1], "bias" if stacked[2] else "weight", entry, hidden)
-    return found
+            separated |= _unstacked(
+                name[: stacked.start()], stacked[1], "bias" if stacked[2] else "weight", entry, hidden
+            )
+    return separated
 
 
 def _unstacked(path: str, linear: str, kind: str, entry: TensorEntry, hidden: int) -> dict[str, TensorEntry]:
@@ -71,12 +73,12 @@ def _unstacked(path: str, linear: str, kind: str, entry: TensorEntry, hidden: in
 def held_experts(weights: Mapping[str, TensorEntry], layers: int) -> dict[int, int]:
     """Return the number of whole experts that separated weights hold for each layer without a dense MLP."""
     names = [name for name in weights if FURTHER_TOKENS not in name]
-    dense = {int(found[1]) for name in names if (found := _DENSE.search(name))}
-    parts: dict[tuple[int, int], set[str]] = {}
+    dense = {int(match[1]) for name in names if (match := _DENSE.search(name))}
+    linears_of_experts: dict[tuple[int, int], set[str]] = {}
     for name in names:
-        if found := _ONE.search(name):
-            parts.setdefault((int(found[1]), int(found[2])), set()).add(found[3])
-    whole = Counter(layer for (layer, _), linears in parts.items() if linears.issuperset(_LINEARS))
+        if match := _ONE.search(name):
+            linears_of_experts.setdefault((int(match[1]), int(match[2])), set()).add(match[3])
+    whole = Counter(layer for (layer, _), linears in linears_of_experts.items() if linears.issuperset(_LINEARS))
     return {layer: whole[layer] for layer in range(layers) if layer not in dense}
 
 
@@ -187,12 +189,12 @@ def check_experts(folder: Path, config: Mapping[str, Any], weights: Mapping[str,
             f"The config.json in {folder} describes no model (it has no {TOTAL[0]}); "
             "restore it from the model's source."
         )
-    found = held_experts(separate(weights, config["hidden_size"]), config["num_hidden_layers"])
-    layer = next((layer for layer, held in found.items() if held != experts), None)
+    experts_held = held_experts(separate(weights, config["hidden_size"]), config["num_hidden_layers"])
+    layer = next((layer for layer, held in experts_held.items() if held != experts), None)
     if layer is not None:
         raise WinaError(
             f"The config.json in {folder} describes {experts} experts in each layer, but its files hold "
-            f"{found[layer]} for layer {layer}; copy both anew."
+            f"{experts_held[layer]} for layer {layer}; copy both anew."
         )
 
 

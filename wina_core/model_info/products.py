@@ -70,9 +70,9 @@ _UNFINISHED_SECONDS = 86_400.0
 """The same of rotated weights that were being written."""
 
 
-def digest(parts: dict[str, str]) -> str:
+def digest(key: dict[str, str]) -> str:
     """Return a hash of all that a result depends on, for the name of its file."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def identity(source: ModelSource, folder: Path | None) -> str:
@@ -85,8 +85,8 @@ def identity(source: ModelSource, folder: Path | None) -> str:
 
 def _packages(*versions: str) -> dict[str, str]:
     """Return the packages of methods, allocators and quantizers that are not built in, for a digest."""
-    found = ", ".join(filter(None, versions))
-    return {"packages": found} if found else {}
+    packages = ", ".join(filter(None, versions))
+    return {"packages": packages} if packages else {}
 
 
 def _search_version(rotation: RotationSpec) -> str:
@@ -105,20 +105,21 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
 
     `whole`: a basis of k or gate alone is that of a whole fused matrix, which older versions did not take.
     """
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY}).content_hash(),
         "text": text_digest(rotation.text.source),
         "search": _search_version(rotation),
     }
+    # Added only where it applies, so that all other bases keep the names of their files.
     if whole:
-        parts["fused"] = "whole"
-    return cache_folder() / "rotations" / f"{digest(parts)}.safetensors"
+        key["fused"] = "whole"
+    return cache_folder() / "rotations" / f"{digest(key)}.safetensors"
 
 
 def choice_file(model: str, rotation: RotationSpec) -> Path:
     """Return the file of the comparison of rotations of the unquantized `model` (`identity`)."""
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
@@ -126,36 +127,36 @@ def choice_file(model: str, rotation: RotationSpec) -> Path:
         "candidates": CHOICE_VERSION if rotation.is_auto else "",
         "measurement": COMPARISON_VERSION,
     }
-    return cache_folder() / "rotations" / f"{digest(parts)}.json"
+    return cache_folder() / "rotations" / f"{digest(key)}.json"
 
 
 def spectra_file(model: str, text: TextSpec) -> Path:
     """Return the file of the energy spectra of the inputs of the unquantized `model` (`identity`) on a text."""
-    parts = {
+    key = {
         "model": model,
         "text": text.content_hash(),
         "content": text_digest(text.source),
         "measurement": SPECTRA_VERSION,
     }
-    return cache_folder() / "rotations" / f"{digest(parts)}.spectra.json"
+    return cache_folder() / "rotations" / f"{digest(key)}.spectra.json"
 
 
 def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) -> Path:
     """Return the folder of the rotated weights of a model (`identity`) that memory does not hold, norms folded."""
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
         "bases": _search_version(rotation),
         "folded": ", ".join(folded),
     }
-    return cache_folder() / "rotated" / digest(parts)
+    return cache_folder() / "rotated" / digest(key)
 
 
 def passes_folder(model: str, rotation: RotationSpec, quantization: QuantizationSpec | str) -> Path:
     """Return the folder of interrupted passes of texts through a rotated and quantized model (`identity`)."""
     read = quantization.text.source if isinstance(quantization, QuantizationSpec) and quantization.reads_text else ""
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
@@ -165,7 +166,7 @@ def passes_folder(model: str, rotation: RotationSpec, quantization: Quantization
         "calibration": CALIBRATION_VERSION,
         "program": __version__,
     }
-    return cache_folder() / "passes" / f"{digest(parts)}{STAGES_SUFFIX}"
+    return cache_folder() / "passes" / f"{digest(key)}{STAGES_SUFFIX}"
 
 
 def changed_folder(rotated: Path) -> Path:
@@ -173,15 +174,15 @@ def changed_folder(rotated: Path) -> Path:
     return rotated.with_name(f".changed-{__version__}-{rotated.name}")
 
 
-def remove_unfinished(folder: Path, kept: Path) -> None:
+def remove_unfinished(folder: Path, current: Path) -> None:
     """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them, all
     but one."""
-    _remove_old((each for each in folder.glob(".*") if each != kept), _UNFINISHED_SECONDS)
+    _remove_old((entry for entry in folder.glob(".*") if entry != current), _UNFINISHED_SECONDS)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:
     """Return the file of the quantized weights of the unquantized `model` (`identity`) after a rotation."""
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.content_hash(),
         "bases": _search_version(rotation),
@@ -190,7 +191,7 @@ def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -
         "quantizers": QUANTIZATION_VERSION,
         **_packages(QUANTIZER_PLUGINS.version(spec.quantizer)),
     }
-    return cache_folder() / "quantized" / f"{digest(parts)}.safetensors"
+    return cache_folder() / "quantized" / f"{digest(key)}.safetensors"
 
 
 def calibration_key(
@@ -207,7 +208,7 @@ def calibration_key(
     """
     method = method.untuned
     shared = method.selection in ("threshold", "mixed") and method.correction == "none"
-    parts = {
+    key = {
         "model": model,
         "rotation": rotation.content_hash(),
         "bases": _search_version(rotation),
@@ -218,14 +219,14 @@ def calibration_key(
         **({} if shared else _floor(method)),
         **_packages(METHOD_PLUGINS.version(method.name)),
     }
-    return digest(parts if shares is None else parts | {"shares": json.dumps(shares.rho)})
+    return digest(key if shares is None else key | {"shares": json.dumps(shares.rho)})
 
 
 def tuned_file(
     model: str, rotation: RotationSpec, method: MethodSpec, plan: SparsityPlan, spec: CalibrationSpec
 ) -> Path:
     """Return the file of the biases that are tuned for a plan, with the calibration that they belong to."""
-    parts = {
+    key = {
         "calibration": calibration_key(model, rotation, method, spec, plan if plan.rho is not None else None),
         "method": method.content_hash(),
         "plan": plan.model_dump_json(exclude={"provenance"}),
@@ -233,19 +234,19 @@ def tuned_file(
         "steps": f"{TUNING_VERSION}, thresholds {CORRECTION_VERSION}",
         **_floor(method),
     }
-    return cache_folder() / "tuned" / f"{digest(parts)}.safetensors"
+    return cache_folder() / "tuned" / f"{digest(key)}.safetensors"
 
 
 def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> Path:
     """Return the file of a plan's corrected targets, for thresholds of the calibration with this key."""
-    parts = {
+    key = {
         "calibration": calibration,
         "method": method.content_hash(),
         "plan": plan.model_dump_json(exclude={"provenance"}),
         "steps": CORRECTION_VERSION,
         **_floor(method),
     }
-    return cache_folder() / "thresholds" / f"{digest(parts)}.json"
+    return cache_folder() / "thresholds" / f"{digest(key)}.json"
 
 
 def _floor(method: MethodSpec) -> dict[str, str]:
@@ -264,16 +265,17 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
 
     All rotations, bits and devices share it, and all names of the folder and of the text.
     """
-    parts = {
+    key = {
         "model": fingerprint(folder),
         "dtype": suited(source, folder).dtype,
         "text": text_digest(text.source),
         "rows": f"{text.tokens} of {text.sequence}",
         "measurement": REFERENCE_VERSION,
     }
+    # Added only where it applies, so that references of models without BOS keep the names of their files.
     if adds_bos(folder):
-        parts["bos"] = "first"
-    return cache_folder() / "references" / f"{digest(parts)}.safetensors"
+        key["bos"] = "first"
+    return cache_folder() / "references" / f"{digest(key)}.safetensors"
 
 
 def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
@@ -332,8 +334,8 @@ def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: Jo
 
 def has_stages(file: Path) -> bool:
     """Return whether an interrupted search for the product of a file has finished stages."""
-    kept = file.with_suffix(STAGES_SUFFIX)
-    return any(kept.glob("*.safetensors")) if kept.is_dir() else kept.exists()
+    stages = file.with_suffix(STAGES_SUFFIX)
+    return any(stages.glob("*.safetensors")) if stages.is_dir() else stages.exists()
 
 
 def remove_abandoned(folder: Path) -> None:
@@ -358,6 +360,7 @@ def remember_seconds(key: str, seconds: float) -> None:
     with suppress(OSError, WinaError):
         folder = data_folder() / "durations"
         folder.mkdir(parents=True, exist_ok=True)
+        # Renamed when complete: another process may read it at any time.
         temporary = folder / f".{key}.{time.time_ns()}"
         temporary.write_text(f"{seconds:.3f}")
         temporary.replace(folder / key)

@@ -84,7 +84,7 @@ def gguf_file(source: ModelSource) -> Path | None:
     if path is None or (path.suffix.lower() == GGUF_SUFFIX and what_is_at(path) == "file"):
         return path
     try:
-        names = sorted(each.name for each in path.iterdir())
+        names = sorted(entry.name for entry in path.iterdir())
     except OSError:  # which checking the folder reports
         return None
     files = [name for name in names if name.lower().endswith(GGUF_SUFFIX)]
@@ -120,10 +120,10 @@ def _local_path(source: ModelSource) -> Path | None:
             f"(rsync -a {shlex.quote(source.location)} FOLDER) and map the two folders (wina machines add)."
         )
     folder = Path(source.location).expanduser()
-    found = what_is_at(folder)
-    if found == "folder" or (found == "file" and folder.suffix.lower() == GGUF_SUFFIX):
+    kind = what_is_at(folder)
+    if kind == "folder" or (kind == "file" and folder.suffix.lower() == GGUF_SUFFIX):
         return folder
-    if found == "file":
+    if kind == "file":
         raise WinaError(
             f"{folder} is a file, but a model is a folder with a config.json or a GGUF file; choose the folder it is "
             "in."
@@ -164,8 +164,8 @@ def resolve(source: ModelSource) -> ModelSource:
         return source.model_copy(update={"bos": _adds_bos_downloaded(source)})
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     # A file in the Hub's cache is a link to one without a suffix.
-    place = folder.resolve() if file is None else file.parent.resolve() / file.name
-    location = "demo" if is_demo else str(place)
+    target = folder.resolve() if file is None else file.parent.resolve() / file.name
+    location = "demo" if is_demo else str(target)
     changes = {"location": location, "fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
     return source.model_copy(update=changes)
 
@@ -225,9 +225,9 @@ def resolve_data(spec: EvaluationSpec) -> EvaluationSpec:
     changes: dict[str, object] = {}
     offered = task_files()
     of_packages = dict.fromkeys(str(offered[name].parent) for name in spec.task_names if name in offered)
-    given = [*of_packages, *(folder for folder in spec.task_folders if folder not in of_packages)]
-    if given:
-        folders = [_folder(folder, "task") for folder in given]
+    task_folders = [*of_packages, *(folder for folder in spec.task_folders if folder not in of_packages)]
+    if task_folders:
+        folders = [_folder(folder, "task") for folder in task_folders]
         files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in TASK_SUFFIXES]
         changes["task_folders"] = tuple(str(folder.resolve()) for folder in folders)
         changes["task_fingerprint"] = _digest((file for file in files if not file.is_dir()), "task file")
@@ -301,12 +301,12 @@ def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[byte
     if path.suffix == ".safetensors":
         header = read_safetensors_header(path, kind)
         yield json.dumps(json.loads(header.text), sort_keys=True).encode()
-        places = [(header.start + entry.data_offsets[0], entry.bytes) for _, entry in sorted(header.tensors.items())]
+        spans = [(header.start + entry.data_offsets[0], entry.bytes) for _, entry in sorted(header.tensors.items())]
     else:
         read = read_gguf_header(path)
         yield file.read(read.length)
-        places = [(tensor.start, tensor.bytes) for tensor in read.tensors.values()]
-    for start, length in places:
+        spans = [(tensor.start, tensor.bytes) for tensor in read.tensors.values()]
+    for start, length in spans:
         for block in range(_BLOCKS_PER_TENSOR):
             file.seek(start + length * block // _BLOCKS_PER_TENSOR)
             yield file.read(min(_BLOCK, length))
@@ -350,8 +350,8 @@ def _state(path: Path) -> tuple[int, int] | None:
     """Return what changes with a file's content; None without the file."""
     if not path.is_file():
         return None
-    found = path.stat()
-    return found.st_mtime_ns, found.st_size
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 @lru_cache(maxsize=64)  # of a large vocabulary, parsing takes half a second, and every job resolves its model

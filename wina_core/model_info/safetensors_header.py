@@ -26,7 +26,7 @@ _Count = Annotated[int, Field(ge=0, strict=True)]
 
 
 class TensorEntry(BaseModel):
-    """A tensor's place in the file."""
+    """A tensor's position in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,6 +72,7 @@ def read_safetensors_header(path: Path, kind: str = "weight file") -> Safetensor
         size = file.seek(0, 2)
         file.seek(0)
         length = int.from_bytes(file.read(8), "little")
+        # Checked before reading: a damaged length may be any number of 64 bits.
         if size < 8 or length > min(size - 8, _LONGEST):
             raise WinaError(damaged)
         text = file.read(length)
@@ -107,10 +108,11 @@ def _end(tensors: Mapping[str, TensorEntry]) -> int:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    # Of two equal keys, json would keep the last one without an error.
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("its header names a tensor twice")
-    return found
+    return entries
 
 
 def _first_line(error: Exception) -> str:

@@ -110,8 +110,8 @@ def largest_layer_bytes(source: ModelSource) -> float:
     layers: dict[str, int] = {}
     weights, dtype = _weights(source)
     for name, entry in weights.items():
-        if found := _LAYER.search(name):
-            layers[found[1]] = layers.get(found[1], 0) + _bytes(entry, dtype)
+        if match := _LAYER.search(name):
+            layers[match[1]] = layers.get(match[1], 0) + _bytes(entry, dtype)
     return float(max(layers.values(), default=0))
 
 

@@ -29,10 +29,10 @@ def split_range(source: str) -> tuple[str, str]:
 
     Only JSON lines and data sets have rows.
     """
-    found = _RANGE.fullmatch(source)
-    if found is None or not (found["name"].endswith(LINES) or source.startswith(DATA)):
+    match = _RANGE.fullmatch(source)
+    if match is None or not (match["name"].endswith(LINES) or source.startswith(DATA)):
         return source, ""
-    return found["name"], source[len(found["name"]) :]
+    return match["name"], source[len(match["name"]) :]
 
 
 def in_data_folder(source: str, folder: Path | None) -> str:
@@ -52,10 +52,10 @@ def in_data_folder(source: str, folder: Path | None) -> str:
     name = name.removeprefix(DATA)
     if name in ("", "..") or Path(name).name != name:
         raise WinaError(f"{_shown(source)!r} names no folder of the data folder; write one name, as in data:wikitext.")
-    place = folder.expanduser() / name
-    file = next((path for split in _SPLITS if what_is_at(path := place / f"{split}{LINES}") == "file"), None)
+    dataset = folder.expanduser() / name
+    file = next((path for split in _SPLITS if what_is_at(path := dataset / f"{split}{LINES}") == "file"), None)
     if file is None:
-        raise WinaError(f"The data folder {folder} has no {place.name}/test{LINES}; add it, or choose another text.")
+        raise WinaError(f"The data folder {folder} has no {dataset.name}/test{LINES}; add it, or choose another text.")
     return f"{file.resolve()}{rows}"
 
 
@@ -78,16 +78,17 @@ def read_text(path: Path, rows: str, longest: int) -> str:
             if path.suffix != LINES:
                 return text.read(longest)
             first, stop = _bounds(rows)
-            parts, size, count = [], 0, first
+            passages, size, count = [], 0, first
             for count, line in enumerate(islice(text, first, stop), start=first + 1):
+                # Rows are counted to the end: a range beyond it is an error, however short the text may be.
                 if size < longest:
-                    parts.append(_prose(line, path, count))
-                    size += len(parts[-1]) + 2
+                    passages.append(_prose(line, path, count))
+                    size += len(passages[-1]) + 2
     except UnicodeDecodeError as error:
         raise WinaError(f"The text file {path} is not UTF-8; save it in that encoding.") from error
-    if not parts or (stop is not None and count < stop):
+    if not passages or (stop is not None and count < stop):
         raise WinaError(f"{path} ends before the rows {_shown(rows) or '[0:]'}; choose rows that it has.")
-    return "\n\n".join(parts)[:longest]
+    return "\n\n".join(passages)[:longest]
 
 
 def _bounds(rows: str) -> tuple[int, int | None]:
@@ -108,14 +109,15 @@ def _prose(line: str, path: Path, number: int) -> str:
         content: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise WinaError(f"Line {number:,} of {path} is no JSON; each line must be an object.") from error
-    found = next((content[name] for name in _COLUMNS if isinstance(content, dict) and name in content), None)
-    if not isinstance(found, str):
+    passage = next((content[name] for name in _COLUMNS if isinstance(content, dict) and name in content), None)
+    if not isinstance(passage, str):
         raise WinaError(f'Line {number:,} of {path} has no column "text" or "page"; choose another file.')
     try:
-        found.encode()
+        # JSON can escape half of a surrogate pair, which Python reads but cannot encode.
+        passage.encode()
     except UnicodeEncodeError as error:
         raise WinaError(
-            f"Line {number:,} of {path} has half a surrogate pair ({found[error.start]!r}), which is no character; "
+            f"Line {number:,} of {path} has half a surrogate pair ({passage[error.start]!r}), which is no character; "
             "remove it."
         ) from error
-    return found
+    return passage

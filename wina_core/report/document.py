@@ -91,9 +91,9 @@ def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence
     for standard errors and published numbers. Raises WinaError as `write_table`.
     """
     paths = []
-    for place, table in enumerate(document.tables, 1):
+    for table_number, table in enumerate(document.tables, 1):
         for suffix in suffixes:
-            path = folder / f"{name}-table-{place}{suffix}"
+            path = folder / f"{name}-table-{table_number}{suffix}"
             if suffix == ".tex":
                 write_atomically(path, latex(table).encode())
             else:
@@ -303,9 +303,9 @@ def _units(findings: Findings, environments: Mapping[str, tuple[str, ...]]) -> T
         run = runs[unit.run]
         versions = ", ".join(f"{name} {version}" for name, version in unit.versions.items())
         environment, *_ = environments[f"{unit.device} {unit.hardware} {versions}"]
-        what = (run.run[:8], run.model, run.configuration, f"{100 * run.target_sparsity:.4g} %", unit.unit)
+        labels = (run.run[:8], run.model, run.configuration, f"{100 * run.target_sparsity:.4g} %", unit.unit)
         sparsity = _percent(unit.gated_sparsity), _percent(unit.net_sparsity)
-        rows.append((*what, *sparsity, f"{unit.seconds:,.1f}", _date(unit.finished), environment))
+        rows.append((*labels, *sparsity, f"{unit.seconds:,.1f}", _date(unit.finished), environment))
     columns = ("Run", "Model", "Method", "Target", "Unit", "Gated sparsity", "Net sparsity")
     return TextTable("Every measurement", (*columns, "Seconds", "Finished (UTC)", "On"), tuple(rows))
 

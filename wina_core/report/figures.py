@@ -77,8 +77,8 @@ def _draw(name: str, title: str, caption: str, panels: Sequence[LinePanel | MapP
 
 def _range(values: Iterable[float]) -> tuple[float, float]:
     """Return a range with some room around values."""
-    known = list(values)
-    low, high = min(known), max(known)
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
     room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
     return low - room, high + room
 
@@ -150,13 +150,13 @@ def _configuration_series(findings: Findings, model: str, bits: str, measure: Re
     for run in runs:
         by_name.setdefault(_configuration_name(run, runs), []).append(run)
     series: list[Series] = []
-    taken: set[str] = set()
-    for place, (name, members) in enumerate(by_name.items()):
+    used_colours: set[str] = set()
+    for index, (name, members) in enumerate(by_name.items()):
         usual = _INK if members[0].is_dense else method_colour(members[0].method)
-        spare = next((colour for colour in _FURTHER_COLOURS if colour not in taken), _INK)
-        colour = usual if usual and usual not in taken else spare
-        taken.add(colour)
-        series += _line(findings, measure, name, members, colour, _MARKERS[place % len(_MARKERS)])
+        spare = next((colour for colour in _FURTHER_COLOURS if colour not in used_colours), _INK)
+        colour = usual if usual and usual not in used_colours else spare
+        used_colours.add(colour)
+        series += _line(findings, measure, name, members, colour, _MARKERS[index % len(_MARKERS)])
     is_measured = any(one.line != "dash" for one in series)
     return tuple(series) if is_measured else ()
 
@@ -284,8 +284,8 @@ def _layer_maps(store: Store, findings: Findings) -> ReportFigure | None:
         return None
     ranges = []
     for panel in panels:
-        known = [value for row in panel.values for value in row if value == value]
-        ranges.append(f"{panel.title}, {min(known):.1f} to {max(known):.1f} %")
+        measured = [value for row in panel.values for value in row if value == value]
+        ranges.append(f"{panel.title}, {min(measured):.1f} to {max(measured):.1f} %")
     caption = f"Measured sparsity of every matrix, from the masks: {'; '.join(ranges)}."
     return _draw("layers", "Sparsity by layer", caption, panels)
 
@@ -317,13 +317,13 @@ def _latency(findings: Findings) -> ReportFigure | None:
     panels = []
     for title, batches in list(groups.items())[:_MAX_PANELS]:
         series = []
-        for place, (batch, records) in enumerate(sorted(batches.items())):
+        for index, (batch, records) in enumerate(sorted(batches.items())):
             points = sorted(
                 (100 * (one.point.sparsity if kind == "target" else one.measured_sparsity), one.speedup)
                 for one in records
             )
             x, y = zip(*points, strict=True)
-            colour, marker = _FURTHER_COLOURS[place % len(_FURTHER_COLOURS)], _MARKERS[place % len(_MARKERS)]
+            colour, marker = _FURTHER_COLOURS[index % len(_FURTHER_COLOURS)], _MARKERS[index % len(_MARKERS)]
             series.append(Series(f"batch {batch}", colour, x, y, marker=marker, size=6))
         panels.append(
             LinePanel(

@@ -220,22 +220,22 @@ def _interval(row: MetricRow, scale: float, values: int | None) -> tuple[float, 
 
 
 def _mean(values: Sequence[Value | None], weights: Sequence[float] | None = None) -> Value | None:
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    present = [value for value in values if value is not None]
+    if not present or len(present) < len(values):
         return None
-    weights = weights or [1.0] * len(known)
+    weights = weights or [1.0] * len(present)
     shares = [weight / sum(weights) for weight in weights]
-    errors = [value.stderr for value in known if value.stderr is not None]
-    metrics = {value.metric for value in known}
-    better = {value.higher_is_better for value in known}
-    sizes = [value.n for value in known if value.n is not None]
+    errors = [value.stderr for value in present if value.stderr is not None]
+    metrics = {value.metric for value in present}
+    better = {value.higher_is_better for value in present}
+    sizes = [value.n for value in present if value.n is not None]
     return Value(
-        value=sum(share * value.value for share, value in zip(shares, known, strict=True)),
-        stderr=_independent(shares, errors) if len(errors) == len(known) else None,
+        value=sum(share * value.value for share, value in zip(shares, present, strict=True)),
+        stderr=_independent(shares, errors) if len(errors) == len(present) else None,
         metric=metrics.pop() if len(metrics) == 1 else "mean",
         higher_is_better=better.pop() if len(better) == 1 else True,
-        n=min(sizes) if len(sizes) == len(known) else None,
-        interval=_mean_interval(known, shares),
+        n=min(sizes) if len(sizes) == len(present) else None,
+        interval=_mean_interval(present, shares),
     )
 
 

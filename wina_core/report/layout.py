@@ -185,7 +185,7 @@ class TextTable:
 
 
 class _Point(NamedTuple):
-    place: Mapping[Axis, str]
+    axis_labels: Mapping[Axis, str]
     run: StudyRun
     cell: ReportCell
 
@@ -197,13 +197,13 @@ def tables(findings: Findings) -> tuple[ReportTable, ...]:
     titles = {measure.title: _metric_title(findings, measure) for measure in main}
     groups: dict[str, list[_Point]] = {}
     for point in [_point(findings, run, measure) for run in findings.runs for measure in main]:
-        groups.setdefault(point.place[layout.split] if layout.split else "", []).append(point)
+        groups.setdefault(point.axis_labels[layout.split] if layout.split else "", []).append(point)
     result = [
         _table(findings, _title(findings.study.paper, model), points, layout.columns, titles)
         for model, points in groups.items()
     ]
-    shown = {(measure.task, measure.metric) for measure in main}
-    further = [measure for measure in _workbench_measures(findings) if (measure.task, measure.metric) not in shown]
+    main_keys = {(measure.task, measure.metric) for measure in main}
+    further = [measure for measure in _workbench_measures(findings) if (measure.task, measure.metric) not in main_keys]
     points = [_point(findings, run, measure) for run in findings.runs for measure in further]
     return (*result, _table(findings, "Measured by the workbench", points, "task", {})) if points else tuple(result)
 
@@ -257,7 +257,7 @@ def measured_value(findings: Findings, run: StudyRun, measure: ReportMeasure) ->
 def _point(findings: Findings, run: StudyRun, measure: ReportMeasure) -> _Point:
     value, missing = measured_value(findings, run, measure)
     paper, deviation = published_number(findings, run, measure, value)
-    place: dict[Axis, str] = {
+    axis_labels: dict[Axis, str] = {
         "model": run.model,
         "quantization": printed_quantization(run.quantization) or "FP16",
         "task": measure.title,
@@ -267,9 +267,10 @@ def _point(findings: Findings, run: StudyRun, measure: ReportMeasure) -> _Point:
     }
     tasks = measure.weights or (measure.task,)
     specs = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
+    # Of fewer or of other documents, ours need not agree with the published number.
     judged = not any(spec.limit or spec.first for spec in specs) and not findings.of_demo
     same_model = findings.study.published_model(run.model) == run.model
-    return _Point(place, run, ReportCell(value, paper, deviation, missing, judged, same_model))
+    return _Point(axis_labels, run, ReportCell(value, paper, deviation, missing, judged, same_model))
 
 
 def published_number(
@@ -316,18 +317,18 @@ def _table(
     axes = [
         axis for axis in HEADS if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
     ]
-    names = tuple(dict.fromkeys(point.place[columns] for point in points))
+    names = tuple(dict.fromkeys(point.axis_labels[columns] for point in points))
     lines: dict[tuple[str, ...], dict[str, _Point]] = {}
     for point in sorted(points, key=_order(points)):
-        line = lines.setdefault(tuple(point.place[axis] for axis in axes), {})
-        if other := line.get(point.place[columns]):
+        line = lines.setdefault(tuple(point.axis_labels[axis] for axis in axes), {})
+        if other := line.get(point.axis_labels[columns]):
             raise ValueError(f"the runs {other.run.run} and {point.run.run} would stand in one cell of {title!r}")
-        line[point.place[columns]] = point
+        line[point.axis_labels[columns]] = point
     best = _best(points)
     rows: list[ReportRow] = []
     previous_group: list[str] | None = None
     for labels, by_column in lines.items():
-        group = [labels[place] for place, axis in enumerate(axes) if axis not in ("configuration", "allocation")]
+        group = [labels[index] for index, axis in enumerate(axes) if axis not in ("configuration", "allocation")]
         in_row = [by_column.get(name) for name in names]
         measured = _measured(findings, {point.run for point in by_column.values()})
         rows.append(
@@ -358,8 +359,8 @@ def _with_measured(labels: Sequence[str], axes: Sequence[Axis], measured: str) -
     """Put the measured sparsity before the target; columns that are targets have no single measured one."""
     if "sparsity" not in axes:
         return tuple(labels)
-    place = axes.index("sparsity")
-    return (*labels[:place], measured, *labels[place:])
+    index = axes.index("sparsity")
+    return (*labels[:index], measured, *labels[index:])
 
 
 def _measured(findings: Findings, runs: Collection[StudyRun]) -> str:
@@ -376,17 +377,17 @@ def _measured(findings: Findings, runs: Collection[StudyRun]) -> str:
 
 def _varies(points: Iterable[_Point], axis: Axis) -> bool:
     """Return True where an axis distinguishes rows; dense runs have no allocation."""
-    return len({point.place[axis] for point in points if axis != "allocation" or not point.run.is_dense}) > 1
+    return len({point.axis_labels[axis] for point in points if axis != "allocation" or not point.run.is_dense}) > 1
 
 
 def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
     """Return the sort key: every axis in the order of its values, sparsities by number."""
     ranks = {
-        axis: {name: rank for rank, name in enumerate(dict.fromkeys(point.place[axis] for point in points))}
+        axis: {name: rank for rank, name in enumerate(dict.fromkeys(point.axis_labels[axis] for point in points))}
         for axis in HEADS
     }
     return lambda point: tuple(
-        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.place[axis]] for axis in HEADS
+        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.axis_labels[axis]] for axis in HEADS
     )
 
 
@@ -395,11 +396,12 @@ def _best(points: Sequence[_Point]) -> set[int]:
     groups: dict[tuple[str, ...], list[tuple[float, _Point]]] = {}
     for point in points:
         if not point.run.is_dense and point.cell.value is not None:
-            same = tuple(point.place[axis] for axis in HEADS if axis not in ("configuration", "allocation"))
+            same = tuple(point.axis_labels[axis] for axis in HEADS if axis not in ("configuration", "allocation"))
             groups.setdefault(same, []).append((_badness(point.cell.value), point))
     best: set[int] = set()
     for group in groups.values():
         lowest, highest = min(bad for bad, _ in group), max(bad for bad, _ in group)
+        # Where all are equally good, none is marked.
         if lowest < highest:
             best |= {id(point) for bad, point in group if bad == lowest}
     return best

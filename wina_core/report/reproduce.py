@@ -90,9 +90,9 @@ def private_files(study: StudySpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys(last_part(name) for name in files if is_folder(name)))
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    free = next(name for name in chain([name], (f"{name} {number}" for number in count(2))) if name not in taken)
-    taken.add(free)
+def _free_name(name: str, used_names: set[str]) -> str:
+    free = next(name for name in chain([name], (f"{name} {number}" for number in count(2))) if name not in used_names)
+    used_names.add(free)
     return free
 
 

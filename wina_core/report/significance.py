@@ -162,9 +162,9 @@ def _effect(comparison: Comparison) -> tuple[str, str, str]:
 
 
 def _without_empty_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:
-    filled = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    filled = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     return TextTable(
         title,
-        tuple(columns[place] for place in filled),
-        tuple(tuple(row[place] for place in filled) for row in rows),
+        tuple(columns[index] for index in filled),
+        tuple(tuple(row[index] for index in filled) for row in rows),
     )

@@ -9,7 +9,7 @@ from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import (
     Count,
-    Measured,
+    SparsityRow,
     difference_text,
     mean_over_units,
     measured_sparsity,
@@ -67,13 +67,13 @@ def short_percent(fraction: float) -> str:
     return f"{100 * fraction:.4g} %"
 
 
-def sparsity_name(row: Measured, count: Count) -> str:
+def sparsity_name(row: SparsityRow, count: Count) -> str:
     """Return for example "67.7 % (target 65 %)", or "target 65 %" where nothing was measured."""
     target = tr("target {sparsity}", sparsity=short_percent(row.target_sparsity))
     return f"{percent(sparsity_of(row, count))} ({target})" if measured_sparsity(row, count) is not None else target
 
 
-def sparsity_parts(row: Measured, count: Count) -> list[str]:
+def sparsity_parts(row: SparsityRow, count: Count) -> list[str]:
     """Return everything known of a row's sparsity: the measured ones, the target, and by how far that is missed."""
     target = tr("target {sparsity}", sparsity=percent(row.target_sparsity))
     if measured_sparsity(row, count) is None:

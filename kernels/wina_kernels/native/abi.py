@@ -79,28 +79,28 @@ def loaded() -> ctypes.CDLL | None:
     if os.environ.get("WINA_NATIVE") == "0" or not file.exists():
         return None
     try:
-        found = ctypes.CDLL(str(file))
+        native = ctypes.CDLL(str(file))
     except OSError:  # built for another system
         return None
-    found.wina_abi.restype = ctypes.c_int32
-    if found.wina_abi() != ABI:
+    native.wina_abi.restype = ctypes.c_int32
+    if native.wina_abi() != ABI:
         return None
-    found.wina_instructions.restype = ctypes.c_char_p
-    found.wina_use_instructions.argtypes = [ctypes.c_char_p]
-    found.wina_product.argtypes = [
+    native.wina_instructions.restype = ctypes.c_char_p
+    native.wina_use_instructions.argtypes = [ctypes.c_char_p]
+    native.wina_product.argtypes = [
         ctypes.POINTER(Weight), ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
         ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Counts),
     ]  # fmt: skip
-    found.wina_gate_rows.argtypes = [
+    native.wina_gate_rows.argtypes = [
         ctypes.POINTER(Gate), ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p,
         ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32,
     ]  # fmt: skip
-    found.wina_many_rows.argtypes = [
+    native.wina_many_rows.argtypes = [
         ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p,
         ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
     ]  # fmt: skip
-    _share_openmp(found)
-    return found
+    _share_openmp(native)
+    return native
 
 
 def missing() -> str:
@@ -115,11 +115,11 @@ def missing() -> str:
 
 def instructions() -> str | None:
     """Return the name of the instruction set in use, None without the library."""
-    found = loaded()
-    return None if found is None else found.wina_instructions().decode()
+    native = loaded()
+    return None if native is None else native.wina_instructions().decode()
 
 
-def _share_openmp(found: ctypes.CDLL) -> None:
+def _share_openmp(native: ctypes.CDLL) -> None:
     """Let the library work on torch's threads, where they are OpenMP's: two pools would spin on the same cores."""
     for file in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
         try:
@@ -127,8 +127,8 @@ def _share_openmp(found: ctypes.CDLL) -> None:
             functions = [ctypes.cast(getattr(openmp, name), ctypes.c_void_p) for name in _OPENMP]
         except (OSError, AttributeError):
             continue
-        found.wina_use_openmp.argtypes = [ctypes.c_void_p] * 3
-        found.wina_use_openmp(*functions)
+        native.wina_use_openmp.argtypes = [ctypes.c_void_p] * 3
+        native.wina_use_openmp(*functions)
         return
 
 

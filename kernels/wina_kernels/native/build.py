@@ -59,6 +59,7 @@ def build() -> Path:
     if not command:
         raise OSError("no C++ compiler was found; install g++, clang++ or the Python package ziglang")
     FOLDER.mkdir(exist_ok=True)
+    # On the same file system, since the finished library is renamed into its place.
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         objects = [Path(folder) / f"{source.stem}.o" for source in _sources()]
         commands = [

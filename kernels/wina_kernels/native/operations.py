@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from wina_kernels.dense import are_few, masked_dense
+from wina_kernels.dense import is_small_batch, masked_dense
 from wina_kernels.native.abi import Counts, Gate, StoredWeight, address, format_of, loaded
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.reference import per_part, threshold_masks, top_k_masks
@@ -43,7 +43,7 @@ def sparse_linear(
     splits: Sequence[int] | None = None,
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype."""
-    if splits is not None or not are_few(x):
+    if splits is not None or not is_small_batch(x):
         return masked_linear(x, weight_t, threshold_masks(x, scale, threshold, splits), splits)
     return multiply(x, StoredWeight(weight_t), scale, float(per_part(threshold, None)[0])).y
 
@@ -52,23 +52,28 @@ def top_k_linear(
     x: Tensor, weight_t: WeightT, scale: Tensor | None, keep: int | Sequence[int], splits: Sequence[int] | None = None
 ) -> Tensor:
     """Return y [..., m] of the `keep` inputs with the highest |x_i| * scale_i, the lower index first among equals."""
-    if splits is not None or not are_few(x):
+    if splits is not None or not is_small_batch(x):
         return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits)
     return multiply(x, StoredWeight(weight_t), scale, keep=int(per_part(keep, None)[0])).y
 
 
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
-    if not are_few(x):
+    if not is_small_batch(x):
         return masked_dense(x, weight_t, mask, splits)
     if splits is None:
         return multiply(x, StoredWeight(weight_t), None, mask=mask).y
     if isinstance(weight_t, Tensor):
-        parts = zip(torch.split(weight_t, list(splits), dim=1), mask, strict=True)
-        return torch.cat([multiply(x, StoredWeight(part), None, mask=own).y for part, own in parts], dim=-1)
+        weights = torch.split(weight_t, list(splits), dim=1)
+        products = [
+            multiply(x, StoredWeight(weight), None, mask=part_mask).y
+            for weight, part_mask in zip(weights, mask, strict=True)
+        ]
+        return torch.cat(products, dim=-1)
     stored = StoredWeight(weight_t)  # packed outputs cannot be cut
-    whole = [torch.split(multiply(x, stored, None, mask=own).y, list(splits), dim=-1) for own in mask]
-    return torch.cat([products[part] for part, products in enumerate(whole)], dim=-1)
+    # One product of all outputs for each mask, of which only the outputs that this mask belongs to are used.
+    by_mask = [torch.split(multiply(x, stored, None, mask=part_mask).y, list(splits), dim=-1) for part_mask in mask]
+    return torch.cat([outputs[index] for index, outputs in enumerate(by_mask)], dim=-1)
 
 
 def multiply(
@@ -84,7 +89,7 @@ def multiply(
     Kept is what `mask` [..., n] says, else scores above the threshold, but at least the `keep` highest; with a negative
     threshold exactly these, or with `keep` 0 everything.
     """
-    library, given, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
+    library, contiguous, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
     if library is None:
         raise RuntimeError("The native library is missing; choose another backend.")
     y = torch.empty(*x.shape[:-1], stored.outputs, dtype=x.dtype)
@@ -92,10 +97,10 @@ def multiply(
     scale = scale if scale is None else scale.contiguous()
     gate = Gate(address(mask), address(scale), threshold, keep)
     threads = min(torch.get_num_threads(), stored.threads)
-    rows = given.numel() // stored.inputs
+    rows = contiguous.numel() // stored.inputs
     counts = Counts()
     status = library.wina_product(
-        stored.address, ctypes.byref(gate), given.data_ptr(), kind, rows, y.data_ptr(), kind, threads,
+        stored.address, ctypes.byref(gate), contiguous.data_ptr(), kind, rows, y.data_ptr(), kind, threads,
         ctypes.byref(counts),
     )  # fmt: skip
     if status != 0:
@@ -114,22 +119,22 @@ def gate_rows(
     library, inputs = loaded(), x.shape[-1]
     if library is None:
         raise RuntimeError("The native library is missing; gate by masks instead.")
-    given = x.detach().contiguous()
-    out, kept = torch.empty_like(given), torch.empty(x.shape[:-1], dtype=torch.int32)
+    values = x.detach().contiguous()
+    out, kept_counts = torch.empty_like(values), torch.empty(x.shape[:-1], dtype=torch.int32)
     scale = None if scale is None else scale.detach().contiguous()
     whole = None if whole is None else whole.contiguous()
     gate = Gate(None, address(scale), threshold, keep)
-    threads = max(1, min(torch.get_num_threads(), given.numel() // _WORTH_A_THREAD))
+    threads = max(1, min(torch.get_num_threads(), values.numel() // _WORTH_A_THREAD))
     status = library.wina_gate_rows(
-        ctypes.byref(gate), given.data_ptr(), format_of(x.dtype), kept.numel(), inputs, address(whole),
-        out.data_ptr(), kept.data_ptr(), threads,
+        ctypes.byref(gate), values.data_ptr(), format_of(x.dtype), kept_counts.numel(), inputs, address(whole),
+        out.data_ptr(), kept_counts.data_ptr(), threads,
     )  # fmt: skip
     if status != 0:
         raise MemoryError(f"No memory for the scores of {inputs} inputs.")
-    return out, kept
+    return out, kept_counts
 
 
-class Prepared:
+class PreparedWeight:
     """W^T [n, m] in any format, and the scale of its inputs' scores, float32 [n], None for ones."""
 
     counts: Tensor | None = None

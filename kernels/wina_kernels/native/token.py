@@ -125,21 +125,22 @@ class TokenCall:
     def _block(self, projections: Sequence[DecoderProjection]) -> Any:
         return _Block(len(projections), (_Projection * len(projections))(*map(self._projection, projections)))
 
-    def _projection(self, given: DecoderProjection) -> Any:
-        if given.weight_t is not None:
-            stored = StoredWeight(given.weight_t)
+    def _projection(self, projection: DecoderProjection) -> Any:
+        if projection.weight_t is not None:
+            stored = StoredWeight(projection.weight_t)
             self._kept.append(stored)
             self._use_huge_pages(stored.weight)
             weight, dense_format = stored.weight, 0
         else:
-            assert given.dense is not None
-            m, n = given.dense.shape
-            self._library.wina_use_huge_pages(given.dense.data_ptr(), given.dense.nbytes)
-            weight, dense_format = Weight(inputs=n, outputs=m), format_of(given.dense.dtype)
+            assert projection.dense is not None
+            m, n = projection.dense.shape
+            self._library.wina_use_huge_pages(projection.dense.data_ptr(), projection.dense.nbytes)
+            weight, dense_format = Weight(inputs=n, outputs=m), format_of(projection.dense.dtype)
+        gate = Gate(None, self._floats(projection.scale), projection.threshold, projection.keep)
         return _Projection(
-            weight, Gate(None, self._floats(given.scale), given.threshold, given.keep), self._address(given.dense),
-            dense_format, given.first, int(given.counts is not None), self._address(given.counts),
-            self._address(given.planes), self._floats(given.bias),
+            weight, gate, self._address(projection.dense), dense_format, projection.first,
+            int(projection.counts is not None), self._address(projection.counts),
+            self._address(projection.planes), self._floats(projection.bias),
         )  # fmt: skip
 
     def _use_huge_pages(self, weight: Any) -> None:
@@ -157,12 +158,12 @@ class TokenCall:
 
 
 def _library() -> ctypes.CDLL:
-    found = loaded()
-    if found is None:
+    native = loaded()
+    if native is None:
         raise RuntimeError("The native library is missing; decode by transformers instead.")
-    found.wina_decode.argtypes = [*(ctypes.c_void_p,) * 2, *(ctypes.c_int32,) * 4, ctypes.c_void_p]
-    found.wina_use_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    return found
+    native.wina_decode.argtypes = [*(ctypes.c_void_p,) * 2, *(ctypes.c_int32,) * 4, ctypes.c_void_p]
+    native.wina_use_huge_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    return native
 
 
 class _Projection(ctypes.Structure):

@@ -19,18 +19,18 @@ def test_one_test_keeps_its_p():
 
 
 @given(ps)
-def test_it_refuses_what_the_step_down_procedure_refuses(found):
-    order, refused = sorted(range(len(found)), key=found.__getitem__), set()
+def test_it_refuses_what_the_step_down_procedure_refuses(p_values):
+    order, refused = sorted(range(len(p_values)), key=p_values.__getitem__), set()
     for rank, index in enumerate(order):
-        if found[index] * (len(found) - rank) > 0.05:
+        if p_values[index] * (len(p_values) - rank) > 0.05:
             break
         refused.add(index)
-    assert {index for index, p in enumerate(holm(found)) if p <= 0.05} == refused
+    assert {index for index, p in enumerate(holm(p_values)) if p <= 0.05} == refused
 
 
 @given(ps)
-def test_no_p_becomes_smaller_or_exceeds_one(found):
-    assert all(p <= corrected <= 1.0 for p, corrected in zip(found, holm(found), strict=True))
+def test_no_p_becomes_smaller_or_exceeds_one(p_values):
+    assert all(p <= corrected <= 1.0 for p, corrected in zip(p_values, holm(p_values), strict=True))
 
 
 def test_runs_are_corrected_task_by_task_among_those_with_the_task_and_the_same_reference():

@@ -280,10 +280,10 @@ def test_pip_downloads_a_wheel_and_nothing_else_and_its_error_is_a_sentence(
     (work / "made").write_bytes(b"x" * 70)
     seen: list[float] = []
     download_by_pip(Wheel("tiny==1", 100), work / "wheels", lambda done, _: seen.append(done))
-    said = (work / "said").read_text().split()
-    assert said[0] == "download"
-    assert {"--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"} <= set(said)
-    assert said[-3:] == ["--dest", str(work / "wheels"), "tiny==1"]
+    words = (work / "said").read_text().split()
+    assert words[0] == "download"
+    assert {"--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"} <= set(words)
+    assert words[-3:] == ["--dest", str(work / "wheels"), "tiny==1"]
     assert seen[-1] == 70
     pip.write_text("#!/bin/sh\necho 'WARNING: retrying' >&2\necho 'ERROR: No matching distribution.' >&2\nexit 1\n")
     (tmp_path / "other" / "wheels").mkdir(parents=True)
@@ -294,22 +294,22 @@ def test_pip_downloads_a_wheel_and_nothing_else_and_its_error_is_a_sentence(
 
 
 def test_pip_is_that_of_the_environment_of_the_path_or_of_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    wheel, there = Wheel("tiny==1", 100), {"pip3": "/bin/pip3", "uv": "/bin/uv"}
-    monkeypatch.setattr("shutil.which", there.get)
+    wheel, programs = Wheel("tiny==1", 100), {"pip3": "/bin/pip3", "uv": "/bin/uv"}
+    monkeypatch.setattr("shutil.which", programs.get)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     assert pip_command(wheel)[-2:] == ("-m", "pip")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert pip_command(wheel) == ("/bin/pip3",)
-    del there["pip3"]
+    del programs["pip3"]
     assert pip_command(wheel) == ("/bin/uv", "tool", "run", "pip")
-    del there["uv"]
+    del programs["uv"]
     with pytest.raises(
         WinaError, match="needs pip or uv, and neither is here; install one of them, or download tiny==1"
     ):
         pip_command(wheel)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
     monkeypatch.setattr(fetching, "is_bundle", lambda: True)
-    there["pip"] = "/bin/pip"
+    programs["pip"] = "/bin/pip"
     assert pip_command(wheel) == ("/bin/pip",)
 
 

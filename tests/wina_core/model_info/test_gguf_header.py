@@ -92,8 +92,8 @@ def test_the_tables_are_those_of_the_libraries():
         kind = gguf.GGMLQuantizationType(number)
         assert (kind.name, *gguf.GGML_QUANT_SIZES[kind]) == (name, block, size)
         assert name in ("F32", "F16") or kind in _type_traits, f"gguf does not dequantize {name}"
-    known = {name.replace("_", "") for name in GGUF_SUPPORTED_ARCHITECTURES}
-    assert {name.replace("_", "") for name in GGUF_FAMILIES} <= known
+    supported = {name.replace("_", "") for name in GGUF_SUPPORTED_ARCHITECTURES}
+    assert {name.replace("_", "") for name in GGUF_FAMILIES} <= supported
     assert set(GGUF_FAMILIES.values()) <= FAMILIES.keys()
 
 
@@ -179,8 +179,8 @@ def test_changed_and_cut_headers_end_in_a_header_or_a_sentence(
 ):
     fields = [ARCHITECTURE, field("x", 9, array(8, 2, text("a") + text("bc"))), field("y", 6, struct.pack("<f", 0.5))]
     written = bytearray(content(fields))
-    for place, value in changes:
-        written[int(place * len(written))] = value
+    for share, value in changes:
+        written[int(share * len(written))] = value
     file = write(tmp_path_factory.mktemp("changed"), bytes(written[: int((0.5 + cut) * len(written))]))
     with suppress(WinaError):  # any other exception fails
         assert read_gguf_header(file).elements > 0

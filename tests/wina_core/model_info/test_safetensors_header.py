@@ -27,11 +27,11 @@ def test_the_tensors_are_those_that_the_library_reads(tmp_path: Path) -> None:
     path = tmp_path / "some.safetensors"
     tensors = {"a": torch.ones(2, 3), "b": torch.zeros(0, 4), "c": torch.ones((), dtype=torch.bfloat16)}
     save_file(tensors, path, {"format": "pt"})
-    found = read_safetensors_header(path).tensors
-    assert {name: entry.shape for name, entry in found.items()} == {
-        name: tuple(each.shape) for name, each in load_file(path).items()
+    entries = read_safetensors_header(path).tensors
+    assert {name: entry.shape for name, entry in entries.items()} == {
+        name: tuple(tensor.shape) for name, tensor in load_file(path).items()
     }
-    assert [found[name].bytes for name in "abc"] == [24, 0, 2]
+    assert [entries[name].bytes for name in "abc"] == [24, 0, 2]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_rows_have_blank_lines_between_them_and_pages_are_texts(data: Path) -> N
 
 def test_two_ranges_of_a_file_are_two_texts(data: Path) -> None:
     file = str(data / "lambada_openai" / "test.jsonl")
-    assert len({text_digest(each) for each in (file, f"{file}[3:]", f"{file}[4:]")}) == 3
+    assert len({text_digest(source) for source in (file, f"{file}[3:]", f"{file}[4:]")}) == 3
 
 
 @pytest.mark.parametrize(

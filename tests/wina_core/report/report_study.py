@@ -45,7 +45,7 @@ def study(**changes: object) -> StudySpec:
 def named(of: StudySpec) -> list[LabelledRun]:
     """As `labelled` makes them, of models that are not here."""
     locations = {f"role:{role.name}": role.location for role in of.roles}
-    found = []
+    labelled_runs = []
     for model, model_name in zip(of.models, model_names(of), strict=True):
         for configuration, configuration_name in zip(of.configurations, configuration_names(of), strict=True):
             for sparsity in (0.0,) if configuration.method.name == "dense" else of.sparsities:
@@ -58,8 +58,10 @@ def named(of: StudySpec) -> list[LabelledRun]:
                     calibration=of.calibration if configuration.method.needs_calibration else None,
                     evaluation=of.evaluation,
                 )
-                found.append(LabelledRun(run, RunLabel(run.content_hash(), model_name, configuration_name, "uniform")))
-    return found
+                labelled_runs.append(
+                    LabelledRun(run, RunLabel(run.content_hash(), model_name, configuration_name, "uniform"))
+                )
+    return labelled_runs
 
 
 def runs(of: StudySpec) -> list[RunSpec]:

@@ -26,8 +26,8 @@ def line_panel(figure: ReportFigure) -> LinePanel:
 
 def places(panel: LinePanel, line: str = "solid") -> list[list[float]]:
     """Return the x positions of the series with a pattern; the dense model's, which have no markers, left out."""
-    found = [one for one in panel.series if one.line == line and one.marker]
-    return [[round(x, 6) for x in one.x] for one in found]
+    series = [one for one in panel.series if one.line == line and one.marker]
+    return [[round(x, 6) for x in one.x] for one in series]
 
 
 @pytest.mark.parametrize(

@@ -71,18 +71,18 @@ def test_a_commonsense_table_is_the_papers(store: Store) -> None:
 
 
 def test_ours_stand_beside_the_papers_with_the_difference_and_its_weight(store: Store) -> None:
-    found = cells(first_table(store, study()))
-    piqa = found["50 %", "WINA"]["PiQA"]
+    rows = cells(first_table(store, study()))
+    piqa = rows["50 %", "WINA"]["PiQA"]
     assert piqa.value is not None
     assert (piqa.value.value, piqa.value.stderr, piqa.paper) == (pytest.approx(77.80), pytest.approx(1.0), 77.80)
     assert (piqa.difference, piqa.agrees) == (pytest.approx(0.0, abs=1e-9), True)
-    teal = found["50 %", "TEAL"]["PiQA"]  # 74.80 where the paper has 77.09
+    teal = rows["50 %", "TEAL"]["PiQA"]  # 74.80 where the paper has 77.09
     assert (teal.difference, teal.agrees) == (pytest.approx(-2.29), False)
-    mean = found["50 %", "WINA"]["Avg"]
+    mean = rows["50 %", "WINA"]["Avg"]
     assert mean.value is not None
     assert mean.value.value == pytest.approx(68.79, abs=0.005)
     assert mean.value.stderr == pytest.approx(1.0 / 8**0.5)
-    assert found["0 %", "dense"]["Avg"].paper == 69.72
+    assert rows["0 %", "dense"]["Avg"].paper == 69.72
 
 
 def test_numbers_of_another_model_stand_beside_ours_without_a_difference(store: Store) -> None:
@@ -128,8 +128,8 @@ def test_columns_may_be_the_bits_or_the_models(store: Store) -> None:
     of_bits = study(paper="quantization", models=models)
     table = first_table(store, of_bits)
     assert (table.heads, table.columns) == (("Measured", "Target", "Method"), ("FP16", "INT8"))
-    found = cells(table)
-    assert (found["65 %", "TEAL"]["FP16"].paper, found["65 %", "TEAL"]["INT8"].paper) == (61.07, 60.38)
+    rows = cells(table)
+    assert (rows["65 %", "TEAL"]["FP16"].paper, rows["65 %", "TEAL"]["INT8"].paper) == (61.07, 60.38)
     of = ablation()
     store.save_study(of, named(of))
     (table,) = tables(gather(store, of))
@@ -155,9 +155,9 @@ def test_stereotypes_are_best_at_one_half(store: Store) -> None:
         store.record_unit(unit(run, task, value, metric="pct_stereotype", higher_is_better=False))
     (table,) = tables(gather(store, of))
     assert table.columns == ("Gender",)
-    found = cells(table)
-    assert (found["50 %", "TEAL"]["Gender"].best, found["50 %", "WINA"]["Gender"].best) == (True, False)
-    assert found["50 %", "WINA"]["Gender"].paper == 59.54
+    rows = cells(table)
+    assert (rows["50 %", "TEAL"]["Gender"].best, rows["50 %", "WINA"]["Gender"].best) == (True, False)
+    assert rows["50 %", "WINA"]["Gender"].paper == 59.54
     assert r"58.00 (8.00) {\scriptsize(59.54)}" in latex(table)
 
 
@@ -200,31 +200,31 @@ def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, of: StudySpec) 
     of = with_shipped_texts(bind(of, {role.name: "demo" for role in of.roles}))
     of_runs = labelled(of)
     store.save_study(of, of_runs)
-    numbers = {spec.content_hash(): 0.1 + place / 10_000 for place, spec in enumerate(specs_of(of_runs))}
+    numbers = {spec.content_hash(): 0.1 + index / 10_000 for index, spec in enumerate(specs_of(of_runs))}
     whole = of.paper in ("ablation", "quantization")  # their tables show nothing but means
     for spec in specs_of(of_runs):
         alone = "mmlu" if of.paper == "additional" else spec.evaluation.units[0]
-        for asked in spec.evaluation.units if whole else (alone,):
-            store.record_unit(made_up(of, spec, asked, numbers[spec.content_hash()]))
-    shown = Counter(
+        for unit_name in spec.evaluation.units if whole else (alone,):
+            store.record_unit(made_up(of, spec, unit_name, numbers[spec.content_hash()]))
+    printed = Counter(
         round(cell.value.value / (100 if cell.value.metric == "mean" else display_scale(cell.value.metric)), 8)
         for table in tables(gather(store, of))
         for row in table.rows
         for cell in row.cells
         if cell.value is not None
     )
-    parts = len(of.evaluation.synthetic.networks) if of.evaluation.synthetic else 1
-    assert shown == Counter(round(numbers[run.label.run], 8) for run in of_runs for _ in range(parts))
+    count = len(of.evaluation.synthetic.networks) if of.evaluation.synthetic else 1
+    assert printed == Counter(round(numbers[run.label.run], 8) for run in of_runs for _ in range(count))
 
 
-def made_up(of: StudySpec, run: RunSpec, asked: str, value: float) -> UnitRecord:
+def made_up(of: StudySpec, run: RunSpec, unit_name: str, value: float) -> UnitRecord:
     """A unit with one number, or for random networks one of each."""
     if run.evaluation.synthetic:
         networks = run.evaluation.synthetic.networks
         metrics = tuple(MetricRecord(task=network, metric="error", value=value) for network in networks)
-        return unit(run, networks[0], value, "error").model_copy(update={"unit": asked, "metrics": metrics})
-    own = {"fidelity": "kl", "original": "kl", "cost": "gated_flops_saving"}.get(asked)
-    return unit(run, asked, value, own or published_metric(of.paper, asked) or "acc")
+        return unit(run, networks[0], value, "error").model_copy(update={"unit": unit_name, "metrics": metrics})
+    metric = {"fidelity": "kl", "original": "kl", "cost": "gated_flops_saving"}.get(unit_name)
+    return unit(run, unit_name, value, metric or published_metric(of.paper, unit_name) or "acc")
 
 
 def test_two_runs_never_share_a_cell(store: Store) -> None:
@@ -240,7 +240,7 @@ def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) ->
     of = study(configurations=(*CONFIGURATIONS, by_threshold))
     store.save_study(of, runs(of))
     assert {(run.model, run.configuration) for run in gather(store, of).runs} == {
-        ("llama", each) for each in ("dense", "teal", "wina", "wina, threshold")
+        ("llama", configuration) for configuration in ("dense", "teal", "wina", "wina, threshold")
     }
 
 
@@ -252,16 +252,17 @@ def test_names_are_those_of_the_launch_wherever_the_report_is_written(
     (tmp_path / "model" / "config.json").write_text("{}")
     targets = {"low": 0.25, "high": 0.65}
     configurations = tuple(
-        Configuration(name=name, method=MethodSpec(name="wina"), sparsities=(each,)) for name, each in targets.items()
+        Configuration(name=name, method=MethodSpec(name="wina"), sparsities=(sparsity,))
+        for name, sparsity in targets.items()
     )
     of = study(paper="", roles=(), models=(ModelSource(location="./model"),), configurations=configurations)
     monkeypatch.chdir(tmp_path)
     store.save_study(of, labelled(of))
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    found = gather(store, of).runs
-    assert {run.model for run in found} == {"model"}
-    assert {run.configuration: run.target_sparsity for run in found} == targets
+    gathered = gather(store, of).runs
+    assert {run.model for run in gathered} == {"model"}
+    assert {run.configuration: run.target_sparsity for run in gathered} == targets
 
 
 def test_configurations_that_are_called_the_same_are_told_apart() -> None:
@@ -279,8 +280,8 @@ def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None
     fill(store, of)
     (run,) = [run.spec for run in named(of) if run.label.configuration == "WINA" and run.spec.plan.budget == 0.5]
     store.record_unit(unit(run, "piqa", 0.7, "acc"))
-    found = cells(tables(gather(store, of))[0])["50 %", "WINA"]
-    assert (found["PiQA"].paper, found["Avg"].paper, found["Arc-C"].paper) == (None, None, 44.71)
+    row = cells(tables(gather(store, of))[0])["50 %", "WINA"]
+    assert (row["PiQA"].paper, row["Avg"].paper, row["Arc-C"].paper) == (None, None, 44.71)
 
 
 @pytest.mark.parametrize("why", ["demo", "limit", "few"])

@@ -57,10 +57,10 @@ def test_hostile_names_stay_text_on_one_line(store: Store) -> None:
     _, head, body = card.split("---\n", 2)
     assert yaml.safe_load(head)["base_model"] == SHOWN
     tokens = MarkdownIt("commonmark").enable("table").parse(body)
-    inline = [part for token in tokens for part in token.children or ()]
-    kinds = {each.type for each in (*tokens, *inline)}
+    inline = [child for token in tokens for child in token.children or ()]
+    kinds = {token.type for token in (*tokens, *inline)}
     assert not kinds & {"html_block", "html_inline", "link_open", "image", "strong_open", "em_open"}
-    texts = ["".join(part.content for part in token.children or ()) for token in tokens if token.type == "inline"]
+    texts = ["".join(child.content for child in token.children or ()) for token in tokens if token.type == "inline"]
     assert f"{SHOWN}, gated" in texts
     assert " ".join(TASK.split()) in texts
     assert [token.content for token in tokens if token.type == "heading_open"] == [""] * 3
@@ -80,16 +80,16 @@ def test_a_card_without_a_command_has_no_such_part(store: Store) -> None:
     assert "Made by" not in stored_card(store, stored(store), None, ())
 
 
-def changed(spec: RunSpec, **parts: object) -> RunSpec:
-    return spec.model_copy(update=parts)
+def changed(spec: RunSpec, **changes: object) -> RunSpec:
+    return spec.model_copy(update=changes)
 
 
 def test_results_are_those_of_a_run_with_the_same_gates_whatever_it_evaluates(store: Store, tmp_path: Path) -> None:
-    known = stored(store)
-    other = changed(known, evaluation=EvaluationSpec())
-    assert export_job(store, other, tmp_path / "sparse").run == known.content_hash()
+    measured = stored(store)
+    other = changed(measured, evaluation=EvaluationSpec())
+    assert export_job(store, other, tmp_path / "sparse").run == measured.content_hash()
     layout = PlanLayout(projections=("q", "k"), parameters=((1, 1),))
-    assert measured_run(store, changed(other, plan=SparsityPlan.uniform(layout, 0.5))) == known
+    assert measured_run(store, changed(other, plan=SparsityPlan.uniform(layout, 0.5))) == measured
     for different in (
         changed(other, evaluation=EvaluationSpec(dense_prefix=0.5)),
         changed(other, plan=UniformSparsity(sparsity=0.4)),
@@ -104,12 +104,12 @@ def test_results_are_those_of_a_run_with_the_same_gates_whatever_it_evaluates(st
 
 def test_thresholds_of_another_text_are_other_gates(store: Store) -> None:
     method = MethodSpec(name="wina", selection="threshold")
-    known = changed(stored(store), method=method, calibration=CalibrationSpec())
-    store.save_study(StudySpec(name="other", models=(known.model,), configurations=(Configuration(),)), [known])
+    measured = changed(stored(store), method=method, calibration=CalibrationSpec())
+    store.save_study(StudySpec(name="other", models=(measured.model,), configurations=(Configuration(),)), [measured])
     metrics = (MetricRecord(task="t", metric="acc", value=0.5),)
-    store.record_unit(UnitRecord(run=known.content_hash(), unit="demo_choice", metrics=metrics, seconds=1.0))
-    other = changed(known, evaluation=EvaluationSpec())
-    assert measured_run(store, other) == known
+    store.record_unit(UnitRecord(run=measured.content_hash(), unit="demo_choice", metrics=metrics, seconds=1.0))
+    other = changed(measured, evaluation=EvaluationSpec())
+    assert measured_run(store, other) == measured
     assert measured_run(store, changed(other, calibration=CalibrationSpec(thresholds="dense"))) is None
 
 

@@ -155,20 +155,25 @@ def test_the_note_names_pairs_and_the_means_test(store: Store) -> None:
 
 def test_a_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) -> None:
     fill(store, study(), samples=200)
-    found = significance(store, gather(store, study()), "dense")
-    assert found is not None
+    result = significance(store, gather(store, study()), "dense")
+    assert result is not None
     by_reference: dict[str, list[Contrast]] = {}
-    for contrast in found.contrasts:
+    for contrast in result.contrasts:
         by_reference.setdefault(contrast.baseline.run, []).append(contrast)
     assert max(map(len, by_reference.values())) > 1
     for contrasts in by_reference.values():
         alone = [
-            {each.task: each.p for each in compare_runs(store, contrast.run.run, contrast.baseline.run)}
+            {
+                comparison.task: comparison.p
+                for comparison in compare_runs(store, contrast.run.run, contrast.baseline.run)
+            }
             for contrast in contrasts
         ]
-        for task in {each.task for contrast in contrasts for each in contrast.tasks}:
-            shown = [each.p for contrast in contrasts for each in contrast.tasks if each.task == task]
-            assert shown == pytest.approx(holm([ps[task] for ps in alone]))
+        for task in {comparison.task for contrast in contrasts for comparison in contrast.tasks}:
+            corrected = [
+                comparison.p for contrast in contrasts for comparison in contrast.tasks if comparison.task == task
+            ]
+            assert corrected == pytest.approx(holm([ps[task] for ps in alone]))
 
 
 def test_every_table_is_written_in_every_format(written: Path) -> None:
@@ -273,8 +278,8 @@ def test_the_markdown_page_has_no_markup_that_came_from_a_name(store: Store) -> 
         text = markdown(write_up(store, of, "study.toml"), "study")
         assert not any(link in text.partition("To reproduce")[0] for link in ("http://", "https://", "www."))
         page = MarkdownIt("commonmark").enable("table").parse(text)
-        inline = [part for token in page for part in token.children or ()]
-        texts = ["".join(part.content for part in token.children or ()) for token in page if token.type == "inline"]
+        inline = [child for token in page for child in token.children or ()]
+        texts = ["".join(child.content for child in token.children or ()) for token in page if token.type == "inline"]
         return {token.type for token in (*page, *inline)}, texts
 
     harmless, _ = kinds("plain name")

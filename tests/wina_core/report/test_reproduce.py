@@ -48,15 +48,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def read_back(spec: RunSpec, wina: Wina, monkeypatch: pytest.MonkeyPatch) -> RunSpec:
     """Return the run that the command line understands."""
-    found: list[RunSpec] = []
+    specs: list[RunSpec] = []
 
     def instead(_store: object, read: RunSpec, _folder: Path) -> None:
-        found.append(read)
+        specs.append(read)
         raise WinaError("read")
 
     monkeypatch.setattr(export_model, "export_job", instead)
     assert wina.fails(1, *export_command(spec, "out")[1:]).endswith("read")
-    return found[0]
+    return specs[0]
 
 
 OWN = TextSpec(source=TEXT, tokens=640)
@@ -91,13 +91,13 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def run_of(case: dict[str, Any]) -> RunSpec:
-    found = {"method": WINA, "rotation": NO_ROTATION, "plan": UniformSparsity(sparsity=0.4)} | case
+    fields = {"method": WINA, "rotation": NO_ROTATION, "plan": UniformSparsity(sparsity=0.4)} | case
     quantization = QuantizationSpec(**case["bits"]) if "bits" in case else "none"
     source = ModelSource.model_validate({"location": "demo", "quantization": quantization} | case.get("source", {}))
     return sparse_run(
         resolve(source),
-        Configuration(rotation=found["rotation"], method=found["method"]),
-        found["plan"],
+        Configuration(rotation=fields["rotation"], method=fields["method"]),
+        fields["plan"],
         case.get("calibration"),
         case.get("dense_prefix", 0.0),
     )

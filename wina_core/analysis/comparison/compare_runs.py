@@ -35,9 +35,9 @@ class PairResult:
     refusal: str = ""
     """Reason why the pair cannot be compared."""
 
-    def corrected(self, each: Comparison) -> float:
+    def corrected(self, comparison: Comparison) -> float:
         """Return the corrected p of one of the comparisons; NaN where nothing was tested."""
-        return self.p.get(each.key, math.nan)
+        return self.p.get(comparison.key, math.nan)
 
 
 def compare_pairs(
@@ -55,7 +55,7 @@ def compare_pairs(
     the `shared_study` of the runs. With `whole_tasks`, a group's members are replaced by the group. With `measure`, a
     task and a metric, only these are compared. A pair that cannot be compared has a refusal instead of results.
     """
-    found = []
+    results = []
     refusals = []
     for run, reference in pairs:
         try:
@@ -64,14 +64,18 @@ def compare_pairs(
             else:
                 of_task = compare_runs(store, run, reference, allow_unpaired=allow_unpaired, measure=measure)
                 result = RunComparisonResult(of_task, None, ())
-            found.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
+            results.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
             refusals.append("")
         except WinaError as error:
-            found.append(RunComparisonResult((), None, ()))
+            results.append(RunComparisonResult((), None, ()))
             refusals.append(str(error))
-    families = [{each.key: each.p for each in result.lines if not math.isnan(each.p)} for result in found]
+    # Untested comparisons are no members of a family: counting them would raise the p of the others.
+    families = [
+        {comparison.key: comparison.p for comparison in result.lines if not math.isnan(comparison.p)}
+        for result in results
+    ]
     corrected = holm_by_reference([reference for _, reference in pairs], families)
-    return tuple(map(PairResult, found, corrected, refusals))
+    return tuple(map(PairResult, results, corrected, refusals))
 
 
 class RunComparisonResult(NamedTuple):
@@ -104,11 +108,11 @@ def compare_with(
     )
     compared = compare_runs(store, run, reference, allow_unpaired=allow_unpaired, metrics=metrics)
     weighted = weighted_tasks(compared, paper, tasks)
-    members, weights = [each for each, _ in weighted], [weight for _, weight in weighted]
+    members, weights = [comparison for comparison, _ in weighted], [weight for _, weight in weighted]
     return RunComparisonResult(
         tasks=compared,
         mean=mean(members, weights) if members else None,
-        averaged=tuple(each.task for each in members),
+        averaged=tuple(comparison.task for comparison in members),
     )
 
 
@@ -131,7 +135,7 @@ def compare_runs(
     is shared.
     """
     rows_1, rows_2 = _rows(store, first), _rows(store, second)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     unsure: list[str] = []
     for unit in (unit for unit in rows_1 if unit in rows_2):
         if measure is not None and measure[0] not in rows_1[unit]:
@@ -146,29 +150,29 @@ def compare_runs(
             metric = measure[1] if measure else (metrics or {}).get(task) or usual
             if metric in one and metric in other:
                 result = _compare(store, one[metric], other[metric], samples, allow_unpaired)
-                found += [] if result is None else [result]
+                comparisons += [] if result is None else [result]
                 unsure += [task] if result is None else []
-    if not found and unsure:
+    if not comparisons and unsure:
         raise WinaError(
             f"Cannot compare {' and '.join(unsure)} of the runs {first[:8]} and {second[:8]}: neither samples nor "
             f"standard errors above 0, of {FEWEST_ROWS} documents or rows at least, are stored; evaluate more "
             "documents, or keep their samples."
         )
-    if not found:
+    if not comparisons:
         raise WinaError(
             f"The runs {first[:8]} and {second[:8]} have no task in common that can be compared; compare two runs of "
             "one study, or let their study be finished first."
         )
-    return tuple(found)
+    return tuple(comparisons)
 
 
 def _rows(store: Reader, run: str) -> dict[str, dict[str, dict[str, MetricRow]]]:
     """Return a run's metrics by unit, task and name."""
-    found: dict[str, dict[str, dict[str, MetricRow]]] = {}
+    rows_by_unit: dict[str, dict[str, dict[str, MetricRow]]] = {}
     for row in store.metric_rows(MetricFilter(runs=(run,))):
         if row.unit != COST:  # nothing about it is random
-            found.setdefault(row.unit, {}).setdefault(row.task, {})[row.metric] = row
-    return found
+            rows_by_unit.setdefault(row.unit, {}).setdefault(row.task, {})[row.metric] = row
+    return rows_by_unit
 
 
 def _compare(
@@ -189,7 +193,7 @@ def _compare(
     if all(samples):
         members = _paired_members(first, second, samples)
         built = _built(first, second, members)
-        if built is None and [each.task for each in members] == [first.task] and not allow_unpaired:
+        if built is None and [member.task for member in members] == [first.task] and not allow_unpaired:
             raise WinaError(
                 f"{first.metric} of {first.task} is not a mean over its documents, so the runs cannot be compared in "
                 "pairs; add --unpaired, or name another metric."
@@ -227,17 +231,17 @@ def _built(first: MetricRow, second: MetricRow, members: Sequence[_Member]) -> C
     """
     if not members:
         return None
-    pooled = paired(first, *(np.concatenate([each[side] for each in members]) for side in (1, 2)))
+    pooled = paired(first, *(np.concatenate([member[side] for member in members]) for side in (1, 2)))
     if _is_of(pooled, first, second):
         return pooled
-    of_members = mean([paired(first, each.first, each.second) for each in members])
+    of_members = mean([paired(first, member.first, member.second) for member in members])
     if _is_of(of_members, first, second):
         return replace(of_members, unit=first.unit, task=first.task, metric=first.metric)
     return None
 
 
-def _is_of(found: Comparison, first: MetricRow, second: MetricRow) -> bool:
-    pairs = ((found.first, first.value), (found.second, second.value))
+def _is_of(comparison: Comparison, first: MetricRow, second: MetricRow) -> bool:
+    pairs = ((comparison.first, first.value), (comparison.second, second.value))
     return all(math.isclose(built, stored, rel_tol=1e-6, abs_tol=1e-9) for built, stored in pairs)
 
 
@@ -263,18 +267,20 @@ def _paired_members(
 
 def _documents(samples: Collection[SampleRecord], row: MetricRow) -> dict[tuple[str, int], SampleRecord]:
     scored = {(sample.task, sample.doc): sample for sample in samples if row.metric in sample.scores}
-    own = {key: sample for key, sample in scored.items() if key[0] == row.task}
-    return own or (scored if row.task == row.unit else {})
+    task_samples = {key: sample for key, sample in scored.items() if key[0] == row.task}
+    return task_samples or (scored if row.task == row.unit else {})
 
 
 def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return one comparison per task of the study: a group's own where it is there, else the mean of its members. The
     workbench's own measurements stay as they are."""
     units: dict[str, list[Comparison]] = {}
-    for each in comparisons:
-        units.setdefault(each.unit if each.unit not in OWN_UNITS else each.task, []).append(each)
+    for comparison in comparisons:
+        units.setdefault(comparison.unit if comparison.unit not in OWN_UNITS else comparison.task, []).append(
+            comparison
+        )
     return tuple(
-        next((each for each in members if each.task == unit), None)
+        next((comparison for comparison in members if comparison.task == unit), None)
         or replace(mean(members), unit=unit, task=unit, metric=members[0].metric)
         for unit, members in units.items()
     )
@@ -284,7 +290,9 @@ def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return the tasks whose metric is a fraction that is better when higher: only these have a meaningful mean (a
     stereotype score is best at one half)."""
     return tuple(
-        each for each in top_level(comparisons) if each.unit not in OWN_UNITS and has_mean(base_metric(each.metric))
+        comparison
+        for comparison in top_level(comparisons)
+        if comparison.unit not in OWN_UNITS and has_mean(base_metric(comparison.metric))
     )
 
 
@@ -299,10 +307,10 @@ def weighted_tasks(
     """
     weights = {task: weight for task, weight in mean_weights(paper).items() if task in tasks}
     if weights:
-        by_task = {each.task: each for each in top_level(comparisons)}
-        found = [(by_task[task], weight) for task, weight in weights.items() if task in by_task]
-        return tuple(found) if len(weights) == len(found) > 1 else ()
+        by_task = {comparison.task: comparison for comparison in top_level(comparisons)}
+        weighted = [(by_task[task], weight) for task, weight in weights.items() if task in by_task]
+        return tuple(weighted) if len(weights) == len(weighted) > 1 else ()
     if paper and any(number.task in tasks for number in published(paper)):
         return ()
     several = averageable(comparisons)
-    return tuple((each, 1.0) for each in several) if len(several) > 1 else ()
+    return tuple((comparison, 1.0) for comparison in several) if len(several) > 1 else ()

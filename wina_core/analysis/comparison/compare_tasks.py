@@ -101,7 +101,7 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
     other: int | None = None
     if _right_or_wrong(scores_1) and _right_or_wrong(scores_2):
         right_1, right_2 = scores_1[:, 0] == 1, scores_2[:, 0] == 1
-        both, one, other = (int(found.sum()) for found in (right_1 & right_2, right_1 & ~right_2, ~right_1 & right_2))
+        both, one, other = (int(mask.sum()) for mask in (right_1 & right_2, right_1 & ~right_2, ~right_1 & right_2))
         low, high = newcombe(both, one, other, n - both - one - other)
         p, smallest, test = mcnemar_p(one, other), mcnemar_p(one + other, 0), MCNEMAR
     else:
@@ -133,11 +133,11 @@ def _contributions(scores_1: Numbers, scores_2: Numbers) -> tuple[Numbers, Numbe
     totals, sums = scores_1.sum(axis=0), scores_2.sum(axis=0)
     first, second = totals[0] / totals[1], sums[0] / sums[1]
     shares = (scores_1[:, 1] / totals[1] + scores_2[:, 1] / sums[1]) / 2
-    own, other = (
+    terms_1, terms_2 = (
         (scores[:, 0] - mean * scores[:, 1]) / weight
         for scores, mean, weight in ((scores_1, first, totals[1]), (scores_2, second, sums[1]))
     )
-    return own - other + shares * (first - second), shares
+    return terms_1 - terms_2 + shares * (first - second), shares
 
 
 def _effect(metric: str, values: tuple[float, float], difference: float) -> float:
@@ -197,17 +197,17 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
     shares = [weight / sum(total) for weight in total]
 
     def added(of: Callable[[Comparison], float]) -> float:
-        return sum(share * of(each) for share, each in zip(shares, comparisons, strict=True))
+        return sum(share * of(comparison) for share, comparison in zip(shares, comparisons, strict=True))
 
     def in_squares(of: Callable[[Comparison], float]) -> float:
-        return math.hypot(*(share * of(each) for share, each in zip(shares, comparisons, strict=True)))
+        return math.hypot(*(share * of(comparison) for share, comparison in zip(shares, comparisons, strict=True)))
 
-    first, second = added(lambda each: each.first), added(lambda each: each.second)
+    first, second = added(lambda comparison: comparison.first), added(lambda comparison: comparison.second)
     effect = first - second
     together = _together(comparisons, shares)
     tested = together is not None and len(together[0]) > 1
-    low = effect - in_squares(lambda each: each.effect - each.low)
-    high = effect + in_squares(lambda each: each.high - each.effect)
+    low = effect - in_squares(lambda comparison: comparison.effect - comparison.low)
+    high = effect + in_squares(lambda comparison: comparison.high - comparison.effect)
     if together is not None and tested:
         p, inner_low, inner_high = sign_flips(*together)
         low = inner_low if low <= 0 < inner_low or math.isinf(low) else min(low, inner_low)
@@ -219,12 +219,12 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
         unit="",
         task=MEAN_OF_TASKS,
         metric="mean",
-        n=sum(each.n for each in comparisons if each.n is not None),
+        n=sum(comparison.n for comparison in comparisons if comparison.n is not None),
         first=first,
         second=second,
         low=low,
         high=high,
-        stderr=in_squares(lambda each: each.stderr),
+        stderr=in_squares(lambda comparison: comparison.stderr),
         p=p,
         test=UNTESTED if not tested else PROPAGATED if together is None else FLIPPED,
         documents=together,
@@ -234,10 +234,10 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
 
 def _together(comparisons: Sequence[Comparison], shares: Sequence[float]) -> tuple[Numbers, Numbers] | None:
     """Join the documents of all tasks; None where one task has none."""
-    known = [each.documents for each in comparisons if each.documents is not None]
-    if not known or len(known) < len(comparisons):
+    documents = [comparison.documents for comparison in comparisons if comparison.documents is not None]
+    if not documents or len(documents) < len(comparisons):
         return None
     contributions, weights = (
-        np.concatenate([share * each[side] for share, each in zip(shares, known, strict=True)]) for side in (0, 1)
+        np.concatenate([share * task[side] for share, task in zip(shares, documents, strict=True)]) for side in (0, 1)
     )
     return contributions, weights

@@ -79,18 +79,18 @@ def frontier_points(
     """
     import pandas as pd
 
-    own = {model, *(key for key, source in sources.items() if source.unquantized.content_hash() == model)}
-    of_model = metrics[metrics["model_hash"].isin(own)]
+    model_hashes = {model, *(key for key, source in sources.items() if source.unquantized.content_hash() == model)}
+    of_model = metrics[metrics["model_hash"].isin(model_hashes)]
     rows = metric_rows_of(_of_metric(of_model, quality.task, quality.metric))
-    places = _places(of_model, rows, axis, decodings)
-    found = [
-        _point(row, sources[row.model_hash], AXES[axis].scale * places[row.run]) for row in rows if row.run in places
+    costs = _costs(of_model, rows, axis, decodings)
+    points = [
+        _point(row, sources[row.model_hash], AXES[axis].scale * costs[row.run]) for row in rows if row.run in costs
     ]
-    models = [sources[key] for key in own & sources.keys()]
-    halves = all(SECOND_HALF in point.group for point in found)
-    imported = _imported([each for each in imports if any(map(each.is_of, models))], quality, axis)
-    found += imported if halves else map(_of_other_positions, imported)
-    frame = pd.DataFrame(found, columns=list(Point.__dataclass_fields__))
+    models = [sources[key] for key in model_hashes & sources.keys()]
+    halves = all(SECOND_HALF in point.group for point in points)
+    imported = _imported([stored for stored in imports if any(map(stored.is_of, models))], quality, axis)
+    points += imported if halves else map(_of_other_positions, imported)
+    frame = pd.DataFrame(points, columns=list(Point.__dataclass_fields__))
     return frame.assign(front=_front(frame, quality, axis))
 
 
@@ -121,10 +121,10 @@ def _front(frame: "pd.DataFrame", quality: Quality, axis: CostAxis) -> NDArray[n
     return front
 
 
-def _places(
+def _costs(
     metrics: "pd.DataFrame", rows: Iterable[MetricRow], axis: CostAxis, decodings: Sequence[DecodeRow]
 ) -> dict[str, float]:
-    """Return the place of each run on the axis, where it is known."""
+    """Return the x of each run that has a cost on this axis."""
     if axis in ("gated", "net"):
         both = ((row.run, row.gated_sparsity if axis == "gated" else row.net_sparsity) for row in rows)
         return {run: sparsity for run, sparsity in both if sparsity is not None}
@@ -171,30 +171,30 @@ def _timed_as(row: MetricRow) -> _Timed | None:
 
 def _speeds(decodings: Sequence[DecodeRow]) -> dict[_Timed | None, float]:
     """Return tokens per second of one sequence on the machine that was timed last."""
-    found: dict[_Timed | None, float] = {}
+    speeds: dict[_Timed | None, float] = {}
     last = max(decodings, key=lambda row: row.recorded, default=None)
     for row in sorted(decodings, key=lambda row: row.recorded):
         record = row.record
         if last is not None and record.point.batch == 1 and row.machine == last.machine:
-            found[row.model, "", "dense", "", 0.0] = record.dense_tokens_per_second
+            speeds[row.model, "", "dense", "", 0.0] = record.dense_tokens_per_second
             target = round(record.point.sparsity, 4)
-            found[row.model, row.rotation, row.method, row.selection, target] = record.tokens_per_second
-    return found
+            speeds[row.model, row.rotation, row.method, row.selection, target] = record.tokens_per_second
+    return speeds
 
 
 def _point(row: MetricRow, source: ModelSource, x: float) -> Point:
     bits = "" if source.quantization == "none" else quantization_label(source.quantization)
     dense = row.method == "dense"
-    parts = (
+    labels = (
         bits,
         row.method if dense else f"{row.method} {100 * row.target_sparsity:.4g} %",
         row.rotation if row.rotation != "none" else "",
         row.selection if row.selection != "topk" and not dense else "",
         row.plan if row.plan != "uniform" and not dense else "",
     )
-    asked = [part for part in row.settings.split(", ") if part and not _of_gates(part)]
+    settings = [setting for setting in row.settings.split(", ") if setting and not _of_gates(setting)]
     return Point(
-        name=", ".join(filter(None, parts)),
+        name=", ".join(filter(None, labels)),
         x=x,
         y=row.value,
         stderr=row.stderr,
@@ -203,7 +203,7 @@ def _point(row: MetricRow, source: ModelSource, x: float) -> Point:
         rotation=row.rotation,
         bits=bits,
         plan="" if dense else row.plan,
-        group=", ".join((*asked, f"n {row.n}")),
+        group=", ".join((*settings, f"n {row.n}")),
     )
 
 
@@ -267,18 +267,18 @@ def sparsity_lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
     several_counts = len({row.n for row in rows}) > 1
     groups: dict[tuple[str, ...], list[MetricRow]] = {}
     for row in rows:
-        asked = [row.settings]
+        conditions = [row.settings]
         if several_examples and row.num_fewshot is not None and f"{row.num_fewshot}-shot" not in row.settings:
-            asked.append(f"{row.num_fewshot}-shot")
+            conditions.append(f"{row.num_fewshot}-shot")
         if several_counts and row.n is not None and f"limit {row.n}" not in row.settings:
-            asked.append(f"n {row.n}")
-        settings = ", ".join(filter(None, asked))
+            conditions.append(f"n {row.n}")
+        settings = ", ".join(filter(None, conditions))
         key = (row.model, row.model_hash, row.method, row.rotation, row.selection, row.plan, settings)
         groups.setdefault(key, []).append(row)
     several_models = len({row.model_hash for row in rows}) > 1
     lines = []
     for (model, _, method, rotation, selection, plan, settings), members in groups.items():
-        parts = (
+        label_parts = (
             model if several_models else "",
             method,
             rotation if rotation != "none" else "",
@@ -293,7 +293,7 @@ def sparsity_lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
             )
             for row in members
         )
-        label = ", ".join(part for part in parts if part)
+        label = ", ".join(label_part for label_part in label_parts if label_part)
         lines.append(FrontierLine(label, model, method, rotation, selection, plan, settings, points))
     return tuple(lines)
 
@@ -320,17 +320,17 @@ def join_points(imports: Iterable[StoredImport]) -> list[JoinedPoint]:
     A point with a decoding speed gets the metrics that it lacks from points of the same GGUF file name without one, the
     last imported first, and these are left out then. All others stay as they are.
     """
-    found = [(stored, point) for stored in imports for point in stored.content.points]
-    timed = {point.name for _, point in found if _is_timed(point)}
+    stored_points = [(stored, point) for stored in imports for point in stored.content.points]
+    timed = {point.name for _, point in stored_points if _is_timed(point)}
     qualities: dict[str, list[tuple[StoredImport, ImportedPoint]]] = {}
-    for stored, point in found:
+    for stored, point in stored_points:
         if point.name in timed and not _is_timed(point) and point.name.lower().endswith(_SUFFIX):
             qualities.setdefault(point.name, []).append((stored, point))
-    taken = {id(point) for each in qualities.values() for _, point in each}
+    merged = {id(point) for quality_points in qualities.values() for _, point in quality_points}
     return [
         _joined(stored, point, qualities.get(point.name, []) if _is_timed(point) else [])
-        for stored, point in found
-        if id(point) not in taken
+        for stored, point in stored_points
+        if id(point) not in merged
     ]
 
 
@@ -339,10 +339,10 @@ def _is_timed(point: ImportedPoint) -> bool:
 
 
 def _joined(
-    stored: StoredImport, point: ImportedPoint, others: Iterable[tuple[StoredImport, ImportedPoint]]
+    stored: StoredImport, point: ImportedPoint, quality_points: Iterable[tuple[StoredImport, ImportedPoint]]
 ) -> JoinedPoint:
     metrics, files = dict(point.metrics), [stored]
-    for file, other in others:
+    for file, other in quality_points:
         if new := other.metrics.keys() - metrics.keys():
             metrics |= {name: other.metrics[name] for name in new}
             files.append(file)

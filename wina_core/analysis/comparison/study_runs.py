@@ -63,20 +63,20 @@ def study_runs(store: Reader, study: StudySpec) -> tuple[StudyRun, ...]:
         raise WinaError(f'The study "{study.name}" has not been launched here; run it first (wina study run).')
     labels = store.run_labels(name)
     if labels:
-        found = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]
+        labelled = [LabelledRun(specs[label.run], label) for label in labels if label.run in specs]
     else:
-        found = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
+        labelled = [LabelledRun(spec, own_label(spec)) for spec in specs.values()]
     old = store.superseded_runs(name)
-    found = [
+    labelled = [
         LabelledRun(run.spec, run.label._replace(configuration=f"{run.label.configuration} (superseded)"))
         if run.label.run in old
         else run
-        for run in found
+        for run in labelled
     ]
     units: dict[str, list[UnitRow]] = {}
     for unit in store.units(name):
         units.setdefault(unit.run, []).append(unit)
-    return tuple(_study_run(run, units.get(run.label.run, ())) for run in distinct(found))
+    return tuple(_study_run(run, units.get(run.label.run, ())) for run in distinct(labelled))
 
 
 def stored_run(store: Reader, run: str) -> StudyRun:
@@ -151,6 +151,7 @@ def _reference(run: StudyRun, references: Iterable[StudyRun], by: SparsityKind) 
 
     def distance(other: StudyRun) -> tuple[float, float]:
         apart = abs(sparsity_of(run, kind) - sparsity_of(other, kind))
+        # Rounded, so that distances equal but for rounding leave the choice to the targets.
         return round(apart, 9), abs(run.target_sparsity - other.target_sparsity)
 
     candidates = list(filter(is_candidate, references))

@@ -45,9 +45,9 @@ class Gain(NamedTuple):
         return f"{self.ratio:.2f} times ({self.low:.2f} to {self.high:.2f})"
 
 
-def gain(own: Speed, other: Speed) -> Gain:
-    """Return own / other: p10 over p90, the medians, and p90 over p10."""
-    return Gain(own.median / other.median, own.low / other.high, own.high / other.low)
+def gain(speed: Speed, reference: Speed) -> Gain:
+    """Return speed / reference: p10 over p90, the medians, and p90 over p10."""
+    return Gain(speed.median / reference.median, speed.low / reference.high, speed.high / reference.low)
 
 
 class BatchLimit(NamedTuple):
@@ -181,17 +181,18 @@ def worth_rows(rows: Iterable[DecodeRow], imports: Sequence[StoredImport]) -> li
     Superseded timings are left out. Of timings with several versions of the libraries the latest counts.
     """
     groups: dict[tuple[_Machine, DecodePoint], dict[int, DecodeRow]] = {}
+    # By time, so that a later timing replaces an earlier one of the same point and batch.
     for row in sorted((row for row in rows if not row.superseded), key=lambda row: row.recorded):
         point = row.record.point
         alone = point.model_copy(update={"batch": 1, "repetitions": 1, "budget_seconds": None})
         groups.setdefault((row.machine, alone), {})[point.batch] = row
-    found = []
+    results = []
     for (machine, alone), by_batch in groups.items():
         if alone.sparsity == 0.0 or 1 not in by_batch:
             continue
         zeros = groups.get((machine, alone.model_copy(update={"sparsity": 0.0})), {})
-        found.append(_worth(by_batch, zeros, imports))
-    return found
+        results.append(_worth(by_batch, zeros, imports))
+    return results
 
 
 def _worth(
@@ -246,11 +247,11 @@ def _dense(record: DecodeRecord, zero: DecodeRecord | None) -> Rival:
 
 
 def _prefill(record: DecodeRecord) -> Rival | None:
-    own = record.prefill_tokens_per_second, record.prefill_p10, record.prefill_p90
+    gated = record.prefill_tokens_per_second, record.prefill_p10, record.prefill_p90
     dense = record.dense_prefill_tokens_per_second, record.dense_prefill_p10, record.dense_prefill_p90
-    if None in (*own, *dense):
+    if None in (*gated, *dense):
         return None
-    return Rival(_dense_name(record.point.model), gain(Speed(*own), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+    return Rival(_dense_name(record.point.model), gain(Speed(*gated), Speed(*dense)))  # type: ignore[arg-type]  # none is None
 
 
 def _peer_speed(peer: ImportedPeer) -> Speed:
@@ -276,13 +277,13 @@ def _missing(by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow]) 
         "prompt": by_batch[1].record.prefill_tokens_per_second is None,
         "our kernels at 0 %": any(batch not in zeros for batch in by_batch),
     }
-    return tuple(part for part, lacks in absent.items() if lacks)
+    return tuple(name for name, lacks in absent.items() if lacks)
 
 
-def is_on(row: WorthRow, here: Environment) -> bool:
-    """Return whether a row was timed on the device of `here`, with any number of threads."""
+def is_on(row: WorthRow, environment: Environment) -> bool:
+    """Return whether a row was timed on the device of `environment`, with any number of threads."""
     device, hardware = row.machine
-    return device == here.device and is_same_machine(without_threads(hardware), here.hardware)
+    return device == environment.device and is_same_machine(without_threads(hardware), environment.hardware)
 
 
 def missing_specs(rows: Iterable[WorthRow]) -> list[DecodeSpec]:
@@ -292,7 +293,7 @@ def missing_specs(rows: Iterable[WorthRow]) -> list[DecodeSpec]:
         if row.missing:
             common = row.point.model_copy(update={"sparsity": 0.0})
             sparsities.setdefault(common, {0.0: None})[row.point.sparsity] = None
-    return [worth_spec(point, tuple(wanted)) for point, wanted in sparsities.items()]
+    return [worth_spec(point, tuple(point_sparsities)) for point, point_sparsities in sparsities.items()]
 
 
 def worth_spec(point: DecodePoint, sparsities: tuple[float, ...]) -> DecodeSpec:

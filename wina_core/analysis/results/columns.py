@@ -103,12 +103,12 @@ def _warnings(metrics: "pd.DataFrame") -> "pd.Categorical":
     """Return the warnings of rows, in steps: sparsities and tasks together differ in half a million rows."""
     import pandas as pd
 
-    parts = {
+    warnings = {
         "superseded": metrics["superseded"],
         "sparsity": made_of(metrics, ("gated_sparsity", "net_sparsity"), sparsity_warning),
         "chosen": made_of(metrics, ("chosen_on_evaluation", "task"), chosen_warning),
     }
-    return made_of(pd.DataFrame(parts), tuple(parts), lambda *sentences: joined(sentences))
+    return made_of(pd.DataFrame(warnings), tuple(warnings), lambda *sentences: joined(sentences))
 
 
 COLUMNS: tuple[ResultColumn, ...] = (

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from wina_core.analysis.results.columns import ResultColumn
-from wina_core.analysis.results.table import Mask, MetricTable, TableColumn
+from wina_core.analysis.results.table import Mask, MetricResults, TableColumn
 from wina_core.errors import WinaError
 
 PATIENCE_SECONDS = 2.0
@@ -44,7 +44,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass(frozen=True)
-class Term:
+class FilterTerm:
     """A condition on rows. `relation` is ":" for a part of the cell, "/" for a match of a regular expression, or a
     comparison, of which `text` is the right-hand side."""
 
@@ -55,7 +55,7 @@ class Term:
     negated: bool = False
 
 
-Terms = tuple[Term, ...]
+Terms = tuple[FilterTerm, ...]
 
 
 def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
@@ -66,43 +66,43 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     """
     by_key = {column.key: column for column in columns}
     terms = []
-    for found in _TERM.finditer(text.strip()):
-        given = found.groupdict()
-        key, relation = given["column"] and given["column"].casefold(), given["relation"] or ":"
+    for match in _TERM.finditer(text.strip()):
+        groups = match.groupdict()
+        key, relation = groups["column"] and groups["column"].casefold(), groups["relation"] or ":"
         key = EARLIER.get(key or "", key)
         if key and key not in by_key:
             raise WinaError(
-                f'There is no column "{given["column"]}" to filter by; use one of {", ".join(by_key)}, or put the text '
-                "in quotes to find it anywhere."
+                f'There is no column "{groups["column"]}" to filter by; use one of {", ".join(by_key)}, or put the '
+                "text in quotes to find it anywhere."
             )
-        wanted = next(part for part in (given["quoted"], given["pattern"], given["word"]) if part is not None)
-        if not wanted:
+        operand = next(group for group in (groups["quoted"], groups["pattern"], groups["word"]) if group is not None)
+        if not operand:
             continue
-        if given["pattern"] is not None:
-            _compiled(wanted)
+        if groups["pattern"] is not None:
+            _compiled(operand)
             relation = "/"
         elif relation != ":" and by_key[key].numeric:
-            _number(wanted, by_key[key])
-        terms.append(Term(relation, wanted, key, bool(given["minus"])))
+            _number(operand, by_key[key])
+        terms.append(FilterTerm(relation, operand, key, bool(groups["minus"])))
     return tuple(terms)
 
 
-def passing(terms: Iterable[Term], table: MetricTable) -> Mask:
+def passing(terms: Iterable[FilterTerm], table: MetricResults) -> Mask:
     """Return which rows have all terms, shape [rows]. Raises WinaError for an expression that takes too long."""
     mask = np.ones(len(table), np.bool_)
     deadline = time.monotonic() + PATIENCE_SECONDS
     for term in terms:
-        found = np.zeros(len(table), np.bool_)
+        matching = np.zeros(len(table), np.bool_)
         for cells in table.cells:
             if term.column in (None, cells.column.key):
                 hits = _hits(term, cells, deadline)
                 if hits.any():
-                    found |= cells.rows_of(hits)
-        mask &= ~found if term.negated else found
+                    matching |= cells.rows_of(hits)
+        mask &= ~matching if term.negated else matching
     return mask
 
 
-def _hits(term: Term, cells: TableColumn, deadline: float) -> Mask:
+def _hits(term: FilterTerm, cells: TableColumn, deadline: float) -> Mask:
     """Return which of a column's categories have what the term wants."""
     if term.relation == ":":
         return cells.containing(term.text.casefold())
@@ -110,17 +110,17 @@ def _hits(term: Term, cells: TableColumn, deadline: float) -> Mask:
         return _matches(term.text, cells, deadline)
     compare = _RELATIONS[term.relation]
     if cells.column.numeric:
-        known = ~np.isnan(cells.numbers)
-        return np.asarray(compare(cells.numbers, _number(term.text, cells.column)) & known, np.bool_)
+        is_number = ~np.isnan(cells.numbers)
+        return np.asarray(compare(cells.numbers, _number(term.text, cells.column)) & is_number, np.bool_)
     return compare(cells.folded, term.text.casefold()).to_numpy(np.bool_)
 
 
 def _matches(pattern: str, cells: TableColumn, deadline: float) -> Mask:
     search = _compiled(pattern).search
-    found = np.zeros(len(cells.folded), np.bool_)
+    hits = np.zeros(len(cells.folded), np.bool_)
     try:
-        for place, text in enumerate(cells.folded):
-            found[place] = search(text, timeout=_LONGEST) is not None
+        for index, text in enumerate(cells.folded):
+            hits[index] = search(text, timeout=_LONGEST) is not None
             if time.monotonic() > deadline:
                 raise TimeoutError
     except TimeoutError as error:
@@ -128,7 +128,7 @@ def _matches(pattern: str, cells: TableColumn, deadline: float) -> Mask:
             f"The expression /{pattern}/ takes too long on what is stored; avoid repetitions within repetitions, or "
             "name a column before it, as in task:/.../."
         ) from error
-    return found
+    return hits
 
 
 @cache
@@ -157,7 +157,7 @@ def _number(text: str, column: ResultColumn) -> float:
         ) from error
 
 
-def common(table: MetricTable, mask: Mask) -> Mapping[str, str]:
+def common(table: MetricResults, mask: Mask) -> Mapping[str, str]:
     """Return the texts of columns that read alike in all rows of the mask, by key; empty without rows."""
     if not mask.any():
         return {}

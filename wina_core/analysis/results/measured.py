@@ -16,11 +16,12 @@ SparsityKind = Literal["gated", "net", "target"]
 
 TOLERANCE = 0.005
 """Largest difference of two measured sparsities, 0.5 points, at which their runs count as equally sparse."""
+# In binary, 0.505 - 0.5 exceeds 0.005.
 _ROUNDING = 1e-9
 
 
-class Measured(Protocol):
-    """Anything that has a target and both measured sparsities, as fractions; None where nothing was measured."""
+class SparsityRow(Protocol):
+    """A row that has a target and both measured sparsities, as fractions; None where nothing was measured."""
 
     @property
     def target_sparsity(self) -> float: ...
@@ -37,15 +38,15 @@ def count_of(kind: SparsityKind) -> Count:
     return DEFAULT_COUNT if kind == "target" else kind
 
 
-def measured_sparsity(row: Measured, count: Count = DEFAULT_COUNT) -> float | None:
+def measured_sparsity(row: SparsityRow, count: Count = DEFAULT_COUNT) -> float | None:
     """Return the measured sparsity of a row; None where none was measured."""
     return row.gated_sparsity if count == "gated" else row.net_sparsity
 
 
-def sparsity_of(row: Measured, kind: SparsityKind = DEFAULT_COUNT) -> float:
+def sparsity_of(row: SparsityRow, kind: SparsityKind = DEFAULT_COUNT) -> float:
     """Return the measured sparsity of a row, or its target where none was measured or the kind is "target"."""
-    found = None if kind == "target" else measured_sparsity(row, kind)
-    return row.target_sparsity if found is None else found
+    measured = None if kind == "target" else measured_sparsity(row, kind)
+    return row.target_sparsity if measured is None else measured
 
 
 def differ(first: float, second: float) -> bool:
@@ -65,9 +66,9 @@ def mean_over_units(by_unit: Mapping[str, float | None]) -> float | None:
 
     Cost and random networks count only where nothing else was, and of both fidelities only that to the original.
     """
-    known = {unit: value for unit, value in by_unit.items() if value is not None}
-    if ORIGINAL in known:
-        known.pop(FIDELITY, None)
-    on_text = [value for unit, value in known.items() if unit not in (COST, SYNTHETIC)]
-    values = on_text or list(known.values())
+    measured = {unit: value for unit, value in by_unit.items() if value is not None}
+    if ORIGINAL in measured:
+        measured.pop(FIDELITY, None)
+    on_text = [value for unit, value in measured.items() if unit not in (COST, SYNTHETIC)]
+    values = on_text or list(measured.values())
     return fmean(values) if values else None

@@ -45,7 +45,7 @@ class Measures(NamedTuple):
 
     all: tuple[Measure, ...]
     codes: NDArray[Any]
-    """Place of each row's measure among all, shape [rows]."""
+    """Index of each row's measure among all, shape [rows]."""
 
 
 def find_measures(metrics: "pd.DataFrame") -> Measures:
@@ -53,46 +53,48 @@ def find_measures(metrics: "pd.DataFrame") -> Measures:
     import pandas as pd
 
     values, stderrs = metrics["value"].to_numpy(), metrics["stderr"].to_numpy()
-    found: dict[Measure, NDArray[np.intp]] = {}
+    rows_by_measure: dict[Measure, NDArray[np.intp]] = {}
     for rows in metrics.groupby(["task", "metric"], observed=True, sort=False).indices.values():
         unit, task, metric, better = metrics.iloc[rows[0]][["unit", "task", "metric", "higher_is_better"]]
         better = None if pd.isna(better) else bool(better)
-        found[Measure(unit, task, metric, better, decimals_of(values[rows], stderrs[rows]))] = np.asarray(rows)
-    preferred = preferred_metrics(found)
-    order = sorted(found, key=lambda measure: _rank(measure, preferred))
+        rows_by_measure[Measure(unit, task, metric, better, decimals_of(values[rows], stderrs[rows]))] = np.asarray(
+            rows
+        )
+    preferred = preferred_metrics(rows_by_measure)
+    order = sorted(rows_by_measure, key=lambda measure: _rank(measure, preferred))
+    # The smallest signed type: a table may have a million rows.
     codes = np.empty(len(metrics), np.min_scalar_type(-max(len(order), 1)))
-    for place, measure in enumerate(order):
-        codes[found[measure]] = place
+    for code, measure in enumerate(order):
+        codes[rows_by_measure[measure]] = code
     return Measures(tuple(order), codes)
 
 
 def preferred_metrics(measures: Iterable[Measure]) -> dict[str, str | None]:
     """Return the metric that the published evaluation prefers for each task."""
     metrics: dict[str, list[str]] = {}
-    for each in measures:
-        metrics.setdefault(each.task, []).append(each.metric)
+    for measure in measures:
+        metrics.setdefault(measure.task, []).append(measure.metric)
     return {task: preferred_metric(names) for task, names in metrics.items()}
 
 
-def mean_weights(measures: Sequence[Measure], there: Collection[int]) -> dict[int, float]:
-    """Return the weight of each measure in the mean over tasks, by its place; nothing where it is over one task.
+def mean_weights(measures: Sequence[Measure], indices: Collection[int]) -> dict[int, float]:
+    """Return the weight of each measure in the mean over tasks, by its index; nothing where it is over one task.
 
     Of each task it has the preferred metric, if that is a fraction that is better when higher. A group counts as one
     task: by its own value, else by its members.
     """
-    preferred = preferred_metrics(measures[place] for place in there)
+    preferred = preferred_metrics(measures[index] for index in indices)
     units: dict[str, list[int]] = {}
-    for place in there:
-        each = measures[place]
-        if not each.is_own and preferred[each.task] == each.metric and has_mean(base_metric(each.metric)):
-            units.setdefault(each.unit, []).append(place)
-    tasks = [[one for one in places if measures[one].task == unit] or places for unit, places in units.items()]
-    return {place: 1 / len(tasks) / len(places) for places in tasks for place in places} if len(tasks) > 1 else {}
+    for index in indices:
+        measure = measures[index]
+        if not measure.is_own and preferred[measure.task] == measure.metric and has_mean(base_metric(measure.metric)):
+            units.setdefault(measure.unit, []).append(index)
+    tasks = [[one for one in members if measures[one].task == unit] or members for unit, members in units.items()]
+    return {index: 1 / len(tasks) / len(members) for members in tasks for index in members} if len(tasks) > 1 else {}
 
 
 _OWN_RANK = {ORIGINAL: 1, FIDELITY: 2, SYNTHETIC: 3, COST: 5}
-
-
+"""Order of the workbench's own units; preferred metrics of tasks have the rank 0, their other metrics 4."""
 _FIRST_OF_ORIGINAL = ("kl", "top1_agreement", "perplexity_ratio", "kl_p99")
 
 
@@ -100,8 +102,8 @@ def _rank(measure: Measure, preferred: dict[str, str | None]) -> tuple[int, str,
     """Return the sort key of a column: preferred metrics, fidelity, other metrics, cost."""
     rank = _OWN_RANK.get(measure.unit, 0 if preferred[measure.task] == measure.metric else 4)
     first = _FIRST_OF_ORIGINAL if measure.unit == ORIGINAL else ()
-    place = first.index(measure.metric) if measure.metric in first else len(first)
-    return rank, measure.task, place, measure.metric
+    position = first.index(measure.metric) if measure.metric in first else len(first)
+    return rank, measure.task, position, measure.metric
 
 
 ERROR_DIGITS = 2
@@ -118,11 +120,11 @@ Floats = NDArray[np.float64]
 def decimals_of(values: Floats, stderrs: Floats) -> int:
     """Return the decimals of a column: of its median standard error, or without any of its median magnitude."""
     for numbers, digits in ((stderrs, ERROR_DIGITS), (values, PLAIN_DIGITS)):
-        known = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
-        if len(known):
-            if digits == PLAIN_DIGITS and (known == np.round(known)).all():
+        magnitudes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
+        if len(magnitudes):
+            if digits == PLAIN_DIGITS and (magnitudes == np.round(magnitudes)).all():
                 return 0
-            return _decimals(float(np.median(known)), digits)
+            return _decimals(float(np.median(magnitudes)), digits)
     return 0
 
 
@@ -153,23 +155,23 @@ def with_error(value: float, stderr: float | None, decimals: int | None = None) 
     if decimals is None:
         error = math.nan if stderr is None else stderr
         decimals = decimals_of(np.array([value]), np.array([error]))
-    known = None if stderr is None or math.isnan(stderr) else stderr
-    text = value_text(value, decimals, known)
-    return text if known is None else f"{text} ± {error_at(known, decimals)}"
+    valid_error = None if stderr is None or math.isnan(stderr) else stderr
+    text = value_text(value, decimals, valid_error)
+    return text if valid_error is None else f"{text} ± {error_at(valid_error, decimals)}"
 
 
 def fixed_texts(numbers: Floats, decimals: NDArray[np.int8], first: int, other: Callable[[int], str]) -> list[str]:
     """Format many numbers with their decimals, five times as fast as one by one.
 
-    `other` formats the one at a place that is negative, huge, or less than 10 ** (`first` - its decimals).
+    `other` formats the number of a row that is negative, huge, or less than 10 ** (`first` - its decimals).
     """
     texts = np.empty(len(numbers), object)
     plain = (numbers >= 10.0 ** (first - decimals.astype(np.float64))) & (numbers < _LARGEST)
     for count in np.unique(decimals).tolist():
         chosen = plain & (decimals == count)
         texts[chosen] = list(map(f"%.{count}f".__mod__, numbers[chosen].tolist()))
-    for place in np.flatnonzero(~plain).tolist():
-        texts[place] = other(place)
+    for row in np.flatnonzero(~plain).tolist():
+        texts[row] = other(row)
     return list(texts)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.runs import MeasureColumn
-from wina_core.analysis.results.table import Codes, MetricTable, TableColumn
+from wina_core.analysis.results.table import Codes, MetricResults, TableColumn
 from wina_core.files.tables import latex_text, markdown_text
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs import DENSE
@@ -40,7 +40,7 @@ PLAIN_STYLE = Style()
 class Publication:
     """Rows of a table in some of its columns, as texts."""
 
-    cells: MetricTable
+    cells: MetricResults
     rows: Codes
     """Places of the rows in their order."""
     keys: Sequence[str]
@@ -57,16 +57,16 @@ class Publication:
     def _best(self) -> list[set[int]]:
         """The rows with the best value of each column among those of their model and target sparsity."""
         method = self.cells["method"]
-        dense = np.array([method.column.text(each) == DENSE.name for each in method.categories], np.bool_)
+        dense = np.array([method.column.text(category) == DENSE.name for category in method.categories], np.bool_)
         sparse = self.rows[~dense[method.codes[self.rows]]] if len(self.rows) else self.rows
         competing: dict[tuple[int, int], list[int]] = {}
         for row in sparse.tolist() if self.style.bold else ():
             competing.setdefault((self.cells["model"].codes[row], self.cells["target"].codes[row]), []).append(row)
         return [
-            {row for rows in competing.values() for row in each.best(np.array(rows))}
-            if isinstance(each, MeasureColumn)
+            {row for rows in competing.values() for row in column.best(np.array(rows))}
+            if isinstance(column, MeasureColumn)
             else set()
-            for each in self._columns
+            for column in self._columns
         ]
 
     # ---- LaTeX ---------------------------------------------------------------------------------------------------
@@ -80,11 +80,11 @@ class Publication:
             yield "\\begin{table}\n\\centering\n"
             yield f"\\caption{{{_latex_caption(caption)}}}\n" if caption else ""
             yield f"\\label{{{_label(label)}}}\n" if label else ""
-        alignment = "".join("r" if each.column.numeric else "l" for each in self._columns)
+        alignment = "".join("r" if column.column.numeric else "l" for column in self._columns)
         yield f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n"
         yield " & ".join(map(_latex_title, self._columns)) + " \\\\\n\\midrule\n"
-        for place, row in enumerate(self.rows.tolist()):
-            yield "\\midrule\n" if place in self.breaks and place else ""
+        for index, row in enumerate(self.rows.tolist()):
+            yield "\\midrule\n" if index in self.breaks and index else ""
             yield " & ".join(self._latex_cells(row)) + " \\\\\n"
         yield "\\bottomrule\n\\end{tabular}\n"
         if floats:
@@ -101,8 +101,8 @@ class Publication:
 
     def markdown(self) -> Iterator[str]:
         """Write a Markdown table line by line."""
-        yield _line(markdown_text(_title(each)) for each in self._columns)
-        yield _line("---:" if each.column.numeric else "---" for each in self._columns)
+        yield _line(markdown_text(_title(column)) for column in self._columns)
+        yield _line("---:" if column.column.numeric else "---" for column in self._columns)
         for row in self.rows.tolist():
             yield _line(
                 _markdown_cell(_text(column, row), row in best)
@@ -114,7 +114,7 @@ class Publication:
         return self.latex() if suffix == ".tex" else self.markdown()
 
 
-def usual_caption(cells: MetricTable, rows: Codes) -> str:
+def usual_caption(cells: MetricResults, rows: Codes) -> str:
     """Return a caption that names the models and says what is printed."""
     model = cells["model"]
     names = [model.column.text(model.categories[code]) for code in np.unique(model.codes[rows])] if len(rows) else []

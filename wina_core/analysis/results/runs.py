@@ -18,7 +18,7 @@ from wina_core.analysis.results.measures import (
     value_text,
     with_error,
 )
-from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable, NumberColumn, TableColumn, categorical
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults, NumberColumn, TableColumn, categorical
 from wina_core.errors import WinaError
 from wina_core.records import noise_of
 from wina_core.records.texts import UNKNOWN, error_text, number
@@ -49,13 +49,13 @@ def measure_key(measure: Measure, prefix: str = _MEASURE) -> str:
 
 def with_error_columns(columns: Sequence[TableColumn]) -> list[TableColumn]:
     """Return the columns with that of the standard errors behind each metric that has any."""
-    found: list[TableColumn] = []
+    with_errors: list[TableColumn] = []
     for cells in columns:
-        found.append(cells)
+        with_errors.append(cells)
         if isinstance(cells, MeasureColumn) and not np.isnan(cells.stderrs).all():
             key, title = f"stderr\t{cells.column.key}", f"{cells.column.title} stderr"
-            found.append(NumberColumn(ResultColumn(key, title, numeric=True, text=number), cells.stderrs))
-    return found
+            with_errors.append(NumberColumn(ResultColumn(key, title, numeric=True, text=number), cells.stderrs))
+    return with_errors
 
 
 def measure_of(key: str) -> tuple[str, str] | None:
@@ -73,11 +73,11 @@ class MeasureColumn(NumberColumn):
     """One task's metric, or the mean over tasks, of each run."""
 
     def __init__(
-        self, column: ResultColumn, known: Mask, numbers: Floats, stderrs: Floats, decimals: int, better: bool | None
+        self, column: ResultColumn, measured: Mask, numbers: Floats, stderrs: Floats, decimals: int, better: bool | None
     ) -> None:
         """`numbers` and `stderrs`, shape [runs], are NaN where a run has none; `better`: higher is."""
         super().__init__(column, numbers)
-        self.known, self.stderrs, self.decimals, self.higher_is_better = known, stderrs, decimals, better
+        self.measured, self.stderrs, self.decimals, self.higher_is_better = measured, stderrs, decimals, better
         if not np.isnan(numbers).all():
             self.column = replace(column, width=self._widest())
 
@@ -94,17 +94,17 @@ class MeasureColumn(NumberColumn):
     def text(self, row: int) -> str:
         """Return "0.710 ± 0.016"."""
         value = float(self.numbers[row])
-        return with_error(value, float(self.stderrs[row]), self.decimals) if self.known[row] else UNKNOWN
+        return with_error(value, float(self.stderrs[row]), self.decimals) if self.measured[row] else UNKNOWN
 
     def value_text(self, row: int) -> str:
         """Return the rounded value alone."""
         error = float(self.stderrs[row])
         rounded = value_text(float(self.numbers[row]), self.decimals, None if np.isnan(error) else error)
-        return rounded if self.known[row] else UNKNOWN
+        return rounded if self.measured[row] else UNKNOWN
 
     def tip(self, row: int) -> str:
         """Return the number with more digits."""
-        if not self.known[row]:
+        if not self.measured[row]:
             return UNKNOWN
         error = float(self.stderrs[row])
         value = number(float(self.numbers[row]))
@@ -112,33 +112,33 @@ class MeasureColumn(NumberColumn):
 
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text of all of these rows, if they are one number."""
-        found = set(self.numbers[rows][self.known[rows]].tolist())
-        if len(found) != 1 or not self.known[rows].all():
+        values = set(self.numbers[rows][self.measured[rows]].tolist())
+        if len(values) != 1 or not self.measured[rows].all():
             return None
         return self.text(int(np.arange(len(self.numbers))[rows][0]))
 
     def best(self, rows: Codes) -> set[int]:
         """Return the row with the best value and those that show the same; none where no direction is better or fewer
         than two values compete."""
-        known = [int(row) for row in rows if not np.isnan(self.numbers[row])]
-        if self.higher_is_better is None or len(known) < 2:
+        measured_rows = [int(row) for row in rows if not np.isnan(self.numbers[row])]
+        if self.higher_is_better is None or len(measured_rows) < 2:
             return set()
-        best = (max if self.higher_is_better else min)(known, key=lambda row: float(self.numbers[row]))
-        return {row for row in known if self.value_text(row) == self.value_text(best)}
+        best = (max if self.higher_is_better else min)(measured_rows, key=lambda row: float(self.numbers[row]))
+        return {row for row in measured_rows if self.value_text(row) == self.value_text(best)}
 
 
-class RunTable(MetricTable):
+class RunResults(MetricResults):
     """Runs of those rows of a table of metrics that pass, in the order of their first row."""
 
-    def __init__(self, source: MetricTable, passing: Mask) -> None:
+    def __init__(self, source: MetricResults, passing: Mask) -> None:
         self.metrics, self.details = None, source.details
         self._source = None
         self.runs: tuple[str, ...] = ()
         self.first_rows: Codes = np.zeros(0, np.intp)
         self._all_measures: tuple[Measure, ...] = ()
-        own = [column for column in source.columns if column.key not in _OF_METRICS]
+        run_columns = [column for column in source.columns if column.key not in _OF_METRICS]
         if source.metrics is None:
-            self.cells = tuple(TableColumn(column, np.zeros(0, np.int8), ()) for column in own)
+            self.cells = tuple(TableColumn(column, np.zeros(0, np.int8), ()) for column in run_columns)
         else:
             # The runs are numbered in the order of their first row that passes.
             rows = source.metrics[["run", "unit", "value", "stderr", *_BY_UNIT]].reset_index(drop=True)[passing]
@@ -146,8 +146,8 @@ class RunTable(MetricTable):
             self.runs = tuple(runs)
             self.first_rows = rows.drop_duplicates("at").index.to_numpy()
             by_run = _by_run(rows.drop_duplicates(["at", "unit"]))
-            cells = [self._own(source, column, rows, by_run) for column in own]
-            split = sum(column.key in _FIRST for column in own)
+            cells = [self._run_column(source, column, rows, by_run) for column in run_columns]
+            split = sum(column.key in _FIRST for column in run_columns)
             self.cells = (*cells[:split], *self._measures(source, rows), *cells[split:])
         self.columns = tuple(cells.column for cells in self.cells)
 
@@ -155,8 +155,8 @@ class RunTable(MetricTable):
         return len(self.runs)
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
-        """Return the places of these runs."""
-        return np.array(sorted(self._places[run] for run in runs if run in self._places), np.intp)
+        """Return the indices of these runs."""
+        return np.array(sorted(self._row_of_run[run] for run in runs if run in self._row_of_run), np.intp)
 
     def key(self, row: int) -> Key:
         """Return the run, which names the row for good."""
@@ -168,10 +168,10 @@ class RunTable(MetricTable):
             _ = cells.ranks
 
     @cached_property
-    def there(self) -> frozenset[str]:
+    def measured_keys(self) -> frozenset[str]:
         """Keys of the metrics' columns that a run has a number of."""
         return frozenset(
-            cells.column.key for cells in self.cells if isinstance(cells, MeasureColumn) and cells.known.any()
+            cells.column.key for cells in self.cells if isinstance(cells, MeasureColumn) and cells.measured.any()
         )
 
     def keys_of(self, titles: Sequence[str]) -> list[str]:
@@ -179,28 +179,28 @@ class RunTable(MetricTable):
         names = {cells.column.title.casefold(): cells.column.key for cells in self.cells}
         names |= {cells.column.key: cells.column.key for cells in self.cells}
         if unknown := [title for title in titles if title.casefold() not in names]:
-            known = ", ".join(f'"{cells.column.title}"' for cells in self.cells)
-            raise WinaError(f'There is no column "{unknown[0]}"; the columns are: {known}.')
+            column_titles = ", ".join(f'"{cells.column.title}"' for cells in self.cells)
+            raise WinaError(f'There is no column "{unknown[0]}"; the columns are: {column_titles}.')
         return [names[title.casefold()] for title in titles]
 
     def usual_keys(self, to_read: bool) -> list[str]:
         """Return the columns of a file: all of runs, or `to_read` those that differ, and the metrics but cost."""
-        measures = [key for key in (column.key for column in self.columns) if key in self.there]
+        measures = [key for key in (column.key for column in self.columns) if key in self.measured_keys]
         if not to_read:
             return ["hash", *_FIRST, *measures, *_LAST]
-        cost = {measure_key(each) for each in self._all_measures if each.unit == COST}
+        cost = {measure_key(measure) for measure in self._all_measures if measure.unit == COST}
         several = [key for key in (*_FIRST, "plan") if len(set(self[key].codes.tolist())) > 1]
         named = several if "method" in several else ["method", *several]
         return [*named, *(key for key in measures if key not in cost)]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {run: place for place, run in enumerate(self.runs)}
+    def _row_of_run(self) -> dict[str, int]:
+        return {run: row for row, run in enumerate(self.runs)}
 
     # ---- columns of runs -----------------------------------------------------------------------------------------
 
-    def _own(
-        self, source: MetricTable, column: ResultColumn, rows: "pd.DataFrame", by_run: "pd.DataFrame"
+    def _run_column(
+        self, source: MetricResults, column: ResultColumn, rows: "pd.DataFrame", by_run: "pd.DataFrame"
     ) -> TableColumn:
         """Return a column with the cell of each run's first row, of warnings with the first that there is."""
         if column.key in _OF_UNITS:
@@ -216,26 +216,26 @@ class RunTable(MetricTable):
 
     # ---- columns of metrics --------------------------------------------------------------------------------------
 
-    def _measures(self, source: MetricTable, rows: "pd.DataFrame") -> list[MeasureColumn]:
+    def _measures(self, source: MetricResults, rows: "pd.DataFrame") -> list[MeasureColumn]:
         import pandas as pd
 
         self._all_measures, codes = source.measures
-        rows = rows.assign(measure=codes[rows.index], known=1.0)
+        rows = rows.assign(measure=codes[rows.index], measured=1.0)
         if "paper" in source:
             rows["paper"] = source["paper"].numbers[source["paper"].codes[rows.index]]
-        fields = ["known", "value", "stderr", *(["paper"] if "paper" in source else [])]
+        fields = ["measured", "value", "stderr", *(["paper"] if "paper" in source else [])]
         rows = rows.drop_duplicates(["at", "measure"], keep="last")
         cells = pd.MultiIndex.from_product([fields, range(len(self.runs))])
         pivot = rows.pivot(index="measure", columns="at", values=fields)
         pivot = pivot.reindex(index=range(len(self._all_measures)), columns=cells)
         by_measure = pivot.to_numpy().reshape(len(self._all_measures), len(fields), len(self.runs))
-        known, values, stderrs, *published = by_measure.swapaxes(0, 1)
-        known = ~np.isnan(known)
-        columns = [_mean_column(self._all_measures, known, values, stderrs)]
-        for place, measure in enumerate(self._all_measures):
-            columns.append(_measure_column(measure, known[place], values[place], stderrs[place]))
+        measured, values, stderrs, *published = by_measure.swapaxes(0, 1)
+        measured = ~np.isnan(measured)
+        columns = [_mean_column(self._all_measures, measured, values, stderrs)]
+        for index, measure in enumerate(self._all_measures):
+            columns.append(_measure_column(measure, measured[index], values[index], stderrs[index]))
             if published:
-                columns.append(_paper_column(measure, published[0][place]))
+                columns.append(_paper_column(measure, published[0][index]))
         return columns
 
 
@@ -255,28 +255,28 @@ def _by_run(rows: "pd.DataFrame") -> "pd.DataFrame":
     return sparsities.assign(finished=runs["finished"].max(), seconds=runs["seconds"].sum())
 
 
-def _measure_column(measure: Measure, known: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
+def _measure_column(measure: Measure, measured: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
     better = {True: "Higher is better", False: "Lower is better", None: ""}[measure.higher_is_better]
     column = _numbers(measure_key(measure), f"{measure.task}\n{measure.metric}", better)
     values = np.where(np.abs(values) < noise_of(measure.metric), 0.0, values)
-    return MeasureColumn(column, known, values, stderrs, measure.decimals, measure.higher_is_better)
+    return MeasureColumn(column, measured, values, stderrs, measure.decimals, measure.higher_is_better)
 
 
 def _paper_column(measure: Measure, values: Floats) -> MeasureColumn:
     explanation = "The number that the paper published for the same cell"
     column = _numbers(measure_key(measure, _PAPER), f"{measure.task}\n{measure.metric} (paper)", explanation)
-    none, known = np.full(len(values), np.nan), ~np.isnan(values)
-    return MeasureColumn(column, known, values, none, decimals_of(values, none), measure.higher_is_better)
+    none, measured = np.full(len(values), np.nan), ~np.isnan(values)
+    return MeasureColumn(column, measured, values, none, decimals_of(values, none), measure.higher_is_better)
 
 
-def _mean_column(measures: Sequence[Measure], known: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
+def _mean_column(measures: Sequence[Measure], measured: Mask, values: Floats, stderrs: Floats) -> MeasureColumn:
     """Return the mean over tasks of the runs that have all of them; unknown for all where there is one task."""
-    weights = mean_weights(measures, np.flatnonzero(known.any(axis=1)).tolist())
-    places, shares = list(weights), np.array(list(weights.values()))
-    means = shares @ values[places] if weights else np.full(len(known.T), np.nan)
-    errors = np.sqrt(shares**2 @ stderrs[places] ** 2) if weights else means
-    tasks = ", ".join(measures[place].task for place in places)
-    explanation = f"Mean over {len(places)} tasks, of runs that have all of them: {tasks}"
+    weights = mean_weights(measures, np.flatnonzero(measured.any(axis=1)).tolist())
+    indices, shares = list(weights), np.array(list(weights.values()))
+    means = shares @ values[indices] if weights else np.full(len(measured.T), np.nan)
+    errors = np.sqrt(shares**2 @ stderrs[indices] ** 2) if weights else means
+    tasks = ", ".join(measures[index].task for index in indices)
+    explanation = f"Mean over {len(indices)} tasks, of runs that have all of them: {tasks}"
     column = _numbers(MEAN, "mean\nof tasks", explanation)
     return MeasureColumn(column, ~np.isnan(means), means, errors, decimals_of(means, errors), True)
 

@@ -24,7 +24,7 @@ _TEXTS_AT_ONCE = 65_536
 
 
 class TableColumn:
-    """One categorical column: `codes[row]` is the place of the row's cell in `categories`, -1 of an absent one, for
+    """One categorical column: `codes[row]` is the index of the row's cell in `categories`, -1 of an absent one, for
     which the last category, None, is appended."""
 
     def __init__(self, column: ResultColumn, codes: Codes, categories: Sequence[Any]) -> None:
@@ -133,8 +133,8 @@ class NumberColumn(TableColumn):
         import pandas as pd
 
         starts = range(0, len(self.numbers), _TEXTS_AT_ONCE)
-        parts = [_strings(self._texts(slice(start, start + _TEXTS_AT_ONCE))) for start in starts]
-        return pd.concat(parts, ignore_index=True) if parts else _strings([])
+        chunks = [_strings(self._texts(slice(start, start + _TEXTS_AT_ONCE))) for start in starts]
+        return pd.concat(chunks, ignore_index=True) if chunks else _strings([])
 
     def _texts(self, rows: slice) -> list[str]:
         return list(map(self.column.text, _known(self.numbers[rows])))
@@ -146,10 +146,10 @@ class NumberColumn(TableColumn):
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text that all of these rows share: that of the least and of the greatest number; or None."""
         numbers = self.numbers[rows]
-        known = numbers[~np.isnan(numbers)]
-        if 0 < len(known) < len(numbers):
+        valid = numbers[~np.isnan(numbers)]
+        if 0 < len(valid) < len(numbers):
             return None
-        ends = [float(known.min()), float(known.max())] if len(known) else [None]
+        ends = [float(valid.min()), float(valid.max())] if len(valid) else [None]
         texts = set(map(self.column.text, ends))
         return texts.pop() if len(texts) == 1 else None
 
@@ -157,7 +157,7 @@ class NumberColumn(TableColumn):
 class RoundedColumn(NumberColumn):
     """Column of values or of their standard errors, each rounded to the decimals of its measure."""
 
-    def __init__(self, column: ResultColumn, table: "MetricTable") -> None:
+    def __init__(self, column: ResultColumn, table: "MetricResults") -> None:
         assert table.metrics is not None
         super().__init__(column, table.metrics[column.source].to_numpy())
         self._table = table
@@ -170,7 +170,7 @@ class RoundedColumn(NumberColumn):
 
     def _texts(self, rows: slice) -> list[str]:
         first = 0 if self.column.source == "stderr" else 1
-        return fixed_texts(self.numbers[rows], self._decimals[rows], first, lambda place: self.text(rows.start + place))
+        return fixed_texts(self.numbers[rows], self._decimals[rows], first, lambda row: self.text(rows.start + row))
 
     def text(self, row: int) -> str:
         """Return a number as shown."""
@@ -204,7 +204,7 @@ class TableRows:
             yield from zip(*(column.values_of(rows) for column in self._columns), strict=True)
 
 
-class MetricTable:
+class MetricResults:
     """Stored metrics with the cells that a table shows of them; threads may share it, so it is never changed."""
 
     def __init__(
@@ -221,8 +221,8 @@ class MetricTable:
         """
         self.columns, self._source = columns, metrics if source is None else source
         if metrics is not None and details is not None:
-            known = metrics["run"].isin(details.index)
-            metrics = metrics if known.all() else metrics[known].reset_index(drop=True)
+            has_details = metrics["run"].isin(details.index)
+            metrics = metrics if has_details.all() else metrics[has_details].reset_index(drop=True)
         self.metrics, self.details = metrics, details
         self.cells: tuple[TableColumn, ...] = tuple(map(self._cells, columns))
 
@@ -246,7 +246,7 @@ class MetricTable:
         return Measures((), np.zeros(0, np.int16)) if self.metrics is None else find_measures(self.metrics)
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
-        """Return the places of the rows of the runs with these hashes."""
+        """Return the indices of the rows of the runs with these hashes."""
         metrics = self.metrics
         return np.zeros(0, np.intp) if metrics is None else np.flatnonzero(metrics["run"].isin(list(runs)).to_numpy())
 
@@ -274,7 +274,7 @@ class MetricTable:
 
     @cached_property
     def _details_of_rows(self) -> NDArray[np.intp]:
-        """The place of each row's run among the details."""
+        """The index of each row's run among the details."""
         assert self.metrics is not None
         assert self.details is not None
         runs = self.metrics["run"].array

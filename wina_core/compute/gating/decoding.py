@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from wina_kernels import sparse_linear
 from wina_kernels.backends import usable
-from wina_kernels.dense import MOST_ROWS, are_few
+from wina_kernels.dense import MOST_ROWS, is_small_batch
 from wina_kernels.dispatch import chosen, prepared
 from wina_kernels.native.operations import PreparedPlanes, Product
 from wina_kernels.planes import PlaneWeight
@@ -242,7 +242,7 @@ def _selecting(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
 
 def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: float, x: Tensor) -> Decoded | None:
     """Return `step(x)`, or None for many rows, or where the dense product is faster for their number."""
-    if not are_few(x):
+    if not is_small_batch(x):
         return None
     return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 

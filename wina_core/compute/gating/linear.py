@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
-from wina_kernels.dense import are_few, dense_product, takes
+from wina_kernels.dense import dense_product, is_small_batch, is_supported
 from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
@@ -409,7 +409,7 @@ def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
-    if group.decode is None or context.call.real is not None or context.call.dense is not None or not takes(x):
+    if group.decode is None or context.call.real is not None or context.call.dense is not None or not is_supported(x):
         return None
     found = group.decode(x)
     if found is None:
@@ -422,7 +422,7 @@ def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor 
 
 def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel, or None where none fits x."""
-    if group.product is None or not are_few(gated) or not takes(gated):
+    if group.product is None or not is_small_batch(gated) or not is_supported(gated):
         return None
     y = group.product(gated)
     return y if bias is None else y + bias

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from wina_kernels import sparse_linear
-from wina_kernels.dense import are_few, takes
+from wina_kernels.dense import is_small_batch, is_supported
 from wina_kernels.packing import packed_bytes
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import FLOATS, STORED_BITS, MixedWeight, QuantizedWeight, WeightT
@@ -74,7 +74,7 @@ class QuantizedLinear(nn.Linear):
     @uncompiled
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
-        if are_few(input) and takes(input):
+        if is_small_batch(input) and is_supported(input):
             assert not isinstance(self.weight_t, PlaneWeight)  # which has a forward of its own
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias

@@ -62,8 +62,8 @@ def costs(
     held = _Held(_bytes_held(shape, context, storage), bits_held)
     rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
-        parts = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
-        rows.append(_row(mode, shape, sparsity, gated.added_numbers, held, parts, dense_parts))
+        cost_terms = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
+        rows.append(_row(mode, shape, sparsity, gated.added_numbers, held, cost_terms, dense_parts))
     return CostRecord(
         shape=shape,
         method=method.label,
@@ -105,6 +105,7 @@ class _GatedMatrices:
         targets, dropped = resolved.targets, np.array(resolved.masks)
         outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
         if rule.by_gate_activation:
+            # Dropped outputs of the gate drop rows of up: it reads its whole input for fewer outputs.
             up = names.index("up")
             outputs = outputs.copy()
             copies = sizes.copies[:, up]
@@ -171,14 +172,15 @@ def _row(
     sparsity: float,
     numbers: int,
     held: _Held,
-    parts: dict[str, Cost],
+    cost_terms: dict[str, Cost],
     dense: dict[str, Cost],
 ) -> CostRow:
     shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
+    # Shortcuts, norms, calibrated values and biases are read instead of dropped weights and count as read.
     net_sparsity = sparsity - (shortcut_weights + numbers) / _all_weights(shape)
-    gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (parts, dense))
-    gated_read = _sum(parts[name] for name in ("projections", "low rank"))
-    net, net_dense = (_sum(costs.values()) for costs in (parts, dense))
+    gated, gated_dense = (_sum(costs[name] for name in COUNTED) for costs in (cost_terms, dense))
+    gated_read = _sum(cost_terms[name] for name in ("projections", "low rank"))
+    net, net_dense = (_sum(costs.values()) for costs in (cost_terms, dense))
     return CostRow(
         rotation=rotation,
         gated_sparsity=sparsity,
@@ -193,14 +195,14 @@ def _row(
         net_bytes_saving=1 - net.bytes / net_dense.bytes,
         bits_read=8 * gated_read.bytes / _all_weights(shape),
         bits_held=held.bits,
-        bytes_held=held.bytes + parts["shortcuts"].bytes + terms.NORM_BYTES * numbers,
+        bytes_held=held.bytes + cost_terms["shortcuts"].bytes + terms.NORM_BYTES * numbers,
         gated_weights=float(_all_weights(shape)),
         shortcut_weights=shortcut_weights,
-        terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in parts.items()),
+        terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in cost_terms.items()),
         warning=sparsity_warning(sparsity, net_sparsity),
     )
 
 
-def _sum(parts: Iterable[Cost]) -> Cost:
-    costs = list(parts)
+def _sum(summands: Iterable[Cost]) -> Cost:
+    costs = list(summands)
     return Cost(sum(cost.flops for cost in costs), sum(cost.bytes for cost in costs))

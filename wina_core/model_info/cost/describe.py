@@ -200,7 +200,7 @@ class _Description:
             for name, entry in self._weights.items()
             if name.endswith(".weight") and len(entry.shape) == 2
         }
-        others = [
+        other_weights = [
             entry.elements
             for name, entry in matrices_.items()
             if name not in linears
@@ -236,7 +236,7 @@ class _Description:
             rotary_dim=_rotary_dim(self._config, family, self._head_dim),
             windows=_windows(self._config, self._folder.family_name, family, self._layers),
             head_weights=(self._head or self._embedding).elements,
-            further_weights=sum(others),
+            further_weights=sum(other_weights),
             embedding_row=sum(self._tensor(path).shape[1] for path in embeddings),
             embedding_weights=sum(self._tensor(path).elements for path in embeddings),
             tied_head=self._tied,
@@ -266,11 +266,11 @@ class _Description:
         """Return the inputs of a norm for one token: one as wide as a head that is the attention's own is called for
         each head."""
         width = self._weights[name].elements
-        parts = name.split(".")
-        own = ".".join(parts[:-2]).endswith(f".{self._family.attention}")
-        if not own or width != self._head_dim:
+        components = name.split(".")
+        is_of_attention = ".".join(components[:-2]).endswith(f".{self._family.attention}")
+        if not is_of_attention or width != self._head_dim:
             return width
-        return width * (self._heads if parts[-2].startswith("q") else self._kv_heads)
+        return width * (self._heads if components[-2].startswith("q") else self._kv_heads)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ def _rotary_dim(config: Mapping[str, Any], family: Family, head_dim: int) -> int
         return 0
     parameters = config.get("rope_parameters") or config.get("rope_scaling") or {}
     named = (config.get("partial_rotary_factor"), parameters.get("partial_rotary_factor"), config.get("rotary_pct"))
-    share = next((float(each) for each in named if each is not None), family.rotary_share)
+    share = next((float(fraction) for fraction in named if fraction is not None), family.rotary_share)
     return 2 * (int(head_dim * share) // 2)
 
 

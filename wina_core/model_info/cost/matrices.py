@@ -136,22 +136,25 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
         matrices(shape).copies,
         _biases(shape, replaced=centring != "none" or method.correction == "mean", tuned=method.correction == "tuned"),
     )
-    kept = kept_inputs(inputs, dropped, method, shape.layout.projections)
-    gated = kept < inputs
-    found: Counter[Mask] = Counter()
+    kept_counts = kept_inputs(inputs, dropped, method, shape.layout.projections)
+    gated = kept_counts < inputs
+    counts: Counter[Mask] = Counter()
     for block in _blocks(shape.layout.projections, shape.fused, shape.folded, method):
-        for place, (column, norms, scaled) in enumerate(block):
+        for position, (column, norms, scaled) in enumerate(block):
             selection = method.selection_of(shape.layout.projections[column])
             same = {
-                other: gated[:, other] & (kept[:, other] == kept[:, column]) for other, its, _ in block if its == norms
+                other: gated[:, other] & (kept_counts[:, other] == kept_counts[:, column])
+                for other, its, _ in block
+                if its == norms
             }
-            earlier = [same[other] for other, its, _ in block[:place] if its == norms]
+            # A mask is counted with the first projection of the block that uses it; the later ones share it.
+            earlier = [same[other] for other, its, _ in block[:position] if its == norms]
             first = gated[:, column] & ~np.logical_or.reduce(earlier) if earlier else gated[:, column]
             added = sum(same[other] * biases[:, other] for other in same)
             numbers = (table.tolist() for table in (inputs[first, column], added[first], copies[first, column]))
             for over, outputs, count in zip(*numbers, strict=True):
-                found[Mask(int(over), scaled, selection, values, int(outputs), scalars)] += int(count)
-    return found
+                counts[Mask(int(over), scaled, selection, values, int(outputs), scalars)] += int(count)
+    return counts
 
 
 @lru_cache(maxsize=64)
@@ -163,17 +166,17 @@ def _blocks(
     rule = get_method(method)
     if rule.by_gate_activation:  # one mask, of the gate's outputs, for rows of up and columns of down
         return (((projections.index("down"), (), False),),)
-    found = []
+    blocks = []
     for whole in BLOCKS:
         block = tuple(name for name in whole if name in projections)
         by_norms = rule.masks_by_norms(block, fused=fused and len(block) > 1)
-        found.append(
+        blocks.append(
             tuple(
                 (projections.index(name), norms, reads_norms(rule, block, norms, folded=name in folded))
                 for name, norms in by_norms.items()
             )
         )
-    return tuple(found)
+    return tuple(blocks)
 
 
 def _biases(shape: ModelShape, *, replaced: bool, tuned: bool) -> Table:

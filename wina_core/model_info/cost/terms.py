@@ -66,8 +66,8 @@ class Storage:
         """Return the bytes of an unquantized weight and of an element of the KV cache."""
         return ELEMENT_BYTES[self.dtype]
 
-    def matrix_bytes(self, outputs: Table, inputs: Table, kept: Table, together: Table) -> Table:
-        """Return the bytes read of each W [outputs m, inputs n] for the columns of `kept` inputs k; e bytes an element.
+    def matrix_bytes(self, outputs: Table, inputs: Table, kept_inputs: Table, together: Table) -> Table:
+        """Return the bytes read of each W [outputs m, inputs n] for the columns of `kept_inputs` k; e bytes an element.
 
         `together` are the outputs of the linear layer that is quantized as one.
 
@@ -82,26 +82,28 @@ class Storage:
         the scale and a byte for each of the n inputs, which is always read.
         """
         if isinstance(self.quantization, QuantizationSpec):
-            return self._spec_bytes(self.quantization, outputs, inputs, kept, together)
+            return self._spec_bytes(self.quantization, outputs, inputs, kept_inputs, together)
         if self.quantization == "int8":
-            return outputs * kept + self.element * outputs
+            return outputs * kept_inputs + self.element * outputs
         if self.quantization == "int4":
-            return outputs * kept / 2 + 2 * self.element * outputs * inputs / _int4_groups(together, inputs)
-        return self.element * outputs * kept
+            return outputs * kept_inputs / 2 + 2 * self.element * outputs * inputs / _int4_groups(together, inputs)
+        return self.element * outputs * kept_inputs
 
-    def _spec_bytes(self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept: Table, together: Table) -> Table:
+    def _spec_bytes(
+        self, spec: QuantizationSpec, outputs: Table, inputs: Table, kept_inputs: Table, together: Table
+    ) -> Table:
         bits: Table = np.full_like(outputs, spec.bits) if isinstance(spec.bits, float) else np.array(spec.bits.bits)
         scales = np.vectorize(group_scale_bits)(bits)
         if spec.quantizer == "planes":
             codes, shared = bits, isinstance(spec.bits, float)
             if spec.by_energy:
                 codes = code_bits(bits, outputs, inputs, together, shared=shared)
-            quantized = bits_read(codes, outputs, inputs, kept, together, numbered=spec.by_energy) / 8
+            quantized = bits_read(codes, outputs, inputs, kept_inputs, together, numbered=spec.by_energy) / 8
         elif spec.by_energy and isinstance(spec.bits, float):
-            quantized = outputs * (kept * bits + inputs * scales / spec.group) / 8
+            quantized = outputs * (kept_inputs * bits + inputs * scales / spec.group) / 8
         else:
-            quantized = outputs * (kept * bits + scales * np.ceil(inputs / spec.group)) / 8
-        return np.where(bits < 16, quantized, self.element * outputs * kept)
+            quantized = outputs * (kept_inputs * bits + scales * np.ceil(inputs / spec.group)) / 8
+        return np.where(bits < 16, quantized, self.element * outputs * kept_inputs)
 
     def head_bytes(self, weights: float, inputs: int) -> float:
         """Return the bytes of a head of `weights` weights whose rows have `inputs`."""
@@ -140,13 +142,13 @@ def _int4_group(outputs: float, inputs: float) -> int:
     return group
 
 
-def projections(outputs: Table, sizes: Matrices, kept: Table, storage: Storage) -> Cost:
+def projections(outputs: Table, sizes: Matrices, kept_inputs: Table, storage: Storage) -> Cost:
     """Return the cost of gated matrices [m, n] with k kept inputs: 2 m k operations, the bytes of k columns.
 
     Where outputs are dropped instead (CATS and up), m is the number of kept outputs, and k = n.
     """
-    read = storage.matrix_bytes(outputs, sizes.inputs, kept, sizes.together)
-    return Cost(total(2 * outputs * kept), total(read))
+    read = storage.matrix_bytes(outputs, sizes.inputs, kept_inputs, sizes.together)
+    return Cost(total(2 * outputs * kept_inputs), total(read))
 
 
 def low_rank(sizes: Matrices, rank: Table, storage: Storage) -> Cost:
@@ -274,36 +276,38 @@ def code_bits(bits: Table, outputs: Table, inputs: Table, together: Table, *, sh
     return np.clip(bits - beside, _PLANE_BITS, _MOST_BITS)
 
 
-def bits_read(codes: Table, outputs: Table, inputs: Table, kept: Table, together: Table, *, numbered: bool) -> Table:
-    """Return the bits read of W [outputs, inputs] of which gates keep `kept` inputs, and all if they keep every input.
+def bits_read(
+    codes: Table, outputs: Table, inputs: Table, kept_inputs: Table, together: Table, *, numbered: bool
+) -> Table:
+    """Return the bits read of W [outputs, inputs] of which gates keep `kept_inputs`, and all if they keep every input.
 
     `codes` are the mean bits of the codes, and `numbered` matrices have a number of planes for each input.
     """
     planes, read = codes / _PLANE_BITS, np.zeros_like(codes)
-    for plane, share in enumerate(_shares(kept / inputs)):
+    for plane, share in enumerate(_shares(kept_inputs / inputs)):
         read += np.clip(planes - plane, 0.0, 1.0) * share
-    beside = SCALE_BITS * kept + (NUMBER_BITS * inputs if numbered else 0.0)
+    beside = SCALE_BITS * kept_inputs + (NUMBER_BITS * inputs if numbered else 0.0)
     return outputs * (_PLANE_BITS * inputs * read + beside / together)
 
 
-def _shares(kept: Table) -> list[Table]:
+def _shares(kept_shares: Table) -> list[Table]:
     """Return for each plane the share of inputs of which gates read it, if all have it."""
-    found: list[Table] = np.vectorize(_shares_of, otypes=[float] * _MOST)(kept)
-    return found
+    shares: list[Table] = np.vectorize(_shares_of, otypes=[float] * _MOST)(kept_shares)
+    return shares
 
 
 @lru_cache(maxsize=4_096)
-def _shares_of(kept: float) -> tuple[float, ...]:
-    if not 0 < kept < 1:
-        return (float(kept > 0),) * _MOST
-    threshold = _NORMAL.inv_cdf(1 - kept / 2)
-    return (kept, *(2 * _NORMAL.cdf(-threshold * factor) for factor in _ladder()))
+def _shares_of(kept_share: float) -> tuple[float, ...]:
+    if not 0 < kept_share < 1:
+        return (float(kept_share > 0),) * _MOST
+    threshold = _NORMAL.inv_cdf(1 - kept_share / 2)
+    return (kept_share, *(2 * _NORMAL.cdf(-threshold * factor) for factor in _ladder()))
 
 
 @cache
 def _ladder() -> tuple[float, ...]:
     """Return the score from which the second, third, ... plane is read, over that from which an input is kept."""
-    weights = np.array([_NORMAL.inv_cdf((place + 0.5) / _QUANTILES) for place in range(_QUANTILES)])
+    weights = np.array([_NORMAL.inv_cdf((index + 0.5) / _QUANTILES) for index in range(_QUANTILES)])
     errors = [1.0]
     for plane in range(1, _MOST + 1):
         step = 2 * _LARGEST / 4**plane
@@ -336,9 +340,9 @@ def gated_bytes(shape: ModelShape, storage: Storage) -> float:
 def held_bytes(shape: ModelShape, parameters: int, storage: Storage, *, tied: bool) -> float:
     """Return the bytes held by all `parameters` weights. A quantized head that is `tied` to the embedding is held
     beside it."""
-    others: float = storage.element * (parameters - held_weights(shape))
+    other_bytes: float = storage.element * (parameters - held_weights(shape))
     plain = storage.element * shape.head_weights
     head = storage.head_bytes(shape.head_weights, shape.hidden_size)
     if head != plain:
-        others += head if tied else head - plain
-    return gated_bytes(shape, storage) + others
+        other_bytes += head if tied else head - plain
+    return gated_bytes(shape, storage) + other_bytes

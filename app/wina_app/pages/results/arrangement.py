@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from wina_app.style.translation import tr
 from wina_core.analysis.results.measures import with_error
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
-from wina_core.analysis.results.runs import MeasureColumn, RunTable, is_measure, with_error_columns
-from wina_core.analysis.results.table import Codes, Mask, MetricTable, TableColumn, TableRows
+from wina_core.analysis.results.runs import MeasureColumn, RunResults, is_measure, with_error_columns
+from wina_core.analysis.results.table import Codes, Mask, MetricResults, TableColumn, TableRows
 from wina_core.files.tables import Rows, neutralized, table_text, write_lines, write_table
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Groups:
     """Groups in their order, each made when it is read: there may be as many as rows."""
 
     def __init__(
-        self, table: MetricTable, cells: TableColumn, rows: Codes, group_of_row: Codes, closed: ClosedGroups
+        self, table: MetricResults, cells: TableColumn, rows: Codes, group_of_row: Codes, closed: ClosedGroups
     ) -> None:
         """Take the rows of all groups, one group after the other, and the number of each row's group."""
         self._table, self._cells, self._rows, self._group_of_row = table, cells, rows, group_of_row
@@ -157,7 +157,11 @@ class Arrangement:
 
 
 def arrange(
-    table: MetricTable, mask: Mask, keys: Sequence[SortKey] = (), group: str = "", closed: ClosedGroups = ClosedGroups()
+    table: MetricResults,
+    mask: Mask,
+    keys: Sequence[SortKey] = (),
+    group: str = "",
+    closed: ClosedGroups = ClosedGroups(),
 ) -> Arrangement:
     """Return the rows of the mask in the order of the keys, the first one first; unknown values come last either way.
 
@@ -168,7 +172,7 @@ def arrange(
     return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
 
 
-def _sorted(table: MetricTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
+def _sorted(table: MetricResults, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     pins = table[PINS]
     levels = [~np.array(pins.categories, np.bool_)[pins.codes[rows]]] if any(pins.categories) else []
     for key in keys:
@@ -179,7 +183,7 @@ def _sorted(table: MetricTable, rows: Codes, keys: Sequence[SortKey]) -> Codes:
     return rows[np.lexsort(levels[::-1])] if levels else rows
 
 
-def _grouped(table: MetricTable, rows: Codes, column: str, closed: ClosedGroups) -> Arrangement:
+def _grouped(table: MetricResults, rows: Codes, column: str, closed: ClosedGroups) -> Arrangement:
     import pandas as pd
 
     cells = table[column]
@@ -203,7 +207,7 @@ _NOTES = frozenset(
 class TableSnapshot:
     """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
 
-    cells: MetricTable
+    cells: MetricResults
     arrangement: Arrangement
     group: str
     """Key of the column that the rows are grouped by."""
@@ -272,7 +276,7 @@ class TableSnapshot:
         by = self.cells[self.group].column.title
         numbers = [~int(self.arrangement.lines[line]) for line in lines]
         headings = [groups[number] for number in numbers]
-        if isinstance(self.cells, RunTable):
+        if isinstance(self.cells, RunResults):
             metrics = [column.column for column in columns if is_measure(column.column.key)]
             return [by, tr("runs"), *(metric.title for metric in metrics)], [
                 [group.text, group.count, *(groups.mean(number, metric.key) for metric in metrics)]

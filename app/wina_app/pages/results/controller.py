@@ -19,8 +19,8 @@ from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn
 from wina_core.analysis.results.filter import Terms, parse_filter, passing
 from wina_core.analysis.results.publication import Style
-from wina_core.analysis.results.runs import RunTable, is_measure
-from wina_core.analysis.results.table import Mask, MetricTable
+from wina_core.analysis.results.runs import RunResults, is_measure
+from wina_core.analysis.results.table import Mask, MetricResults
 from wina_core.errors import WinaError
 from wina_core.specs import DENSE
 from wina_core.specs.studies import StudySpec
@@ -40,14 +40,14 @@ Form = Literal["runs", "metrics"]
 
 class _PassingRows(NamedTuple):
     mask: Mask
-    runs: RunTable | None
+    runs: RunResults | None
     """Runs that the rows make; None where the metrics are listed themselves."""
 
 
 class _Reading(NamedTuple):
     """Answer of one reading of the store."""
 
-    cells: MetricTable
+    cells: MetricResults
     rows: _PassingRows
     error: str
     """Reason why everything passes, where the filter takes too long."""
@@ -77,7 +77,7 @@ class ResultsController(QObject):
         self._form: Form = "runs"
         self._stored: dict[Form, int] = {"runs": 0, "metrics": 0}
         """Numbers of rows of all studies."""
-        self._cells = MetricTable(columns=COLUMNS)
+        self._cells = MetricResults(columns=COLUMNS)
         self._scope: Scope | None = None
         self._listed_scope: Scope | None = None
         """Scope of the rows in the table."""
@@ -126,7 +126,7 @@ class ResultsController(QObject):
             cells = before
             if not before.is_of(everything, details, columns):
                 metrics = everything[everything["run"].isin(list(scope.configurations))] if scope else everything
-                cells = MetricTable(metrics.reset_index(drop=True), details, columns, everything)
+                cells = MetricResults(metrics.reset_index(drop=True), details, columns, everything)
             try:
                 mask, error = passing(terms, cells), ""
             except WinaError as refusal:
@@ -246,9 +246,9 @@ class ResultsController(QObject):
         """Return the keys of the columns that are shown, in their order."""
         cells = self.table.cells
         keys = self.columns.visible_without(self.table.common if self._differing else ())
-        if not isinstance(cells, RunTable):
+        if not isinstance(cells, RunResults):
             return keys
-        return [key for key in keys if not is_measure(key) or key in cells.there]
+        return [key for key in keys if not is_measure(key) or key in cells.measured_keys]
 
     # ---- selected rows -------------------------------------------------------------------------------------------
 
@@ -310,8 +310,8 @@ class ResultsController(QObject):
         self._store.ask(text, self._view.copy_text, self._view.show_error)
 
 
-def _passing_rows(cells: MetricTable, mask: Mask, form: Form) -> _PassingRows:
-    return _PassingRows(mask, RunTable(cells, mask) if form == "runs" else None)
+def _passing_rows(cells: MetricResults, mask: Mask, form: Form) -> _PassingRows:
+    return _PassingRows(mask, RunResults(cells, mask) if form == "runs" else None)
 
 
 def _columns(scope: Scope | None) -> tuple[ResultColumn, ...]:

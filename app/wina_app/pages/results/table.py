@@ -12,8 +12,8 @@ from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.analysis.results.filter import common
-from wina_core.analysis.results.runs import RunTable, measure_of
-from wina_core.analysis.results.table import Codes, Key, Mask, MetricTable
+from wina_core.analysis.results.runs import RunResults, measure_of
+from wina_core.analysis.results.table import Codes, Key, Mask, MetricResults
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 from wina_core.store.rows import MetricRow
 
@@ -53,7 +53,7 @@ class ResultsTable(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
-        self.metrics = MetricTable(columns=COLUMNS)
+        self.metrics = MetricResults(columns=COLUMNS)
         """All metrics, of which runs are made too."""
         self.cells = self.metrics
         """Cells of the rows, which are runs or metrics."""
@@ -80,7 +80,7 @@ class ResultsTable(QAbstractTableModel):
     @property
     def of_runs(self) -> bool:
         """Return whether a row is a run, not a metric."""
-        return isinstance(self.cells, RunTable)
+        return isinstance(self.cells, RunResults)
 
     @property
     def stored(self) -> int:
@@ -102,7 +102,7 @@ class ResultsTable(QAbstractTableModel):
         """The metrics that are shown, or the first one of each run, in the order of the table, without headings and
         what is under closed ones."""
         rows = self._arrangement.rows
-        return self._rows(self.cells.first_rows[rows] if isinstance(self.cells, RunTable) else rows)
+        return self._rows(self.cells.first_rows[rows] if isinstance(self.cells, RunResults) else rows)
 
     def passing(self) -> "Callable[[], pd.DataFrame]":
         """Return a function that makes the frame of the metrics that pass now, in the store's order, on any thread."""
@@ -127,7 +127,7 @@ class ResultsTable(QAbstractTableModel):
         """Key: text of the columns that read alike in all rows that pass."""
         return common(self.cells, self._mask)
 
-    def show(self, cells: MetricTable, mask: Mask, runs: RunTable | None = None) -> None:
+    def show(self, cells: MetricResults, mask: Mask, runs: RunResults | None = None) -> None:
         """Show those metrics of another reading that are in the mask, or the runs that are made of these."""
         listed, listed_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
         self.metrics, self._passing = cells, mask
@@ -200,7 +200,7 @@ class ResultsTable(QAbstractTableModel):
     def _arranged(self) -> Arrangement:
         return arrange(self.cells, self._mask, self.keys, self.group, self._closed)
 
-    def _rearrange(self, cells: MetricTable, mask: Mask) -> None:
+    def _rearrange(self, cells: MetricResults, mask: Mask) -> None:
         # Selection and current cell are persistent indexes: each must be moved to the line where its row is now.
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()

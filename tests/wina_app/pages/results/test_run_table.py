@@ -15,17 +15,17 @@ from tests.wina_app.tour import settle
 from wina_core.analysis.results.columns import COLUMNS
 from wina_core.analysis.results.filter import parse_filter, passing
 from wina_core.analysis.results.measured import mean_over_units
-from wina_core.analysis.results.runs import MEAN, RunTable, is_measure
+from wina_core.analysis.results.runs import MEAN, RunResults, is_measure
 from wina_core.specs import COST, FIDELITY, ORIGINAL
 
 RUNS = 1 + len(CONFIGURATIONS) * len(SPARSITIES)
 ACC = "metric\tdemo_choice\tacc"
 
 
-def show(table: ResultsTable, rows, line: str = "") -> RunTable:
+def show(table: ResultsTable, rows, line: str = "") -> RunResults:
     cells = cells_of_rows(rows)
     mask = passing(parse_filter(line, COLUMNS), cells)
-    runs = RunTable(cells, mask)
+    runs = RunResults(cells, mask)
     table.show(cells, mask, runs)
     return runs
 
@@ -65,7 +65,7 @@ def test_a_divergence_within_rounding_is_shown_as_zero(rows):
 def test_columns_of_metrics_that_no_run_has_are_not_there(rows):
     runs = show(ResultsTable(), rows, "metric:acc method:teal")
     assert len(runs) == len(SPARSITIES)
-    assert runs.there == {ACC}
+    assert runs.measured_keys == {ACC}
     assert {"metric\tdemo:heldout\tkl", MEAN} <= {column.key for column in runs.columns}
 
 
@@ -201,7 +201,7 @@ def test_a_cell_is_copied_as_it_reads(page):
 
 def test_details_of_a_run_without_metrics_are_no_row(rows):
     cells = cells_of_rows(rows, more=PLAIN)
-    assert len(RunTable(cells, np.zeros(len(cells), np.bool_))) == 0
+    assert len(RunResults(cells, np.zeros(len(cells), np.bool_))) == 0
 
 
 def test_the_next_start_restores_the_view(show_page, filled_store, page):

@@ -50,7 +50,9 @@ def choice(run: RunSpec, keep: int | None = 10, prompts: str = "same", target: s
     metric = MetricRecord(
         task="choice", metric="acc", value=accuracy, stderr=0.16, n=10, higher_is_better=True, prompt_hash=prompts
     )
-    return unit(run, "choice", documents("choice", "acc", ((each, 1.0) for each in right), target)[: keep or 0], metric)
+    return unit(
+        run, "choice", documents("choice", "acc", ((score, 1.0) for score in right), target)[: keep or 0], metric
+    )
 
 
 def text(run: RunSpec) -> UnitRecord:
@@ -68,8 +70,8 @@ def store(store: Store) -> Store:
 
 
 def record(store: Store, *units: UnitRecord) -> None:
-    for each in units:
-        store.record_unit(each)
+    for unit_record in units:
+        store.record_unit(unit_record)
 
 
 def compared(store: Store, allow_unpaired: bool = False) -> Sequence[Comparison]:
@@ -78,32 +80,32 @@ def compared(store: Store, allow_unpaired: bool = False) -> Sequence[Comparison]
 
 def test_accuracies_are_paired_by_document(store: Store) -> None:
     record(store, choice(TEAL), choice(WINA))
-    (found,) = compared(store)
-    assert (found.first, found.second, found.n, found.test) == (0.8, 0.3, 10, MCNEMAR)
-    assert (found.first_only, found.second_only) == (5, 0)
-    assert found.p == pytest.approx(2 / 2**5)
-    assert (found.low, found.high) == pytest.approx(newcombe(3, 5, 0, 2))
-    assert found.stderr == pytest.approx(np.std([0, 0, 1, 1, 0, 1, 1, 0, 0, 1], ddof=1) / math.sqrt(10))
+    (comparison,) = compared(store)
+    assert (comparison.first, comparison.second, comparison.n, comparison.test) == (0.8, 0.3, 10, MCNEMAR)
+    assert (comparison.first_only, comparison.second_only) == (5, 0)
+    assert comparison.p == pytest.approx(2 / 2**5)
+    assert (comparison.low, comparison.high) == pytest.approx(newcombe(3, 5, 0, 2))
+    assert comparison.stderr == pytest.approx(np.std([0, 0, 1, 1, 0, 1, 1, 0, 0, 1], ddof=1) / math.sqrt(10))
 
 
 def test_perplexities_are_compared_by_exchanging_the_runs_of_each_document(store: Store) -> None:
     record(store, text(TEAL), text(WINA))
-    (found,) = compared(store)
-    assert (found.test, found.p, found.smallest_p) == (EXCHANGED, 0.5, 0.25)
-    assert found.first == pytest.approx(math.exp(72.5 / 26))
-    assert found.effect == pytest.approx(math.exp(72.5 / 26) - math.exp(75 / 26))
-    assert found.low < found.effect < found.high
-    assert averageable([found]) == ()  # a mean of perplexities and accuracies says nothing
+    (comparison,) = compared(store)
+    assert (comparison.test, comparison.p, comparison.smallest_p) == (EXCHANGED, 0.5, 0.25)
+    assert comparison.first == pytest.approx(math.exp(72.5 / 26))
+    assert comparison.effect == pytest.approx(math.exp(72.5 / 26) - math.exp(75 / 26))
+    assert comparison.low < comparison.effect < comparison.high
+    assert averageable([comparison]) == ()  # a mean of perplexities and accuracies says nothing
 
 
 def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> None:
     record(store, choice(TEAL, keep=None), choice(WINA))
     with pytest.raises(WinaError, match=rf"The run {TEAL.content_hash()[:8]} has no samples of choice .*--log-samples"):
         compared(store)
-    (found,) = compared(store, allow_unpaired=True)
-    assert (found.test, found.first_only) == (UNPAIRED, None)
-    assert found.stderr == pytest.approx(0.16 * math.sqrt(2))
-    assert found.p == pytest.approx(t_p(0.5, found.stderr, 19))
+    (comparison,) = compared(store, allow_unpaired=True)
+    assert (comparison.test, comparison.first_only) == (UNPAIRED, None)
+    assert comparison.stderr == pytest.approx(0.16 * math.sqrt(2))
+    assert comparison.p == pytest.approx(t_p(0.5, comparison.stderr, 19))
 
 
 @pytest.mark.parametrize(
@@ -123,8 +125,8 @@ def test_runs_that_answered_something_else_are_refused(store: Store, other: dict
 
 def with_metric(of: UnitRecord, **changes: float) -> UnitRecord:
     """The unit with another last metric."""
-    *others, last = of.metrics
-    return of.model_copy(update={"metrics": (*others, last.model_copy(update=changes))})
+    *earlier, last = of.metrics
+    return of.model_copy(update={"metrics": (*earlier, last.model_copy(update=changes))})
 
 
 def test_a_value_that_is_no_mean_over_documents_is_not_paired(store: Store) -> None:
@@ -149,7 +151,9 @@ GROUP = {"teal": {"large": [1, 0, 1, 0, 0, 1], "small": [0, 0]}, "wina": {"large
 def group(run: RunSpec, by_size: bool) -> UnitRecord:
     """A group of two tasks of six and two documents, its value weighted by size or not."""
     members = GROUP[run.method.name]
-    samples = [each for task, scores in members.items() for each in documents(task, "acc", ((x, 1.0) for x in scores))]
+    samples = [
+        sample for task, scores in members.items() for sample in documents(task, "acc", ((x, 1.0) for x in scores))
+    ]
     values = {task: sum(scores) / len(scores) for task, scores in members.items()}
     weights = {task: len(scores) if by_size else 1 for task, scores in members.items()}
     values["text"] = sum(values[task] * weight for task, weight in weights.items()) / sum(weights.values())
@@ -162,18 +166,18 @@ def test_a_group_is_paired_by_its_members_whichever_way_it_is_averaged(
     store: Store, by_size: bool, effect: float, test: str
 ) -> None:
     record(store, group(TEAL, by_size), group(WINA, by_size))
-    found = {each.task: each for each in compared(store)}
-    assert set(found) == {"large", "small", "text"}
-    assert (found["text"].effect, found["text"].test, found["text"].n) == (pytest.approx(effect), test, 8)
-    assert found["text"].p == pytest.approx(2 / 2**3)  # three documents, all one way
-    assert found["text"].low <= 0 < found["text"].high
+    by_task = {comparison.task: comparison for comparison in compared(store)}
+    assert set(by_task) == {"large", "small", "text"}
+    assert (by_task["text"].effect, by_task["text"].test, by_task["text"].n) == (pytest.approx(effect), test, 8)
+    assert by_task["text"].p == pytest.approx(2 / 2**3)  # three documents, all one way
+    assert by_task["text"].low <= 0 < by_task["text"].high
     assert weighted_tasks(compared(store)) == ()  # one task has no mean over tasks
 
 
 def test_a_group_that_its_documents_do_not_make_up_is_told_apart(store: Store) -> None:
     record(store, with_metric(group(TEAL, True), value=0.111), group(WINA, True))
-    found = {each.task: each.test for each in compared(store)}
-    assert found == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
+    tests = {comparison.task: comparison.test for comparison in compared(store)}
+    assert tests == {"large": MCNEMAR, "small": MCNEMAR, "text": UNPAIRED}
 
 
 def test_the_mean_of_a_study_is_the_papers() -> None:
@@ -181,17 +185,17 @@ def test_the_mean_of_a_study_is_the_papers() -> None:
         return Comparison(task, task, metric, 40, 0.5 + effect, 0.5, effect - 0.1, effect + 0.1, 0.05, 0.5, UNPAIRED)
 
     groups = ("code", "fewshot", "summarization", "multi", "single", "synthetic")
-    longbench = [one(f"longbench_{name}", place / 100, "score") for place, name in enumerate(groups)]
-    found = weighted_tasks(longbench, "longbench", [each.task for each in longbench])
-    effect = mean([each for each, _ in found], [weight for _, weight in found]).effect
+    longbench = [one(f"longbench_{name}", index / 100, "score") for index, name in enumerate(groups)]
+    weighted = weighted_tasks(longbench, "longbench", [task.task for task in longbench])
+    effect = mean([comparison for comparison, _ in weighted], [weight for _, weight in weighted]).effect
     assert effect == pytest.approx((4 * 1 + 4 * 2 + 4 * 3 + 4 * 4 + 3 * 5) / 2100)
-    assert weighted_tasks(longbench[1:], "longbench", [each.task for each in longbench]) == ()  # one is missing
+    assert weighted_tasks(longbench[1:], "longbench", [task.task for task in longbench]) == ()  # one is missing
     commonsense = [one(task, 0.01) for task in COMMONSENSE]
     table_6 = [*commonsense, one("mmlu", 0.2), one("gsm8k", 0.3, "exact_match,flexible-extract")]
-    found = weighted_tasks(table_6, "additional", [each.task for each in table_6])
-    assert found == tuple((each, 1) for each in commonsense)
+    weighted = weighted_tasks(table_6, "additional", [comparison.task for comparison in table_6])
+    assert weighted == tuple((comparison, 1) for comparison in commonsense)
     stereotypes = [one(f"crows_pairs_english_{name}", 0.1, "pct_stereotype") for name in ("age", "gender")]
-    assert weighted_tasks(stereotypes, "crows_pairs", [each.task for each in stereotypes]) == ()
+    assert weighted_tasks(stereotypes, "crows_pairs", [comparison.task for comparison in stereotypes]) == ()
     assert weighted_tasks(stereotypes) == ()  # best at one half: a mean says nothing
 
 

@@ -56,8 +56,8 @@ def test_the_front_has_the_points_that_no_other_beats(points, x_up, y_up):
 
 
 def test_points_that_are_not_finite_are_on_no_front():
-    found = pareto_front(np.array([1.0, 2.0, np.nan, 0.0]), np.array([1.0, np.nan, 0.0, np.inf]))
-    assert found.tolist() == [True, False, False, False]
+    front = pareto_front(np.array([1.0, 2.0, np.nan, 0.0]), np.array([1.0, np.nan, 0.0, np.inf]))
+    assert front.tolist() == [True, False, False, False]
 
 
 def run(model: ModelSource, sparsity: float, rotation: RotationSpec = NO_ROTATION, **evaluation) -> RunSpec:
@@ -72,8 +72,8 @@ def run(model: ModelSource, sparsity: float, rotation: RotationSpec = NO_ROTATIO
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "results.sqlite")) as found:
-        yield found
+    with Store(str(tmp_path / "results.sqlite")) as opened:
+        yield opened
 
 
 def record(
@@ -120,8 +120,8 @@ def record(
 
 
 def points(store: Store, axis: CostAxis = "bytes_read", model: ModelSource = MODEL, **more):
-    found = frontier_points(store.metrics(), store.model_sources(), model.content_hash(), Quality(), axis, **more)
-    return found.set_index("name")
+    frame = frontier_points(store.metrics(), store.model_sources(), model.content_hash(), Quality(), axis, **more)
+    return frame.set_index("name")
 
 
 def test_all_bits_and_rotations_of_a_model_are_compared_and_no_other_model(store):
@@ -131,14 +131,14 @@ def test_all_bits_and_rotations_of_a_model_are_compared_and_no_other_model(store
     record(store, run(BITS, 0.5, RotationSpec()), 0.02, 25.0)
     record(store, run(OTHER, 0.5), 0.0001, 1.0)
     assert set(originals(store.model_sources()).values()) == {"small llama", "another"}
-    found = points(store)
-    assert found["front"].to_dict() == {
+    frame = points(store)
+    assert frame["front"].to_dict() == {
         "dense": True,
         "wina 50 %": False,
         "4 bits rtn, dense": True,
         f"4 bits rtn, wina 50 %, {RotationSpec().label}": True,
     }
-    assert found.loc["wina 50 %", ["x", "y"]].tolist() == [60.0, 0.05]
+    assert frame.loc["wina 50 %", ["x", "y"]].tolist() == [60.0, 0.05]
     assert points(store, "gated")["front"].to_dict()["wina 50 %"] is False
     assert points(store, "gated").loc["wina 50 %", "x"] == 50.0
     assert points(store, "flops").empty, "it was not counted"
@@ -156,9 +156,9 @@ def test_only_points_on_the_same_text_are_compared(store):
     other = TextSpec(source="demo:training")
     record(store, run(MODEL, 0.6, original=other), 0.01, 50.0)
     record(store, run(MODEL, 0.7), 0.01, 50.0, tokens=512)
-    found = points(store)
-    assert found["front"].all()
-    assert found["group"].nunique() == 3
+    frame = points(store)
+    assert frame["front"].all()
+    assert frame["group"].nunique() == 3
 
 
 def test_imported_points_are_shown_and_never_compared(store):
@@ -170,11 +170,11 @@ def test_imported_points_are_shown_and_never_compared(store):
     store.record_import(
         ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point, without)), MODEL
     )
-    found = points(store, imports=store.imports())
-    assert found["imported"].to_dict() == {"wina 50 %": False, "Q4_0": True}
-    assert found["front"].to_dict() == {"wina 50 %": True, "Q4_0": False}
-    assert found.loc["Q4_0", ["x", "y", "run"]].tolist() == [30.0, 0.001, ""]
-    assert found.loc["Q4_0", "source"].startswith("llama-perplexity, kl.log, ")
+    frame = points(store, imports=store.imports())
+    assert frame["imported"].to_dict() == {"wina 50 %": False, "Q4_0": True}
+    assert frame["front"].to_dict() == {"wina 50 %": True, "Q4_0": False}
+    assert frame.loc["Q4_0", ["x", "y", "run"]].tolist() == [30.0, 0.001, ""]
+    assert frame.loc["Q4_0", "source"].startswith("llama-perplexity, kl.log, ")
     assert points(store, model=OTHER, imports=store.imports()).empty
 
 
@@ -212,9 +212,9 @@ def test_speeds_are_those_of_the_machine_that_was_timed_last(store):
         decoded(0.6, 99.0, recorded=2.0, hardware="elsewhere"),
         decoded(0.5, 99.0, recorded=4.0, batch=4),
     ]
-    found = points(store, "tokens_per_s", decodings=timed)
-    assert found["x"].to_dict() == {"dense": 10.0, "wina 50 %": 15.0}
-    assert found["front"].all()
+    frame = points(store, "tokens_per_s", decodings=timed)
+    assert frame["x"].to_dict() == {"dense": 10.0, "wina 50 %": 15.0}
+    assert frame["front"].all()
 
 
 def test_the_axes_name_metrics_that_exist():

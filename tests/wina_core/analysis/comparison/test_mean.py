@@ -50,22 +50,22 @@ def test_the_report_and_both_ways_of_comparing_have_one_mean(
     store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
     fill(store, ADDITIONAL, samples=200)
-    for each in runs(ADDITIONAL):
-        store.record_unit(unit(each, "mmlu", 0.9 if each.method.name == "wina" else 0.1, samples=200))
+    for spec in runs(ADDITIONAL):
+        store.record_unit(unit(spec, "mmlu", 0.9 if spec.method.name == "wina" else 0.1, samples=200))
     run, reference = pair(store, ADDITIONAL)
-    found = compare_with(store, run, reference, study=ADDITIONAL)
-    assert set(found.averaged) == set(COMMONSENSE)
+    comparison = compare_with(store, run, reference, study=ADDITIONAL)
+    assert set(comparison.averaged) == set(COMMONSENSE)
     assert set(compare_with(store, run, reference).averaged) == {*COMMONSENSE, "mmlu"}
     findings = gather(store, ADDITIONAL)
     report = significance(store, findings)
     assert report is not None
-    assert numbers(report.contrasts[-1].mean) == numbers(found.mean)
-    shown = findings.mean(run, dict.fromkeys(COMMONSENSE, 1))[0]
-    assert shown is not None
-    assert shown.value == pytest.approx(100 * numbers(found.mean)[0]), "the mean in the table is the one that is tested"
+    assert numbers(report.contrasts[-1].mean) == numbers(comparison.mean)
+    reported, tested = findings.mean(run, dict.fromkeys(COMMONSENSE, 1))[0], numbers(comparison.mean)
+    assert reported is not None
+    assert reported.value == pytest.approx(100 * tested[0]), "the mean in the table is the one that is tested"
     for words in (("--study", ADDITIONAL.name), (run, reference)):
         line = [line for line in compare(*words) if line["task"] == MEAN_OF_TASKS][-1]
-        assert tuple(line[name] for name in ("first", "second", "low", "high", "p")) == numbers(found.mean)
+        assert tuple(line[name] for name in ("first", "second", "low", "high", "p")) == numbers(comparison.mean)
 
 
 def test_the_metric_is_the_one_that_the_study_declares(
@@ -74,10 +74,13 @@ def test_the_metric_is_the_one_that_the_study_declares(
     fill_own(store)
     run, reference = pair(store, OWN)
     declared = compare_with(store, run, reference, study=OWN, allow_unpaired=True)
-    assert {each.task: each.metric for each in declared.tasks} == {"mine": "f1", "yours": "acc"}
+    assert {task.task: task.metric for task in declared.tasks} == {"mine": "f1", "yours": "acc"}
     assert (declared.mean, declared.averaged) == (None, ()), "f1 and acc have no mean that says something"
     preferred = compare_with(store, run, reference, allow_unpaired=True)
-    assert {each.task: each.metric for each in preferred.tasks} == {"mine": "acc_norm", "yours": "acc"}
+    assert {task.task: task.metric for task in preferred.tasks} == {
+        "mine": "acc_norm",
+        "yours": "acc",
+    }
     assert preferred.mean is not None
     assert preferred.mean.effect == pytest.approx(0.1)
     lines = compare(run, reference, "--unpaired")
@@ -86,8 +89,8 @@ def test_the_metric_is_the_one_that_the_study_declares(
 
 def test_two_runs_share_the_study_that_was_launched_last(store: Store) -> None:
     first, second = study(name="first"), study(name="second")
-    for each in (first, second):
-        fill(store, each)
+    for launched in (first, second):
+        fill(store, launched)
     run, reference = (spec.content_hash() for spec in runs(first)[:2])
     assert shared_study(store, run, reference) == second
     fill_own(store)

@@ -34,15 +34,15 @@ def measure(store: Store, measured: dict[str, dict[float, float]] = MEASURED, sh
     """Store one task of every run; net sparsity is less by WINA's `shortcut`."""
     for spec, _ in named(STUDY):
         counted = measured.get(spec.method.name, {}).get(spec.plan.budget)
-        own = shortcut if spec.method.name == "wina" else 0.0
-        record(store, spec, "piqa", counted, None if counted is None else counted - own)
+        shortcuts = shortcut if spec.method.name == "wina" else 0.0
+        record(store, spec, "piqa", counted, None if counted is None else counted - shortcuts)
 
 
 def of(store: Store, configuration: str, target: float) -> StudyRun:
-    (found,) = [
+    (run,) = [
         run for run in study_runs(store, STUDY) if (run.configuration, run.target_sparsity) == (configuration, target)
     ]
-    return found
+    return run
 
 
 def pairs(store: Store, baseline: str, by: SparsityKind = "gated") -> dict[tuple[str, float], tuple[str, float]]:
@@ -83,15 +83,15 @@ def test_a_run_has_the_mean_sparsity_of_its_units(store: Store) -> None:
     record(store, spec, "piqa", 0.50, 0.40)
     record(store, spec, FIDELITY, 0.52, 0.44)
     record(store, spec, "boolq", None)
-    found = of(store, "WINA", 0.5)
-    assert (found.gated_sparsity, found.net_sparsity) == (pytest.approx(0.51), pytest.approx(0.42))
+    run = of(store, "WINA", 0.5)
+    assert (run.gated_sparsity, run.net_sparsity) == (pytest.approx(0.51), pytest.approx(0.42))
     alone = stored_run(store, spec.content_hash())
-    assert (alone.gated_sparsity, alone.net_sparsity) == (found.gated_sparsity, found.net_sparsity)
+    assert (alone.gated_sparsity, alone.net_sparsity) == (run.gated_sparsity, run.net_sparsity)
     assert (alone.target_sparsity, alone.method) == (0.5, "wina")
     network = named(STUDY)[-1].spec
     record(store, network, SYNTHETIC, 0.64, 0.63)
-    found = stored_run(store, network.content_hash())
-    assert (found.gated_sparsity, found.net_sparsity) == (0.64, 0.63), "a random network's counts alone"
+    run = stored_run(store, network.content_hash())
+    assert (run.gated_sparsity, run.net_sparsity) == (0.64, 0.63), "a random network's counts alone"
 
 
 # ---- pairs -----------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_equally_near_runs_and_those_without_measurements_are_paired_by_target(s
 
 def test_a_dense_baseline_is_the_dense_run(store: Store) -> None:
     measure(store)
-    dense = {(each, target): ("dense", 0.0) for each in ("TEAL", "WINA") for target in (0.5, 0.65)}
+    dense = {(configuration, target): ("dense", 0.0) for configuration in ("TEAL", "WINA") for target in (0.5, 0.65)}
     assert pairs(store, "dense") == pairs(store, "dense", "target") == dense
 
 
@@ -149,7 +149,7 @@ def test_a_studys_pairs_show_both_sparsities_and_a_flag_for_the_chosen_count(
     _, out, err = wina("compare", *words)
     assert "2.5 points denser" in out
     assert "2 of 2 pairs differ by more than 0.5 points in gated sparsity" in err
-    (named,) = compare(*(of(store, each, 0.65).run for each in ("WINA", "TEAL")), "--unpaired")
+    (named,) = compare(*(of(store, configuration, 0.65).run for configuration in ("WINA", "TEAL")), "--unpaired")
     assert named.items() >= dict(list(second.items())[3:8]).items()
 
     measure(store, {name: {0.5: 0.5, 0.65: 0.65} for name in ("teal", "wina")}, shortcut=0.1)

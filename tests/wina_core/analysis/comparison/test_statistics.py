@@ -66,17 +66,17 @@ SCORES = st.lists(st.tuples(*[st.floats(-5, 5)] * 2), min_size=1, max_size=9)
 @given(pairs=SCORES, metric=st.sampled_from(("f1", "word_perplexity", "bits_per_byte")))
 def test_swapping_the_runs_turns_a_flipped_interval_over(pairs: list[tuple[float, float]], metric: str) -> None:
     first, second = (np.array([(pair[side], 3.0) for pair in pairs]) for side in (0, 1))
-    found, back = paired(row(metric), first, second), paired(row(metric), second, first)
+    comparison, back = paired(row(metric), first, second), paired(row(metric), second, first)
     if len(pairs) == 1:
-        assert found.test == UNTESTED
-        assert math.isnan(found.p)
+        assert comparison.test == UNTESTED
+        assert math.isnan(comparison.p)
         return
-    assert (found.p, found.smallest_p) == (pytest.approx(back.p), back.smallest_p)
-    assert (found.low, found.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
-    assert found.smallest_p is not None
-    assert found.low <= found.effect + 1e-12
-    assert found.effect <= found.high + 1e-12
-    assert found.smallest_p - 1e-12 <= found.p <= 1
+    assert (comparison.p, comparison.smallest_p) == (pytest.approx(back.p), back.smallest_p)
+    assert (comparison.low, comparison.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
+    assert comparison.smallest_p is not None
+    assert comparison.low <= comparison.effect + 1e-12
+    assert comparison.effect <= comparison.high + 1e-12
+    assert comparison.smallest_p - 1e-12 <= comparison.p <= 1
 
 
 @pytest.mark.parametrize(("n", "p"), [(2, 0.5), (4, 0.125), (8, 2 / 2**8)])
@@ -85,27 +85,27 @@ def test_differences_all_one_way_prove_no_more_than_so_many_documents_can(
     n: int, p: float, metric: str, test: str
 ) -> None:
     """By a paired bootstrap, p would be 0.0002 for any number."""
-    first = np.array([(-1.0 - place / 10, 1.0) for place in range(n)])
-    found = paired(row(metric), first - [0.2, 0], first)
-    assert (found.test, found.p, found.smallest_p) == (test, pytest.approx(p), pytest.approx(p))
-    assert (found.low * found.high > 0) == (p < 0.05)
-    assert math.isfinite(found.low) == math.isfinite(found.high) == (n >= 6)
+    first = np.array([(-1.0 - index / 10, 1.0) for index in range(n)])
+    comparison = paired(row(metric), first - [0.2, 0], first)
+    assert (comparison.test, comparison.p, comparison.smallest_p) == (test, pytest.approx(p), pytest.approx(p))
+    assert (comparison.low * comparison.high > 0) == (p < 0.05)
+    assert math.isfinite(comparison.low) == math.isfinite(comparison.high) == (n >= 6)
 
 
 def test_perplexities_of_runs_with_other_tokens_are_exchanged_with_their_tokens() -> None:
     first = np.array([(-20.0, 9.0), (-30.0, 14.0), (-8.0, 5.0)])
     second = np.array([(-22.0, 10.0), (-35.0, 15.0), (-9.0, 5.0)])
-    found = paired(row("perplexity"), first, second)
-    assert (found.test, found.smallest_p) == (EXCHANGED, 0.25)
-    assert found.first == pytest.approx(math.exp(58 / 28))
-    assert 0.25 <= found.p <= 1
+    comparison = paired(row("perplexity"), first, second)
+    assert (comparison.test, comparison.smallest_p) == (EXCHANGED, 0.25)
+    assert comparison.first == pytest.approx(math.exp(58 / 28))
+    assert 0.25 <= comparison.p <= 1
 
 
 def test_a_mean_over_tasks_of_one_document_each_is_tested_by_all_of_them() -> None:
     scores = [(1.0, 0.0)] * 7 + [(0.0, 0.0)]
-    found = mean([paired(row("acc"), *(np.array([(score, 1.0)]) for score in pair)) for pair in scores])
-    assert (found.test, found.p, found.smallest_p) == (FLIPPED, pytest.approx(2 / 2**7), 2 / 2**7)
-    assert 0 < found.low < found.effect <= found.high
+    average = mean([paired(row("acc"), *(np.array([(score, 1.0)]) for score in pair)) for pair in scores])
+    assert (average.test, average.p, average.smallest_p) == (FLIPPED, pytest.approx(2 / 2**7), 2 / 2**7)
+    assert 0 < average.low < average.effect <= average.high
     alone = mean([paired(row("acc"), np.array([(1.0, 1.0)]), np.array([(0.0, 1.0)]))])
     assert alone.test == UNTESTED
 
@@ -146,9 +146,9 @@ def test_a_mean_propagates_its_tasks_errors() -> None:
 
 def every_flip(differences: Sequence[float], shares: Sequence[float], effect: float) -> float:
     """The test by going through all ways to flip, after the subtraction of an effect."""
-    shifted = [share * (each - effect) for share, each in zip(shares, differences, strict=True)]
+    shifted = [share * (difference - effect) for share, difference in zip(shares, differences, strict=True)]
     ways = [
-        abs(sum(sign * each for sign, each in zip(signs, shifted, strict=True)))
+        abs(sum(sign * difference for sign, difference in zip(signs, shifted, strict=True)))
         for signs in itertools.product((1, -1), repeat=len(shifted))
     ]
     return sum(way >= abs(sum(shifted)) - 1e-9 for way in ways) / len(ways)
@@ -162,7 +162,7 @@ DIFFERENCES = st.lists(st.tuples(st.integers(-2, 2), st.sampled_from((1.0, 2.0))
 def test_sign_flips_are_the_enumeration_of_all_and_the_interval_is_what_they_do_not_refuse(
     documents: list[tuple[int, float]],
 ) -> None:
-    differences = [float(each) for each, _ in documents]
+    differences = [float(difference) for difference, _ in documents]
     shares = [weight / sum(weight for _, weight in documents) for _, weight in documents]
     p, low, high = sign_flips(np.array(differences) * shares, np.array(shares))
     effect = float(np.dot(differences, shares))
@@ -190,29 +190,29 @@ def test_few_documents_that_agree_are_no_more_than_the_sign_test_says() -> None:
     """Five discordant documents of 32, all one way, in eight tasks: as likely as five heads or five tails."""
     tasks = [
         Comparison(
-            str(place), str(place), "acc", 4, 0.5 + won / 4, 0.5, *newcombe(2, won, 0, 2 - won), 0.0, 1, MCNEMAR,
+            str(index), str(index), "acc", 4, 0.5 + won / 4, 0.5, *newcombe(2, won, 0, 2 - won), 0.0, 1, MCNEMAR,
             documents=(np.array([won / 4, 0.0, 0.0, 0.0]), np.full(4, 0.25)),
         )
-        for place, won in enumerate([1, 1, 1, 1, 1, 0, 0, 0])
+        for index, won in enumerate([1, 1, 1, 1, 1, 0, 0, 0])
     ]  # fmt: skip
-    found = mean(tasks)
-    assert found.test == FLIPPED
-    assert found.effect == pytest.approx(5 / 32)
-    assert found.p == pytest.approx(0.0625)
-    assert found.low < 0 < found.effect < found.high
+    average = mean(tasks)
+    assert average.test == FLIPPED
+    assert average.effect == pytest.approx(5 / 32)
+    assert average.p == pytest.approx(0.0625)
+    assert average.low < 0 < average.effect < average.high
 
 
 def test_documents_that_do_not_differ_leave_the_interval_as_wide_as_the_tasks() -> None:
     same = (np.zeros(10), np.full(10, 0.1))
-    found = mean([Comparison("a", "a", "acc", 10, 0.5, 0.5, -0.3, 0.3, 0.0, 1, MCNEMAR, documents=same)])
-    assert (found.p, found.low, found.high) == (pytest.approx(1.0), pytest.approx(-0.3), pytest.approx(0.3))
+    average = mean([Comparison("a", "a", "acc", 10, 0.5, 0.5, -0.3, 0.3, 0.0, 1, MCNEMAR, documents=same)])
+    assert (average.p, average.low, average.high) == (pytest.approx(1.0), pytest.approx(-0.3), pytest.approx(0.3))
 
 
 def test_no_errors_are_taken_from_documents_that_all_came_out_alike() -> None:
     assert wilson(0, 20)[1] == pytest.approx(0.161, abs=5e-4)
     alike = Comparison("a", "a", "acc", 4, 1.0, 0.5, -0.1, 0.8, 0.0, 0.5, UNPAIRED)
-    found = mean([alike, alike])
-    assert found.stderr == 0
-    z = (found.effect - found.low) ** -1 * found.effect * 1.959964
-    assert found.p == pytest.approx(math.erfc(z / math.sqrt(2)))
-    assert (found.p < 0.05) == (found.low > 0)
+    average = mean([alike, alike])
+    assert average.stderr == 0
+    z = (average.effect - average.low) ** -1 * average.effect * 1.959964
+    assert average.p == pytest.approx(math.erfc(z / math.sqrt(2)))
+    assert (average.p < 0.05) == (average.low > 0)

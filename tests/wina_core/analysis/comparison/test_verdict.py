@@ -14,19 +14,19 @@ def around(ratio, noise=0.01):
 
 
 speeds = st.tuples(st.floats(1, 1e3), st.floats(0.5, 1), st.floats(1, 2)).map(
-    lambda each: Speed(each[0], each[0] * each[1], each[0] * each[2])
+    lambda drawn: Speed(drawn[0], drawn[0] * drawn[1], drawn[0] * drawn[2])
 )
 
 
 @given(speeds, speeds)
-def test_a_gain_is_certain_only_where_the_ranges_of_both_speeds_are_apart(own, other):
-    found = gain(own, other)
-    assert found.low <= found.ratio <= found.high
-    assert (found.status == "pays") == (own.low > other.high)
-    assert (found.status == "does not pay") == (own.high < other.low)
-    back = gain(other, own)
-    assert back.ratio == pytest.approx(1 / found.ratio)
-    assert {found.status, back.status} in ({"pays", "does not pay"}, {"within the noise"})
+def test_a_gain_is_certain_only_where_the_ranges_of_both_speeds_are_apart(speed, reference):
+    result = gain(speed, reference)
+    assert result.low <= result.ratio <= result.high
+    assert (result.status == "pays") == (speed.low > reference.high)
+    assert (result.status == "does not pay") == (speed.high < reference.low)
+    back = gain(reference, speed)
+    assert back.ratio == pytest.approx(1 / result.ratio)
+    assert {result.status, back.status} in ({"pays", "does not pay"}, {"within the noise"})
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_the_batch_of_equal_speed_lies_between_the_two_measured_ones(above, belo
     ],
 )
 def test_the_worse_of_dense_and_peer_decides(dense, peer, text):
-    found = verdict(Rival("dense", dense), None if peer is None else Rival("peer", peer))
-    assert (found.status, found.text) == (text.partition(":")[0], text)
+    judged = verdict(Rival("dense", dense), None if peer is None else Rival("peer", peer))
+    assert (judged.status, judged.text) == (text.partition(":")[0], text)

@@ -78,15 +78,15 @@ def test_an_imported_peer_of_this_machine_and_width_counts_and_others_do_not(sto
         store.record_decoding(timed(*points(source), speed, ELSEWHERE))
     rows = {(row.bits, row.machine[0]): row for row in rows_of(store)}
     assert {key for key, row in rows.items() if row.peer} == {("int4", "cpu")}
-    own = rows["int4", "cpu"]
-    assert own.peer_gain.name == "demo-Q4_0.gguf (imported)"
-    assert table_row(own)[COLUMNS.index("imported peer")].endswith("imported from bench.json, 2026-11-20)")
-    assert own.peer_gain.gain.ratio == pytest.approx(1500 / 1310.25)
-    assert (own.verdict.status, own.dense.name) == ("pays", "dense int4")
+    row_with_peer = rows["int4", "cpu"]
+    assert row_with_peer.peer_gain.name == "demo-Q4_0.gguf (imported)"
+    assert table_row(row_with_peer)[COLUMNS.index("imported peer")].endswith("imported from bench.json, 2026-11-20)")
+    assert row_with_peer.peer_gain.gain.ratio == pytest.approx(1500 / 1310.25)
+    assert (row_with_peer.verdict.status, row_with_peer.dense.name) == ("pays", "dense int4")
     store.record_decoding(timed(*points(INT4), 400.0))
-    own = next(row for row in rows_of(store) if row.peer)
-    assert own.verdict.status == "does not pay"
-    assert "demo-Q4_0.gguf (imported)" in own.verdict.text
+    row_with_peer = next(row for row in rows_of(store) if row.peer)
+    assert row_with_peer.verdict.status == "does not pay"
+    assert "demo-Q4_0.gguf (imported)" in row_with_peer.verdict.text
 
 
 def test_unstable_and_older_timings_say_so(store: Store):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wina_core.analysis.results import filter as filtering
 from wina_core.analysis.results.columns import COLUMNS
 from wina_core.analysis.results.filter import common, parse_filter, passing
-from wina_core.analysis.results.table import MetricTable
+from wina_core.analysis.results.table import MetricResults
 from wina_core.errors import WinaError
 from wina_core.store import MetricRow, RunDetails
 from wina_core.store.metric_frames import details_frame, metrics_frame
@@ -23,11 +23,11 @@ UNKNOWN = dict.fromkeys(("n", "stderr", "higher_is_better", "num_fewshot", "trun
 DETAILS = RunDetails("", "", False, 7, "a processor", "demo", "")
 
 
-def frame(*rows: dict[str, Any], **details: RunDetails) -> MetricTable:
+def frame(*rows: dict[str, Any], **details: RunDetails) -> MetricResults:
     """Rows with these fields, each of a run of its own, which is called by its number."""
     made = [MetricRow(**{**BLANK, **UNKNOWN, "run": f"r{at}", **row}) for at, row in enumerate(rows)]
     of_runs = {row.run: details.get(row.run, DETAILS) for row in made}
-    return MetricTable(metrics_frame(made), details_frame(of_runs), COLUMNS)
+    return MetricResults(metrics_frame(made), details_frame(of_runs), COLUMNS)
 
 
 FOUR = frame(
@@ -108,14 +108,14 @@ def test_many_texts_are_not_gone_through_for_ever(monkeypatch: pytest.MonkeyPatc
 
 
 def test_rows_of_runs_that_are_gone_are_left_out() -> None:
-    found = MetricTable(FOUR.metrics, details_frame({"r2": DETAILS}), COLUMNS)
-    assert [found["hash"].text(row) for row in range(len(found))] == ["r2"]
+    results = MetricResults(FOUR.metrics, details_frame({"r2": DETAILS}), COLUMNS)
+    assert [results["hash"].text(row) for row in range(len(results))] == ["r2"]
 
 
 def test_what_rows_have_in_common_is_told_as_it_reads() -> None:
-    found = common(FOUR, passing(parse_filter("method:wina", COLUMNS), FOUR))
-    assert found["seed"] == "7"
-    assert "method" not in found
+    common_texts = common(FOUR, passing(parse_filter("method:wina", COLUMNS), FOUR))
+    assert common_texts["seed"] == "7"
+    assert "method" not in common_texts
     assert common(FOUR, np.zeros(4, np.bool_)) == {}
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests.wina_core.analysis.results.test_filter import frame
 from tests.wina_core.conftest import Wina
 from wina_core.analysis.results.publication import Publication, Style
-from wina_core.analysis.results.runs import RunTable
+from wina_core.analysis.results.runs import RunResults
 
 
-def runs(*changes: dict[str, object]) -> RunTable:
+def runs(*changes: dict[str, object]) -> RunResults:
     table = frame(*({"higher_is_better": True} | change for change in changes))
-    return RunTable(table, np.ones(len(table), np.bool_))
+    return RunResults(table, np.ones(len(table), np.bool_))
 
 
 def measure(run: str, value: float, method: str = "wina", **more: object) -> dict[str, object]:
@@ -32,9 +32,9 @@ def cells_of(latex: str) -> list[list[str]]:
     assert match, latex
     alignment, titles, body = match.groups()
     lines = [titles, *(line.removesuffix(" \\\\") for line in body.splitlines() if line != "\\midrule")]
-    found = [re.split(r"(?<!\\) & ", line) for line in lines]
-    assert all(len(cells) == len(alignment) for cells in found)
-    return found
+    rows = [re.split(r"(?<!\\) & ", line) for line in lines]
+    assert all(len(cells) == len(alignment) for cells in rows)
+    return rows
 
 
 def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none() -> None:
@@ -48,7 +48,7 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
     )
     latex = "".join(Publication(table, np.arange(4), table.usual_keys(True), style=Style("A & B", "tab:a b")).latex())
     titles, *rows = cells_of(latex)
-    at = next(place for place, title in enumerate(titles) if "acc" in title)
+    at = next(index for index, title in enumerate(titles) if "acc" in title)
     assert titles[at:] == ["a\\_b acc $\\uparrow$", "a\\_b perplexity $\\downarrow$"]
     assert [row[at] for row in rows] == [
         "$0.900 \\pm 0.016$",
@@ -61,9 +61,9 @@ def test_the_best_of_each_metric_is_bold_as_rounded_and_the_dense_model_is_none(
     assert "tab:a-b" in latex
 
 
-def bold(table: RunTable) -> list[bool]:
+def bold(table: RunResults) -> list[bool]:
     """Return whether each run's accuracy is bold."""
-    (key,) = (key for key in table.there if key.endswith("acc"))
+    (key,) = (key for key in table.measured_keys if key.endswith("acc"))
     lines = list(Publication(table, np.arange(len(table)), [key]).markdown())[2:]
     return ["**" in line for line in lines]
 
@@ -89,13 +89,13 @@ def test_values_that_read_the_same_are_all_best(values: tuple[float, ...], best:
     lower = {"metric": "ppl", "higher_is_better": False}
     exact = (measure(f"exact {value}", value, **(lower | {"stderr": None})) for value in values)
     table = runs(*exact, *(measure(f"{number}", 0.8, **lower) for number in range(5)))
-    (cells,) = (table[key] for key in table.there)
+    (cells,) = (table[key] for key in table.measured_keys)
     assert [cells.value_text(row) for row in sorted(cells.best(np.arange(len(table))))] == best
 
 
 def test_a_column_is_as_wide_as_its_longest_number() -> None:
     table = runs(measure("a", 0.7, stderr=None), measure("b", 0.6), measure("c", 0.000012, stderr=None))
-    (cells,) = (table[key] for key in table.there if key.endswith("acc"))
+    (cells,) = (table[key] for key in table.measured_keys if key.endswith("acc"))
     assert cells.column.width >= max(len(cells.text(row)) for row in range(3))
 
 

@@ -40,9 +40,9 @@ def test_many_numbers_are_formatted_as_one_by_one(decimals: int) -> None:
     numbers = np.array([0.0, -0.0, 0.004, 0.01, 0.95, 1.0, 12.345, -3.2, -0.001, 1e9, 2e12, math.inf, math.nan])
     alike = np.full(len(numbers), decimals, np.int8)
     for stderr in (None, 0.5):
-        each = [value_text(number, decimals, stderr) for number in numbers.tolist()]
-        assert fixed_texts(numbers, alike, 1, each.__getitem__) == each
+        texts = [value_text(number, decimals, stderr) for number in numbers.tolist()]
+        assert fixed_texts(numbers, alike, 1, texts.__getitem__) == texts
     errors = np.abs(numbers)
-    each = [error_at(error, decimals) for error in errors.tolist()]
-    assert fixed_texts(errors, alike, 0, each.__getitem__) == each
+    texts = [error_at(error, decimals) for error in errors.tolist()]
+    assert fixed_texts(errors, alike, 0, texts.__getitem__) == texts
     assert fixed_texts(np.array([25.5]), np.array([decimals], np.int8), 1, {}.__getitem__) == [f"{25.5:.{decimals}f}"]

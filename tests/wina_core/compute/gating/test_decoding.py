@@ -5,7 +5,7 @@ import torch
 from wina_kernels import dispatch
 from wina_kernels.backends import usable
 from wina_kernels.native import abi
-from wina_kernels.native.operations import Prepared
+from wina_kernels.native.operations import PreparedWeight
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded, tiny_text
@@ -67,7 +67,7 @@ def test_every_method_decodes_the_logits_of_the_masked_model(family, method):
 def test_the_kernels_are_asked_once_for_each_input(way, monkeypatch):
     loaded = tiny_loaded("llama")
     asked = []
-    place, name = (Prepared, "top_k") if way == "native" else (decoding, "sparse_linear")
+    place, name = (PreparedWeight, "top_k") if way == "native" else (decoding, "sparse_linear")
     own = getattr(place, name)
     monkeypatch.setattr(place, name, lambda *args, **kwargs: asked.append(args) or own(*args, **kwargs))
     with attach(loaded, METHODS["shared"], HALF, kernels=True):
@@ -181,7 +181,7 @@ def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatc
     loaded = tiny_loaded("llama")
     with attach(loaded, METHODS["shared"], HALF) as gates:
         expected, counted = decode_step(loaded), gates.gated_sparsity
-    monkeypatch.setattr(Prepared, "top_k", lambda *_, **__: pytest.fail("four rows"))
+    monkeypatch.setattr(PreparedWeight, "top_k", lambda *_, **__: pytest.fail("four rows"))
     with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
         torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
         assert gates.gated_sparsity == counted

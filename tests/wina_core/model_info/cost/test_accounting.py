@@ -61,8 +61,8 @@ def shape_of(
 
 
 def row(record: CostRecord, rotation: str) -> CostRow:
-    (found,) = (row for row in record.rows if row.rotation == rotation)
-    return found
+    (cost_row,) = (row for row in record.rows if row.rotation == rotation)
+    return cost_row
 
 
 def terms(row: CostRow) -> dict[str, tuple[float, float]]:
@@ -112,12 +112,12 @@ def test_layer_norms_biases_windows_and_a_mlp_without_gate_are_counted():
         gated_mlp=False, windows=(3, None), biases=5, layer_norm_inputs=40, rms_norm_inputs=0, rotary_dim=0,
         further_weights=100, dtype="bfloat16",
     )  # fmt: skip
-    found = terms(costs(shape, WINA, HALF, context=10).rows[0])
-    assert found["projections"] == (2 * 2 * 448, 2 * 448 * 2)
-    assert found["attention"] == (4 * (3 + 10) * 14, 2 * 2 * 2 * 13 * 2)
-    assert found["norms"] == (7 * 40, 40 * 2)
-    assert found["elementwise"] == (5 + 2 * (2 * 8 + 16), 5 * 2)
-    assert found["head"] == (2 * (256 + 100), 356 * 2)
+    counted = terms(costs(shape, WINA, HALF, context=10).rows[0])
+    assert counted["projections"] == (2 * 2 * 448, 2 * 448 * 2)
+    assert counted["attention"] == (4 * (3 + 10) * 14, 2 * 2 * 2 * 13 * 2)
+    assert counted["norms"] == (7 * 40, 40 * 2)
+    assert counted["elementwise"] == (5 + 2 * (2 * 8 + 16), 5 * 2)
+    assert counted["head"] == (2 * (256 + 100), 356 * 2)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_each_selection_has_its_price(selection, decisions):
 def test_mixed_selection_costs_what_each_projection_does(masks):
     shape, plan = shape_of(layers=1), UniformSparsity(sparsity=0.37)
     mixed, top_k, threshold = (
-        row(costs(shape, MethodSpec(name="wina", masks=masks, selection=each), plan), "none")
-        for each in ("mixed", "topk", "threshold")
+        row(costs(shape, MethodSpec(name="wina", masks=masks, selection=selection), plan), "none")
+        for selection in ("mixed", "topk", "threshold")
     )
     # By top k, q, k, v and o drop 3 of 8 inputs, down 6 of 16; gate and up drop 37 % of theirs on average.
     dropped = (3 / 8) * (64 + 32 + 32 + 64 + 128) + 0.37 * 256
@@ -174,33 +174,33 @@ def test_cats_leaves_attention_and_gate_dense():
     # One layer: 576 weights, 256 of them in up and down; a quarter of all is 9/16 of those: 9 of 16 hidden units.
     shape = shape_of(layers=1)
     cats = MethodSpec(name="cats")
-    found = row(costs(shape, cats, UniformSparsity(sparsity=0.25)), "none")
-    assert terms(found)["projections"] == (2 * (576 - 144), (576 - 144) * 4)
-    assert terms(found)["gating"] == (4 * 16, 0)
-    assert found.gated_sparsity == 0.25
+    cost_row = row(costs(shape, cats, UniformSparsity(sparsity=0.25)), "none")
+    assert terms(cost_row)["projections"] == (2 * (576 - 144), (576 - 144) * 4)
+    assert terms(cost_row)["gating"] == (4 * 16, 0)
+    assert cost_row.gated_sparsity == 0.25
     with pytest.raises(WinaError, match="out of its reach"):
         costs(shape, cats, UniformSparsity(sparsity=0.65))
 
 
 def test_rsparse_pays_for_its_low_rank_part_within_its_budget():
     shape = shape_of(layers=1, hidden=64, heads=4, kv_heads=4, head_dim=16, intermediate=64)  # seven of 64 x 64
-    found = row(costs(shape, MethodSpec(name="rsparse", rho=0.75), HALF), "none")
-    rank, kept = 4, 24  # floor(64 * 64 / 2 / 4 / 128) and 64 / 2 * 3 / 4
-    assert terms(found)["low rank"] == (7 * 2 * rank * 128, 7 * rank * 128 * 4)
-    assert terms(found)["projections"][0] == 7 * 2 * 64 * kept
-    assert found.gated_sparsity == 0.5
+    cost_row = row(costs(shape, MethodSpec(name="rsparse", rho=0.75), HALF), "none")
+    rank, kept_inputs = 4, 24  # floor(64 * 64 / 2 / 4 / 128) and 64 / 2 * 3 / 4
+    assert terms(cost_row)["low rank"] == (7 * 2 * rank * 128, 7 * rank * 128 * 4)
+    assert terms(cost_row)["projections"][0] == 7 * 2 * 64 * kept_inputs
+    assert cost_row.gated_sparsity == 0.5
 
 
 def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
     shape, scap = shape_of(layers=1), MethodSpec(name="scap", variant="own")
-    found = row(costs(shape, scap, HALF), "none")
+    cost_row = row(costs(shape, scap, HALF), "none")
     outputs, inputs = 8 + 4 + 4 + 8 + 16 + 16 + 8, 8 + 8 + 8 + 16
-    assert terms(found)["gating"] == (4 * inputs + inputs + outputs, 4 * (inputs + outputs))
-    assert found.net_sparsity == 0.5 - (inputs + outputs) / 576
+    assert terms(cost_row)["gating"] == (4 * inputs + inputs + outputs, 4 * (inputs + outputs))
+    assert cost_row.net_sparsity == 0.5 - (inputs + outputs) / 576
     biased = shape.model_copy(update={"biased": ("q", "k", "v", "down")})  # which take it in
-    found = row(costs(biased, scap, HALF), "none")
-    assert terms(found)["gating"] == (4 * inputs + inputs + outputs - 24, 4 * (inputs + outputs - 24))
-    assert found.net_sparsity == 0.5 - (inputs + outputs - 24) / 576
+    cost_row = row(costs(biased, scap, HALF), "none")
+    assert terms(cost_row)["gating"] == (4 * inputs + inputs + outputs - 24, 4 * (inputs + outputs - 24))
+    assert cost_row.net_sparsity == 0.5 - (inputs + outputs - 24) / 576
     both = row(costs(shape, scap.model_copy(update={"correction": "mean"}), HALF), "none")
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
 
@@ -208,9 +208,9 @@ def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
 def test_a_plan_says_the_sparsity_of_each_matrix():
     shape = shape_of(layers=1)
     plan = SparsityPlan.uniform(shape.layout, 0.0).with_cells({(0, 6): 0.75})
-    found = row(costs(shape, WINA, plan), "none")
-    assert terms(found)["projections"][0] == 2 * (576 - 96)
-    assert terms(found)["gating"] == (5 * 16, 4 * 16)
+    cost_row = row(costs(shape, WINA, plan), "none")
+    assert terms(cost_row)["projections"][0] == 2 * (576 - 96)
+    assert terms(cost_row)["gating"] == (5 * 16, 4 * 16)
     with pytest.raises(WinaError, match="was made for a model with 1 layers"):
         costs(shape_of(), WINA, plan)
 
@@ -240,14 +240,14 @@ shapes = st.builds(
 def test_in_full_a_method_never_saves_more_than_it_counts(shape, sparsity, context, quantization):
     record = costs(shape, WINA, UniformSparsity(sparsity=sparsity), context=context, quantization=quantization)
     none, global_, layer, site = record.rows[1:]
-    for found in record.rows:
-        assert found.net_sparsity <= found.gated_sparsity
-        assert found.net_flops_saving <= found.gated_flops_saving + 1e-12
-        assert found.net_bytes_saving <= found.gated_bytes_saving + 1e-12
+    for cost_row in record.rows:
+        assert cost_row.net_sparsity <= cost_row.gated_sparsity
+        assert cost_row.net_flops_saving <= cost_row.gated_flops_saving + 1e-12
+        assert cost_row.net_bytes_saving <= cost_row.gated_bytes_saving + 1e-12
     assert none.terms == global_.terms
     assert none.net_sparsity == global_.net_sparsity
     assert none.net_flops <= layer.net_flops <= site.net_flops
-    assert len({found.gated_flops for found in record.rows[1:]}) == 1
+    assert len({cost_row.gated_flops for cost_row in record.rows[1:]}) == 1
 
 
 @given(shape=shapes, sparsity=sparsities)
@@ -259,8 +259,8 @@ def test_a_dense_method_saves_nothing(shape, sparsity):
 
 @given(shape=shapes, sparsity=sparsities)
 def test_thresholds_count_what_is_expected(shape, sparsity):
-    found = row(costs(shape, THRESHOLD, UniformSparsity(sparsity=sparsity)), "none")
-    assert math.isclose(found.gated_sparsity, sparsity, abs_tol=1e-12)
+    cost_row = row(costs(shape, THRESHOLD, UniformSparsity(sparsity=sparsity)), "none")
+    assert math.isclose(cost_row.gated_sparsity, sparsity, abs_tol=1e-12)
 
 
 @pytest.mark.parametrize("quantization", ["none", "int4"])

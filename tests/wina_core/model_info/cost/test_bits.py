@@ -24,10 +24,10 @@ def read(**fields) -> float:
     return float(storage.matrix_bytes(*sizes)[0, 0])
 
 
-def in_planes(kept: float, *, together: float = OUTPUTS, **fields) -> float:
+def in_planes(kept_inputs: float, *, together: float = OUTPUTS, **fields) -> float:
     """Bits of one matrix in planes with so many kept inputs."""
     storage = Storage("bfloat16", QuantizationSpec.model_validate({"quantizer": "planes", **fields}))
-    sizes = (np.array([[float(size)]]) for size in (OUTPUTS, INPUTS, kept, together))
+    sizes = (np.array([[float(size)]]) for size in (OUTPUTS, INPUTS, kept_inputs, together))
     return 8 * float(storage.matrix_bytes(*sizes)[0, 0])
 
 
@@ -48,7 +48,7 @@ def test_gates_read_fewer_planes_than_are_held():
     assert two == KEPT * (OUTPUTS * 2 + 16), "one plane of every kept input"
     assert two < eight <= twelve < 1.01 * eight, "the lowest planes are hardly read"
     assert eight < 0.6 * KEPT * (OUTPUTS * 8 + 16)
-    reads = [in_planes(kept, bits=8) for kept in (1, 24, 48, 72, 90, 96)]
+    reads = [in_planes(kept_inputs, bits=8) for kept_inputs in (1, 24, 48, 72, 90, 96)]
     assert reads == sorted(reads)
 
 

@@ -84,9 +84,9 @@ def invented(layout: PlanLayout, inputs: tuple[int, ...], method: MethodSpec) ->
     }
     nothing = torch.zeros(0)
     centring = get_method(method).centring
-    centres = cells if centring == "inputs" else {cell: each[:1] for cell, each in cells.items()}
+    centres = cells if centring == "inputs" else {cell: values[:1] for cell, values in cells.items()}
     centres = {} if centring == "none" else centres
-    means = {cell: each.expand(20, -1) for cell, each in cells.items()} if method.correction == "mean" else {}
+    means = {cell: values.expand(20, -1) for cell, values in cells.items()} if method.correction == "mean" else {}
     return Calibration(layout, 1, nothing, nothing, nothing, centres, means)
 
 
@@ -115,11 +115,11 @@ def test_both_sparsities_are_those_that_the_gates_measure(family):
                     for name, projection in layer.projections.items()
                 }
                 calibration = replace(calibration, tuned=outputs)
-            found = measured(loaded, method, calibration)
+            sparsities = measured(loaded, method, calibration)
             if spec.name == "larosa" and name in ("opt", "arcee", "jais2", "gpt_oss"):  # zeros or limits, kept ties
-                assert found[0] < charged(shape, method)[0]
+                assert sparsities[0] < charged(shape, method)[0]
                 continue
-            assert found == pytest.approx(charged(shape, method), abs=1e-9), method
+            assert sparsities == pytest.approx(charged(shape, method), abs=1e-9), method
 
 
 @pytest.mark.parametrize("mode", ["global", "per_layer", "per_site"])

@@ -21,12 +21,12 @@ from wina_core.specs import ModelSource
 )
 def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tied: bool) -> None:
     source = ModelSource(location=str(tiny_folder(tmp_path, family, tied=tied)))
-    found = describe_folder(source, check_folder(tmp_path))
+    summary = describe_folder(source, check_folder(tmp_path))
     loaded = load_model(source, NullReporter())
     tables = sum(buffer.numel() * buffer.element_size() for buffer in loaded.model.buffers())
-    assert found is not None
-    assert found.memory_bytes == summarize(loaded).memory_bytes - tables
-    assert found.model_copy(update={"memory_bytes": 0}) == summarize(loaded).model_copy(update={"memory_bytes": 0})
+    assert summary is not None
+    assert summary.memory_bytes == summarize(loaded).memory_bytes - tables
+    assert summary.model_copy(update={"memory_bytes": 0}) == summarize(loaded).model_copy(update={"memory_bytes": 0})
 
 
 @pytest.mark.parametrize("family", ["qwen3_moe", "mixtral"])

@@ -21,8 +21,8 @@ def test_bits_of_a_weight_are_its_code_and_its_share_of_the_scales(bits, group, 
     assert dense.bits_held == dense.bits_read == gated.bits_held
     scales = dense.bits_held - bits
     assert 16 / group <= scales <= 32 / group
-    kept = 1 - gated.gated_sparsity
-    assert gated.bits_read == pytest.approx(kept * bits + scales, rel=1e-9)
+    kept_share = 1 - gated.gated_sparsity
+    assert gated.bits_read == pytest.approx(kept_share * bits + scales, rel=1e-9)
 
 
 def test_floats_hold_their_dtype_and_a_plan_of_bits_its_weighted_mean():

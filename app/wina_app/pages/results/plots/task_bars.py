@@ -23,7 +23,7 @@ from wina_core.analysis.results.measured import (
     DEFAULT_COUNT,
     TOLERANCE,
     Count,
-    Measured,
+    SparsityRow,
     differ,
     difference_text,
     sparsity_of,
@@ -271,7 +271,7 @@ def _with_unit(metric: str) -> str:
     return f"{metric} ({unit})" if unit else metric
 
 
-def _rounded(row: Measured) -> float:
+def _rounded(row: SparsityRow) -> float:
     return round(row.target_sparsity, 3)
 
 
