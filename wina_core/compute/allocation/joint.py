@@ -23,7 +23,7 @@ from wina_core.compute.gating.linear import stored_bits
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
-from wina_core.compute.models.quantized_linear import places_of
+from wina_core.compute.models.quantized_linear import parents_of
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
@@ -215,7 +215,7 @@ class Measurement:
     ) -> None:
         self._subject, self._cells, self._variants = subject, cells, variants
         self._levels, self._reporter = levels, reporter
-        self._places = places_of(subject.loaded.model)
+        self._places = parents_of(subject.loaded.model)
 
     def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> MeasuredOptions:
         """Measure every width and level of every block alone; an interrupted measurement resumes by `journal`.

@@ -86,8 +86,8 @@ class ScoredPositions:
         if self.first == 0:
             return None
         if isinstance(module, Expert):
-            places = module.places
-            assert places is not None  # it is being called
+            positions = module.positions
+            assert positions is not None  # it is being called
         else:
-            places = torch.arange(values[..., 0].numel(), device=values.device)
-        return (places % self.sequence >= self.first).to(values.device)
+            positions = torch.arange(values[..., 0].numel(), device=values.device)
+        return (positions % self.sequence >= self.first).to(values.device)

@@ -56,13 +56,15 @@ class QuantizedLinear(nn.Linear):
         self.dtype = linear.weight.dtype
         """Data type of `weight`."""
         self.weight_t = weight_t
-        for name, part in _parts(weight_t).items():
-            self.register_buffer(name, part)
+        for name, tensor in _tensors(weight_t).items():
+            self.register_buffer(name, tensor)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         stored = list(self.buffers())
-        super()._apply(lambda each: moved(fn, each) if any(each is part for part in stored) else fn(each), recurse)
-        self.weight_t = _with_parts(self.weight_t, dict(self.named_buffers()))
+        super()._apply(
+            lambda tensor: moved(fn, tensor) if any(tensor is buffer for buffer in stored) else fn(tensor), recurse
+        )
+        self.weight_t = _with_tensors(self.weight_t, dict(self.named_buffers()))
         self.dtype = fn(torch.empty(1, dtype=self.dtype, device=self.weight_t.device)).dtype
         return self
 
@@ -83,8 +85,8 @@ class QuantizedLinear(nn.Linear):
 
 def moved(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     """Return `fn(tensor)` of a move, such as `Module.to`, in the data type that the tensor has."""
-    found = fn(tensor)
-    return found if found.dtype == tensor.dtype else tensor.to(found.device)
+    moved_tensor = fn(tensor)
+    return moved_tensor if moved_tensor.dtype == tensor.dtype else tensor.to(moved_tensor.device)
 
 
 def weight_like(linear: nn.Linear) -> Tensor:
@@ -94,23 +96,23 @@ def weight_like(linear: nn.Linear) -> Tensor:
     return linear.weight
 
 
-Places = dict[nn.Module, tuple[nn.Module, str]]
+Parents = dict[nn.Module, tuple[nn.Module, str]]
 """The parent of each module, and its name there."""
 
 
-def places_of(model: nn.Module) -> Places:
-    """Return the places of a model's modules."""
+def parents_of(model: nn.Module) -> Parents:
+    """Return the parent of each of a model's modules."""
     return {child: (parent, name) for parent in model.modules() for name, child in parent.named_children()}
 
 
-def replace_linear(linear: nn.Linear, made: QuantizedLinear, places: Places, *, keep: bool = False) -> None:
+def replace_linear(linear: nn.Linear, made: QuantizedLinear, parents: Parents, *, keep: bool = False) -> None:
     """Put a quantized layer in the place of a linear one, whose memory is freed unless its weight is to be kept."""
-    setattr(*places[linear], made)
+    setattr(*parents[linear], made)
     if not keep:
         linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
 
 
-def _parts(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tensor | None]:
+def _tensors(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tensor | None]:
     """Return the tensors of a weight by names."""
     if isinstance(weight_t, Tensor):
         return {f"{prefix}values": weight_t}
@@ -118,26 +120,26 @@ def _parts(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tenso
         return {name: getattr(weight_t, name) for name in ("codes", "scale", "planes")}
     if isinstance(weight_t, QuantizedWeight):
         return {f"{prefix}{name}": getattr(weight_t, name) for name in ("codes", "scale", "zero")}
-    runs = [_parts(run, f"run{place}_") for place, run in enumerate(weight_t.runs)]
-    return {"order": weight_t.order, **{name: part for run in runs for name, part in run.items()}}
+    runs = [_tensors(run, f"run{index}_") for index, run in enumerate(weight_t.runs)]
+    return {"order": weight_t.order, **{name: tensor for run in runs for name, tensor in run.items()}}
 
 
-def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> Any:
+def _with_tensors(weight_t: Any, tensors: dict[str, Tensor], prefix: str = "") -> Any:
     """Return the weight with other tensors."""
     if isinstance(weight_t, Tensor):
-        return parts[f"{prefix}values"]
+        return tensors[f"{prefix}values"]
     if isinstance(weight_t, PlaneWeight):
-        return replace(weight_t, codes=parts["codes"], scale=parts["scale"], planes=parts.get("planes"))
+        return replace(weight_t, codes=tensors["codes"], scale=tensors["scale"], planes=tensors.get("planes"))
     if isinstance(weight_t, QuantizedWeight):
-        codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
-        return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))
-    runs = [_with_parts(run, parts, f"run{place}_") for place, run in enumerate(weight_t.runs)]
-    return MixedWeight(runs, parts.get("order"))
+        codes, scale = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"]
+        return replace(weight_t, codes=codes, scale=scale, zero=tensors.get(f"{prefix}zero"))
+    runs = [_with_tensors(run, tensors, f"run{index}_") for index, run in enumerate(weight_t.runs)]
+    return MixedWeight(runs, tensors.get("order"))
 
 
-def parts_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
+def tensors_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
     """Return the tensors of a weight by the names of a quantized layer's buffers."""
-    return {name: part for name, part in _parts(weight_t).items() if part is not None}
+    return {name: tensor for name, tensor in _tensors(weight_t).items() if tensor is not None}
 
 
 def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
@@ -150,24 +152,24 @@ def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
     return {name: getattr(weight_t, name) for name in names}
 
 
-def weight_of(form: Mapping[str, Any], parts: Mapping[str, Tensor], prefix: str = "") -> Any:
+def weight_of(form: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str = "") -> Any:
     """Return the weight of these tensors and `form_of`; KeyError, TypeError or ValueError if they fit no weight."""
     if not form:
-        values = parts[f"{prefix}values"]
+        values = tensors[f"{prefix}values"]
         if values.ndim != 2 or values.dtype not in FLOATS:
             raise ValueError(f"its values are {values.dtype} {list(values.shape)}")
         return values
     if "runs" in form:
-        runs = [weight_of(run, parts, f"run{place}_") for place, run in enumerate(form["runs"])]
-        return MixedWeight(runs, parts.get("order"))
-    codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
+        runs = [weight_of(run, tensors, f"run{index}_") for index, run in enumerate(form["runs"])]
+        return MixedWeight(runs, tensors.get("order"))
+    codes, scale = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"]
     if codes.ndim != 2 or not codes.numel() or not scale.numel():
         raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
     if "errors" in form:
-        weight = PlaneWeight(codes, scale, parts.get("planes"), form["outputs"], tuple(form["errors"]))
+        weight = PlaneWeight(codes, scale, tensors.get("planes"), form["outputs"], tuple(form["errors"]))
         _check_planes(weight)
         return weight
-    weight_t = QuantizedWeight(codes, scale, parts.get(f"{prefix}zero"), **form)
+    weight_t = QuantizedWeight(codes, scale, tensors.get(f"{prefix}zero"), **form)
     _check_codes(weight_t)
     return weight_t
 
@@ -196,7 +198,7 @@ def _check_planes(weight: PlaneWeight) -> None:
         raise ValueError(f"its codes are {codes.dtype} and its scales {scale.dtype} {list(scale.shape)}")
     if planes is not None and (planes.shape, planes.dtype) != (scale.shape, torch.uint8):
         raise ValueError(f"its numbers of planes are {planes.dtype} {list(planes.shape)}")
-    if len(errors) != MOST_PLANES or not all(type(each) is float and 0 <= each < math.inf for each in errors):
+    if len(errors) != MOST_PLANES or not all(type(error) is float and 0 <= error < math.inf for error in errors):
         raise ValueError(f"its errors by planes are not {MOST_PLANES} numbers of at least 0")
     counts = weight.counts
     if not 1 <= int(counts.min()) <= int(counts.max()) <= MOST_PLANES or (
@@ -207,7 +209,7 @@ def _check_planes(weight: PlaneWeight) -> None:
 
 
 def _check_finite(*numbers: Tensor) -> None:
-    if not all(math.isfinite(float(end)) for each in numbers for end in each.aminmax()):
+    if not all(math.isfinite(float(end)) for tensor in numbers for end in tensor.aminmax()):
         raise ValueError("its scales are not finite")
 
 

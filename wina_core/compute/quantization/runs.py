@@ -20,7 +20,7 @@ from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS, group_scale_bi
 Floats = NDArray[np.float64]
 
 MOST_RUNS = 4
-_PLACES = 64
+_MAX_EDGES = 64
 """Most places where a run may begin, spread evenly."""
 _STEP = 16
 """Inputs of which a run is a multiple, at least; it may end within a group, whose scales it then takes whole."""
@@ -34,9 +34,9 @@ class BitsRun:
     bits: int
 
 
-def places(inputs: int) -> NDArray[np.int64]:
+def run_edges(inputs: int) -> NDArray[np.int64]:
     """Return the places where a run may begin or end, 0 and `inputs` included."""
-    step = _STEP * max(1, -(-inputs // (_STEP * _PLACES)))
+    step = _STEP * max(1, -(-inputs // (_STEP * _MAX_EDGES)))
     return np.array([*range(0, inputs, step), inputs])
 
 
@@ -48,8 +48,8 @@ def run_bits(run: BitsRun, group: int) -> int:
 def total_error(errors: Floats, runs: Sequence[BitsRun]) -> float:
     """Return the summed error of inputs [inputs, len(RUN_BITS)] in these runs."""
     edges = np.cumsum([0, *(run.inputs for run in runs)])
-    parts = zip(pairwise(edges), runs, strict=True)
-    return float(sum(errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in parts))
+    spans = zip(pairwise(edges), runs, strict=True)
+    return float(sum(errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in spans))
 
 
 class RunChoice:
@@ -60,7 +60,7 @@ class RunChoice:
 
     def __init__(self, errors: Floats, outputs: int, group: int) -> None:
         self._errors, self._outputs, self._group = errors, outputs, group
-        self._ends = places(len(errors))
+        self._ends = run_edges(len(errors))
         self._sums = np.vstack((np.zeros(len(RUN_BITS)), errors.cumsum(0)))[self._ends]
         lengths = self._ends[None, :] - self._ends[:, None]
         groups = -(-lengths // group)
@@ -96,7 +96,7 @@ class RunChoice:
         before: dict[tuple[int, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
         for count in range(2, MOST_RUNS + 1):
             for width in range(count - 1, len(RUN_BITS)):
-                wider = np.stack([best[count - 1, each] for each in range(count - 2, width)])
+                wider = np.stack([best[count - 1, wider_width] for wider_width in range(count - 2, width)])
                 total = wider.min(0)[:, None] + costs[width]
                 start = total.argmin(0)
                 best[count, width] = total.min(0)
@@ -119,8 +119,8 @@ class RunChoice:
                 error, cuts = self._best_cuts(widths, budget / self._outputs)
                 if error < best[0]:
                     edges = self._ends[[0, *cuts, len(self._ends) - 1]]
-                    parts = zip(pairwise(edges), widths, strict=True)
-                    best = error, tuple(BitsRun(int(stop - start), RUN_BITS[width]) for (start, stop), width in parts)
+                    spans = zip(pairwise(edges), widths, strict=True)
+                    best = error, tuple(BitsRun(int(stop - start), RUN_BITS[width]) for (start, stop), width in spans)
         return best[1]
 
     def _best_cuts(self, widths: Sequence[int], budget: float) -> tuple[float, tuple[int, ...]]:

@@ -90,7 +90,7 @@ def _with_moments(
 
     if not all(kept):
         checkpoint = PassCheckpoint(
-            search, "moments", found=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
+            search, "moments", collected=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
         )
         for layer, moment in dense_moments(view, tokens, reporter, checkpoint):
             yield from zip(view.layers[yielded : layer.index], repeat(None), strict=False)
@@ -157,7 +157,7 @@ def stream_bases(
 
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
-            checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": sums}, restore=restore)
+            checkpoint = PassCheckpoint(search, "moments", collected=lambda: {"grams": sums}, restore=restore)
             layers = dense_moments(view, tokens, reporter, checkpoint)
         reporter.stage("moments of inputs")
         for layer, moment in layers:

@@ -265,7 +265,7 @@ class StreamGate:
 
     def _before_reader(self, reader: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         assert self._stream is not None  # the norm has passed
-        x, places = args[0], reader.places if isinstance(reader, Expert) else None
+        x, places = args[0], reader.positions if isinstance(reader, Expert) else None
         if places is not None and self._alone:
             dropped, mean = self._drop(self._stream[places])  # an expert with its own mask reads few of the tokens
         else:

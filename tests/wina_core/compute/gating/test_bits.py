@@ -86,7 +86,7 @@ def test_every_part_of_a_mixed_weight_is_counted_where_its_inputs_are_kept():
 def test_padding_is_not_counted():
     counts = KeptInputs()
     counts.add(torch.ones(1, 3, 2), torch.tensor([[True, False, True]]))
-    assert (counts.tokens, counts.kept.tolist()) == (2, [2, 2])
+    assert (counts.tokens, counts.kept_counts.tolist()) == (2, [2, 2])
     loaded, tokens = model_in_planes(8), tiny_tokens()
     real = torch.ones_like(tokens, dtype=torch.bool)
     real[:, -3:] = False

@@ -173,7 +173,7 @@ def test_inputs_and_masks_may_be_strided(selection):
     flat = call.gate(x.reshape(12, 6).T.contiguous().T, rule)
     for each in (strided, flat):
         assert torch.equal(each.x.reshape(12, 6), plain.x)
-        assert (int(each.kept), int(each.seen)) == (int(plain.kept), int(plain.seen))
+        assert (int(each.kept_inputs), int(each.seen_inputs)) == (int(plain.kept_inputs), int(plain.seen_inputs))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

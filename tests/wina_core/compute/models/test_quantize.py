@@ -15,7 +15,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
-from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of, weight_of
+from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, tensors_of, weight_of
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.cache import bases_file
@@ -67,7 +67,7 @@ def test_tensors_and_forms_that_fit_no_weight_are_refused(planes):
     weight = torch.randn(16, 8)
     codes = torch.randint(0, 16, (16, 8), dtype=torch.uint8)
     made = in_planes(weight, 3) if planes else QuantizedWeight.of(codes, torch.rand(2, 8), torch.rand(2, 8), 8, 4)
-    form, parts = form_of(made), parts_of(made)
+    form, parts = form_of(made), tensors_of(made)
     assert torch.equal(weight_of(form, parts).dequantize(), made.dequantize())
     others = [
         (form, {**parts, name: change(part)})

@@ -156,7 +156,7 @@ def test_experts_leave_out_bos(text: TextSpec) -> None:
     calls: dict[int, list[Tensor]] = {}
 
     def read(expert: int, module: torch.nn.Module, args: tuple[Tensor]) -> None:
-        text_tokens = module.places % 64 >= 1
+        text_tokens = module.positions % 64 >= 1
         calls.setdefault(expert, []).append(args[0][text_tokens])
 
     layer = loaded.view.layers[1]

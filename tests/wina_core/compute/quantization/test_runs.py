@@ -14,8 +14,8 @@ from wina_core.compute.quantization.runs import (
     BitsRun,
     EnergySite,
     RunChoice,
-    places,
     run_bits,
+    run_edges,
     share_bits,
     total_error,
 )
@@ -27,7 +27,7 @@ GROUP = 32
 
 def every_choice(inputs: int):
     """All runs of falling bits, by force."""
-    ends = places(inputs).tolist()
+    ends = run_edges(inputs).tolist()
     for count in range(1, MOST_RUNS + 1):
         for cuts in combinations(ends[1:-1], count - 1):
             for widths in combinations(RUN_BITS, count):
