@@ -169,7 +169,7 @@ def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
     if usable(weight_t.device)[0] != "native" or group.signal is not None or not is_plain(rule):
         return
     step, select = PreparedPlanes(weight_t, rule.scale), rule.select
-    everything = partial(step.above, threshold=-1.0)
+    everything = partial(step.above, threshold=-1.0)  # scores are never negative
     multiply = everything if select.keeps_all(weight_t.shape[0]) else _selecting(step, select)
     group.decode = partial(_decode_planes, group, multiply)
 

@@ -381,7 +381,7 @@ class Gates(NotCopied):
 
 
 def _mean(values: Sequence[tuple[float, int]]) -> float:
-    """Return the mean of the experts' values, weighted by what they have seen; one value as it is."""
+    """Return the mean of the experts' values, weighted by the inputs that each has seen."""
     (value, _), *further = values
     return sum(sparsity * seen for sparsity, seen in values) / sum(seen for _, seen in values) if further else value
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from wina_core.compute.models.mapped import tensor_state
 from wina_core.compute.models.norms import norm_gain, set_norm_gain
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.errors import WinaError
@@ -245,14 +246,11 @@ def kept_column_norms(projection: Projection, rows: Tensor | None = None) -> Ten
     """
     linear = projection.linear
     # A quantized layer's weight is dequantized on every access; its buffers stay.
-    state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers(), *([] if rows is None else [rows]))]
+    state = [
+        tensor_state(tensor) for tensor in (*linear.parameters(), *linear.buffers(), *([] if rows is None else [rows]))
+    ]
     cached = _CACHE.setdefault(linear, {})
     if projection.name not in cached or cached[projection.name][0] != state:
         weight = projection.weight
         cached[projection.name] = state, column_norms(weight if rows is None else weight / rows[:, None])
     return cached[projection.name][1]
-
-
-def _state(tensor: Tensor) -> tuple[int, int]:
-    """Return a tensor's address and version; HQQ's inference tensors have no version."""
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version

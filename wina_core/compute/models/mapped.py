@@ -47,7 +47,7 @@ class MappedWeights:
     def __init__(self, model: nn.Module, files: Iterable[Path] = ()) -> None:
         """Find the weights of a model in mappings; `files` are those that they were read from."""
         self._files = {file: _file_state(file) for file in files}
-        self._states = {tensor: _state(tensor) for tensor in in_files(_tensors(model).values())}
+        self._states = {tensor: tensor_state(tensor) for tensor in in_files(_tensors(model).values())}
 
     @property
     def size(self) -> int:
@@ -56,7 +56,7 @@ class MappedWeights:
 
     def holds(self, tensor: Tensor) -> bool:
         """Return whether a parameter or buffer is unchanged in a file."""
-        return tensor in self._states and self._states[tensor] == _state(tensor)
+        return tensor in self._states and self._states[tensor] == tensor_state(tensor)
 
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, which are read anew when they are touched.
@@ -142,7 +142,7 @@ class MappedWeights:
             drop_pages(tensor)  # which the mapping of a whole file would keep
         for name, tensor in stored.items():
             current[name].data = tensor
-            self._states[current[name]] = _state(current[name])
+            self._states[current[name]] = tensor_state(current[name])
 
 
 def _file_state(file: Path) -> tuple[int, ...] | None:
@@ -154,9 +154,12 @@ def _file_state(file: Path) -> tuple[int, ...] | None:
     return status.st_ino, status.st_size
 
 
-def _state(tensor: Tensor) -> tuple[int, int]:
-    """Return a tensor's address and version; a new memory behind `data` has another address."""
-    return tensor.data_ptr(), tensor._version
+def tensor_state(tensor: Tensor) -> tuple[int, int]:
+    """Return a tensor's address and version, which change with its numbers; inference tensors have no version.
+
+    A new memory behind `data` has another address. torch does not count writes through `data`.
+    """
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:

@@ -22,7 +22,14 @@ from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight, in_planes
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear, parents_of, replace_linear
+from wina_core.compute.models.quantized_linear import (
+    PlaneLinear,
+    QuantizedLinear,
+    form_of,
+    parents_of,
+    replace_linear,
+    tensors_of,
+)
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.inputs import (
     QuantizationSite,
@@ -108,8 +115,8 @@ def apply_spec(
                 if planes is not None:
                     weights = _in_planes(site, planes)
                 else:
-                    site_plan = chosen[site.layer, _site_key(site)] if chosen else _one_run_each(site, plan)
-                    weights = _quantized(site_plan, spec, measured.get(_first_linear(site)))
+                    site_plan = chosen[site.layer, site.first_names] if chosen else _one_run_each(site, plan)
+                    weights = _quantized(site_plan, spec, measured.get(site.first_linear))
                 quantized.weights |= {
                     keys[linear]: weight for linear, weight in weights.items() if not isinstance(weight, Tensor)
                 }
@@ -132,12 +139,7 @@ def _in_planes(site: QuantizationSite, planes: dict[nn.Linear, int | Tensor]) ->
     }
 
 
-def _site_key(site: QuantizationSite) -> tuple[str, ...]:
-    return next(iter(site.linears.values()))
-
-
 def _one_run_each(site: QuantizationSite, plan: BitsPlan) -> SitePlan:
-    """Return one run for each matrix."""
     bits = {linear: int(cell_bits(plan, site.layer, names[0])) for linear, names in site.linears.items()}
     return SitePlan(None, {linear: (BitsRun(site.inputs, width),) for linear, width in bits.items()})
 
@@ -152,7 +154,7 @@ def _by_energy(
     reporter.stage("energies of inputs")
     for layer, moments in zip(loaded.view.layers, second_moments(loaded.view, tokens, reporter), strict=True):
         for site in sites_of(layer):
-            site_moments = moments[_first_linear(site)]
+            site_moments = moments[site.first_linear]
             compensated = spec.quantizer == "gptq"
             sites.append(EnergySite(site, site_moments, sensitivities, spec.group, compensated=compensated))
         reporter.progress(layer.index + 1, len(loaded.view.layers), "layers")
@@ -162,7 +164,7 @@ def _by_energy(
     else:
         plans = share_bits(sites, held_bits(spec.bits, spec.group))
     return {
-        (energies.site.layer, _site_key(energies.site)): site_plan
+        (energies.site.layer, energies.site.first_names): site_plan
         for energies, site_plan in zip(sites, plans, strict=True)
     }
 
@@ -345,7 +347,7 @@ def planes_of_inputs(
     squares = mean_squares(loaded.view, tokens, reporter)
     sites = [site for layer in loaded.view.layers for site in sites_of(layer)]
     if isinstance(spec.bits, float):
-        gains = [plane_site(site.linears, squares[_first_linear(site)], sensitivities) for site in sites]
+        gains = [plane_site(site.linears, squares[site.first_linear], sensitivities) for site in sites]
         weights = sum(site.inputs * site.outputs for site in sites)
         input_bits = sum(_INPUT_BITS * site.inputs * len(site.linears) for site in sites)
         if spec.bits < (least := PLANE_BITS + input_bits / weights):
@@ -359,7 +361,7 @@ def planes_of_inputs(
     for site in sites:
         for linear in site.linears:
             if cells[linear] < 16:
-                site_gains = plane_site([linear], squares[_first_linear(site)], sensitivities)
+                site_gains = plane_site([linear], squares[site.first_linear], sensitivities)
                 (planes_of[linear],) = share_planes(
                     [site_gains], max(cells[linear] - _INPUT_BITS / linear.out_features, PLANE_BITS)
                 )
@@ -369,10 +371,6 @@ def planes_of_inputs(
 def cell_bits(plan: BitsPlan, layer: int, name: str) -> float:
     """Return the bits of a projection."""
     return plan.bits[layer][plan.layout.projections.index(name)]
-
-
-def _first_linear(site: QuantizationSite) -> nn.Linear:
-    return next(iter(site.linears))
 
 
 Stored = QuantizedWeight | MixedWeight | PlaneWeight
@@ -398,9 +396,12 @@ class QuantizedSites:
             if order is not None:
                 tensors[f"{site}.order"] = order.cpu()
             for index, run in enumerate(runs):
-                tensors |= {f"{site}/{name}.{index}.{kind}": value for kind, value in _tensors(run).items()}
+                tensors |= {
+                    f"{site}/{name}.{index}.{kind}": tensor.contiguous().cpu()
+                    for kind, tensor in tensors_of(run).items()
+                }
             forms.append(
-                {"site": site, "name": name, "ordered": order is not None, "runs": [_form(run) for run in runs]}
+                {"site": site, "name": name, "ordered": order is not None, "runs": [form_of(run) for run in runs]}
             )
         try:
             save_atomically(tensors, path, {_FORM: json.dumps(forms)})
@@ -419,22 +420,6 @@ class QuantizedSites:
             return cls({(form["site"], form["name"]): _weight(form, tensors) for form in forms})
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise WinaError(f"{path} holds no complete quantized weights ({error}).") from error
-
-
-def _tensors(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Tensor]:
-    if isinstance(run, Tensor):
-        return {"values": run.contiguous().cpu()}
-    names = ("codes", "scale", "planes" if isinstance(run, PlaneWeight) else "zero")
-    tensors = {name: getattr(run, name) for name in names}
-    return {name: tensor.contiguous().cpu() for name, tensor in tensors.items() if tensor is not None}
-
-
-def _form(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Any]:
-    if isinstance(run, Tensor):
-        return {}
-    if isinstance(run, PlaneWeight):
-        return {"outputs": run.outputs, "errors": run.errors}
-    return {"group": run.group, "bits": run.bits, "signed": run.signed}
 
 
 def _weight(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Stored:

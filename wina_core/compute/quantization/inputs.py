@@ -33,15 +33,25 @@ class QuantizationSite:
     """The layer, or the expert; its call in progress says which tokens an expert reads."""
 
     @property
+    def first_linear(self) -> nn.Linear:
+        """Return the first linear layer, the key of the site's statistics."""
+        return next(iter(self.linears))
+
+    @property
+    def first_names(self) -> tuple[str, ...]:
+        """Return the projections of the first linear layer."""
+        return self.linears[self.first_linear]
+
+    @property
     def name(self) -> str:
         """Return the layer, the expert if there is one, and the first projection, such as "3.q" or "3.17.gate"."""
-        first, *_ = next(iter(self.linears.values()))
+        first, *_ = self.first_names
         return ".".join(str(number) for number in (self.layer, self.expert, first) if number is not None)
 
     @property
     def inputs(self) -> int:
         """Return the number of inputs, n."""
-        return next(iter(self.linears)).in_features
+        return self.first_linear.in_features
 
     @property
     def outputs(self) -> int:
@@ -76,7 +86,7 @@ def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Itera
     def hooks(layer: LayerView) -> Iterable[Any]:
         held.clear()
         for site in sites_of(layer):
-            linear = next(iter(site.linears))
+            linear = site.first_linear
             held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_moment, held[linear], scored, site.module))
 
@@ -97,7 +107,7 @@ def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         for site in sites_of(layer):
-            linear = next(iter(site.linears))
+            linear = site.first_linear
             by_linear[linear] = torch.zeros(site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_input_squares, by_linear[linear], scored, site.module))
 

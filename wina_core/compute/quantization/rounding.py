@@ -47,7 +47,7 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
         return rounded
     weights = grouped(weight_t, group)
     least, most = extremes(weights)
-    scale = ((most - least) / (2**bits - 1)).clamp(min=2.0**-24).to(SCALES).float()
+    scale = ((most - least) / (2**bits - 1)).clamp(min=_SMALLEST).to(SCALES).float()
     zero = -least / scale
     strength, lowest = _STRENGTH, torch.inf
     best = zero
