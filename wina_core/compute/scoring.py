@@ -79,6 +79,7 @@ class ThresholdSelection:
 
     def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - whatever their number
         """Return whether all n inputs are kept."""
+        # Scores are never negative: a threshold below 0 is that of the fraction 0.
         return self.threshold < 0
 
     def mask(self, score: Tensor) -> Tensor | None:
@@ -274,6 +275,7 @@ def _exact(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def _iterated(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Return (left, right), in at least float32, by subspace iteration."""
     exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    # Equal factors in every process, without a change of the random numbers of the caller.
     with torch.random.fork_rng(devices=[weight.device] if weight.device.type == "cuda" else []):
         torch.manual_seed(0)
         u, s, v = torch.svd_lowrank(exact, q=min(2 * rank + _MARGIN, *weight.shape), niter=_ITERATIONS)

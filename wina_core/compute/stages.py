@@ -191,6 +191,7 @@ def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Op
             tensor = stage.tensors[f"{name}.{index}"]
             if tensor.shape != parameter.shape or not tensor.isfinite().all():
                 raise ValueError(f"{name} has another shape, or numbers that none can have")
+    # Checked before the parameters are written, so that a state that does not fit leaves them as they are.
     if stage.note["schedule"]["last_epoch"] not in range(schedule.T_max + 1):
         raise ValueError("the schedule has another length")
     with torch.no_grad():
@@ -200,5 +201,6 @@ def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Op
     schedule.load_state_dict(stage.note["schedule"])
     groups = optimizer.state_dict()["param_groups"]
     for group, rate in zip(groups, schedule.get_last_lr(), strict=True):
+        # The schedule itself would set the rates only at its next step.
         group["lr"] = rate
     optimizer.load_state_dict({"state": moments, "param_groups": groups})

@@ -234,6 +234,7 @@ def _fractions(method: MethodSpec) -> Tensor:
     """Return the fraction at which each quantile of FRACTIONS is read: (1 + s) / 2 of signed values, but 0 for s =
     0."""
     fractions = torch.tensor(FRACTIONS)
+    # For values symmetric around 0, |x| <= t in a fraction s of them means x <= t in (1 + s) / 2.
     return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
 
 

@@ -100,6 +100,7 @@ class CalibrationSite:
             for group in self.scored:
                 group.add(centred)
         if self.sampling:
+            # Positions count through the whole text, of which this batch begins at `_tokens`.
             positions = self._sampled.to(x.device) - self._tokens
             positions = positions[(positions >= 0) & (positions < len(x))]
             self._kept.append(x[positions])

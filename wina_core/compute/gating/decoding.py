@@ -67,6 +67,7 @@ class TransposedWeights:
                 self.linears.append(linear)
                 linear.weight.data = columns.t()
                 if in_file:
+                    # Memory does not hold W^T: what is written of it goes back to its file at once.
                     drop_pages(self.weight_t)
                 for tensor in in_files([old], mappings):
                     drop_pages(tensor)  # which the mapping of a whole file would keep
@@ -133,6 +134,7 @@ def transpose(
     if in_file:
         check_room(cache_folder(), size, _ROOM_FOR, OTHER_DISK)
     try:
+        # Layers with one mask follow each other (q, k, v; gate, up), which is all that groupby joins.
         for _, neighbours in groupby(suitable, key=_shared_mask_key):
             together = list(neighbours)
             transposed.append(TransposedWeights([forward.linear for forward in together], mapped, mappings, in_file))
@@ -222,6 +224,7 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
         return
     step = prepared(weight_t, rule.scale, sparsity)
     if step is not None:
+        # The kernel counts on its device: to read the number at every step would wait for it.
         group.counts = step.counts
         group.decode = partial(_decode, _selecting(step, rule.select), weight_t, sparsity)
 
@@ -237,6 +240,7 @@ def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: floa
     """Return `step(x)`, or None for many rows, or where the dense product is faster for their number."""
     if not are_few(x):
         return None
+    # For one token, `prepared` has compared the kernel with the dense product already.
     return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 
 

@@ -118,6 +118,7 @@ class Gates(NotCopied):
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
+            # Also after an error, so that the next call does not take over the real tokens of this one.
             view.model.register_forward_hook(self._after_call, always_call=True),
         ]
 
@@ -341,6 +342,7 @@ class Gates(NotCopied):
         """Return the numbers that the gates of these layers read per token, those of shared rules once."""
         shares = self._shares() if self._view.has_experts else {}
         groups = [(group, shares.get(forward.linear, 1)) for forward in forwards for group in forward.groups]
+        # Projections with one mask share the rule object, whose vectors are read once for all of them.
         rules = {id(group.rule): (group.rule, share) for group, share in groups if group.rule is not None}
         return sum(rule.numbers * share for rule, share in rules.values())
 
@@ -357,6 +359,7 @@ class Gates(NotCopied):
         inputs = arguments["input_ids"] if arguments.get("input_ids") is not None else arguments["inputs_embeds"]
         (batch, tokens), call = inputs.shape[:2], self._context.call
         past, real, dense = arguments.get("past_key_values"), call.declared_real, None
+        # The length of a static cache is a tensor, so that int() waits for the device: not for every decoded token.
         cached = 0 if past is None or (tokens == 1 and self._dense_prefix == 0) else int(past.get_seq_length())
         if real is None:
             real = real_tokens(arguments.get("attention_mask"), tokens, cached)
@@ -372,6 +375,7 @@ class Gates(NotCopied):
                 f"A share of each prompt, {self._dense_prefix:g}, is left dense, so the prompt has to be read at once; "
                 "generate without prefill_chunk_size."
             )
+        # Weak, so that gates keep no cache of a finished prompt in memory.
         call.prompt = None if past is None or tokens == 1 else weakref.ref(past)
         self._context.begin(real, dense)
 
@@ -439,6 +443,7 @@ def _mask_groups(
         rule, added = row.get(name), low_rank.get(name)
         groups = by_linear.setdefault(projection.linear, [])
         before = groups[-1] if groups else None
+        # A low-rank part belongs to the rows of one projection, so that these are no group with their neighbours.
         if before and before.rule is rule and before.low_rank is None and added is None:
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
@@ -452,6 +457,7 @@ def _mask_groups(
 
 def _add_biases(layer: LayerView, linear: nn.Linear, groups: Sequence[MaskGroup], biases: Mapping[str, Tensor]) -> None:
     """Give the groups of a linear layer the biases of their projections, in the order of their rows."""
+    # By way of all rows: those of a group may be sorted indices, which mix the rows of its projections.
     whole = weight_like(linear).new_zeros(linear.out_features)
     for name in (name for group in groups for name in group.names if name in biases):
         whole[layer.projections[name].rows] = biases[name]

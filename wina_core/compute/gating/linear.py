@@ -199,6 +199,7 @@ class ForwardContext:
         `signal` returns the tensor to score instead of x. `positions` are those of an expert's tokens among all.
         """
         latest = self.call.latest
+        # Identity is enough: transformers passes one tensor to q, k and v, and `rules` gives them one rule.
         if latest is None or latest[0] is not x or latest[1] is not rule:
             self.call.latest = latest = x, rule, self._gate(x, rule, None if signal is None else signal(), positions)
         return latest[2]
@@ -388,6 +389,7 @@ class GatedForward(NotCopied):
         """Add the tuned bias to the outputs of tokens that are not left dense."""
         if group.bias is None:
             return y
+        # The bias makes up for dropped inputs, and tokens left dense drop none.
         dense = _per_token(self.context.call.dense, x, self._positions)
         return y + (group.bias if dense is None else group.bias * dense.logical_not().unsqueeze(-1))
 
@@ -416,6 +418,7 @@ def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
+    # Such a kernel gates every row and counts all of them, so padding and dense tokens rule it out.
     if group.decode is None or context.call.real is not None or context.call.dense is not None or not takes(x):
         return None
     decoded = group.decode(x)

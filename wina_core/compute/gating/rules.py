@@ -140,6 +140,7 @@ def rules(
                 else:
                     threshold = calibration.threshold(*cell, plan.fractions[cell[0]][cell[1]], layer.expert)
                     select = ThresholdSelection(selection, threshold, method.fewest(keep))
+                # `scales_of` returns one object for projections that may share a mask.
                 same = id(scales[name]), select
                 if same not in distinct:
                     like = layer.projections[name].linear.weight
@@ -149,6 +150,7 @@ def rules(
                     distinct[same] = Rule(select, scales[name], centre, replacement)
                 row[name] = distinct[same]
         table.append(row)
+        # Column norms have read the whole weights, which may be pages of files.
         view.give_back(layer.module)
     return table
 
@@ -175,6 +177,7 @@ def real_tokens(mask: Any, tokens: int, cached: int) -> Tensor | None:
         return attention_mask[:, -tokens:].bool()
     if attention_mask is None or attention_mask.dim() != 4 or tokens == 1:
         return None
+    # Every real token attends itself, at column `cached` + its row; padding attends nothing.
     attends_itself = attention_mask[:, 0].diagonal(min(cached, attention_mask.shape[-1] - tokens), 1, 2)
     return attends_itself if attends_itself.dtype == torch.bool else attends_itself == 0
 

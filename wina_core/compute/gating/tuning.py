@@ -63,6 +63,7 @@ def correct_fractions(
     layout = loaded.view.layout
     stages = stages or Stages()
     targets = torch.tensor(plan.targets.sparsity, dtype=torch.float64)
+    # Every n-th row: neighbouring rows of a text are alike.
     tokens = tokens[:: -(-tokens.numel() // CORRECTION_TOKENS)]
     now = closest = torch.tensor(plan.masks, dtype=torch.float64)
     calibrated = torch.tensor([method.selection_of(name) != "topk" for name in layout.projections])
@@ -155,6 +156,7 @@ def tuned_calibration(
     """
     check_tuning(loaded.view, len(tokens))
     calibration = calibration or Calibration.empty(loaded.view.layout, 0)
+    # Tensors that are made in inference mode, which a caller may be in, take no part in gradients.
     with torch.inference_mode(False):
         return _tuned(_GatedModel(loaded, method, plan, calibration, reporter), tokens, stages)
 

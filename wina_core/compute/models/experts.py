@@ -25,6 +25,7 @@ class _Call(threading.local):
     positions: Tensor | None = None
 
 
+# One for all experts: in a thread they are called one after the other.
 _CALL = _Call()
 
 

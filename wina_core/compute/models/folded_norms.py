@@ -175,6 +175,7 @@ def _scale_norm(norm: Any, factors: Tensor) -> Tensor:
     set_norm_gain(norm, gain * factors)
     rounded = norm_gain(norm).clone()
     set_norm_gain(norm, torch.where(rounded == 0, gain, rounded))
+    # Columns are divided by what the gain really holds, so that every product stays the same.
     factors = torch.where(rounded == 0, 1, rounded / gain).to(factors.dtype)
     if getattr(norm, "bias", None) is not None:
         norm.bias.copy_(norm.bias.double() * factors)

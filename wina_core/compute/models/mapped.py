@@ -80,6 +80,7 @@ class MappedWeights:
             if calls and "forward" not in vars(layer):  # else it is skipped
                 self.give_back(layer)
 
+        # A `Passage` calls the layers alone, for all batches, and gives each one back itself.
         model.register_forward_pre_hook(lambda *_: calls.append(None))
         model.register_forward_hook(lambda *_: calls.pop(), always_call=True)
         for layer in layers:
@@ -103,6 +104,7 @@ class MappedWeights:
         Raises WinaError if the disk refuses.
         """
         changed = {name: tensor.contiguous() for name, tensor in _tensors(module).items() if not self.holds(tensor)}
+        # safetensors refuses tensors that share memory.
         owners = {tensor.data_ptr(): name for name, tensor in changed.items()}
         changed = {
             name: tensor if owners[tensor.data_ptr()] == name else tensor.clone() for name, tensor in changed.items()
@@ -187,6 +189,7 @@ def file_mappings() -> list[tuple[int, int]]:
     mappings = []
     for line in _MAPS.read_text().splitlines():
         addresses, _, _, _, inode, *_ = line.split()
+        # Anonymous memory has no file, and so no inode.
         if inode != "0":
             start, end = addresses.split("-")
             mappings.append((int(start, 16), int(end, 16)))
@@ -306,6 +309,7 @@ def in_new_file(count: int, dtype: torch.dtype, purpose: str, advice: str) -> Te
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a page without room would end the process
+            # torch maps a file by its path, and this one has no other.
             return torch.from_file(f"/proc/self/fd/{file.fileno()}", shared=True, size=count, dtype=dtype)
     except (OSError, RuntimeError) as error:  # torch's, if the system refuses another mapping
         raise WinaError(f"{folder} could not be written to ({error}); {advice}.") from error

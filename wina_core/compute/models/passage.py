@@ -206,6 +206,7 @@ class Passage:
         for key, rows, hidden in zip(self._keys, self._row_keys, self._hidden.of(lane), strict=True):
             arrived |= dict(zip(rows, hidden.split(1), strict=True))
             arrived[key] = hidden
+        # The last layer does not get the ids of its call, by which the states are looked up.
         called: list[Tensor] = []
 
         def record(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -246,6 +247,7 @@ def _entry(view: ModelView, tokens: Tensor) -> tuple[Tensor, list[dict[str, Any]
     with ExitStack() as stack, torch.no_grad():
         for layer in layers:
             stack.enter_context(replaced(layer, record))
+        # The layers pass their input on: a call computes the embedding and the masks, and no matrix.
         calls = stack.enter_context(stopping_at(last))
         view.model(tokens, use_cache=False)
     hidden, last_arguments = layer_inputs(*calls[0])

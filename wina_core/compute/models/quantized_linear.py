@@ -61,6 +61,7 @@ class QuantizedLinear(nn.Linear):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         stored = list(self.buffers())
+        # `model.half()` and the like cast weights, but must leave codes and scales as they are.
         super()._apply(
             lambda tensor: moved(fn, tensor) if any(tensor is buffer for buffer in stored) else fn(tensor), recurse
         )

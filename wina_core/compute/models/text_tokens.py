@@ -79,6 +79,7 @@ def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenize
     """Return what `tokenized` makes of the text, or made before: each run of a job reads it."""
     text = _read(spec)
     cached = _cache.setdefault(tokenizer, {})
+    # The length of the tokenizer, since tokens may have been added to it.
     key = tokenized, hashlib.sha256(text.encode("utf-8")).digest(), len(tokenizer), spec.tokens, spec.sequence
     if key not in cached:
         cached[key] = tokenized(text, spec, tokenizer)

@@ -60,6 +60,7 @@ class Trail:
             left[:] = [output.detach().requires_grad_()]
             return left[0]
 
+        # Cut off from the layers, the graph of a batch holds the final norm and the head alone.
         last = self._view.layers[-1].module
         with passage.arriving(lane), torch.enable_grad(), hooked([last.register_forward_hook(leaf)]):
             for index, batch in enumerate(self._batches):

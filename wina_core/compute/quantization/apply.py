@@ -122,11 +122,13 @@ def apply_spec(
                 }
             for linear, key in keys.items():
                 if key in quantized.weights:
+                    # Before the layer is replaced: afterwards nothing refers to the pages of its weight.
                     view.give_back(linear)
                     replace_linear(linear, _layer(linear, quantized.weights[key]), parents)
     if spec.head_bits < 16:
         head = loaded.view.head
         codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
+        # The embedding still reads a tied weight; saved as tied, the head would get the numbers of the embedding again.
         tied = head.weight is view.embedding.weight
         replace_linear(head, _layer(head, _packed(codes)), parents, keep=tied)
         loaded.model.config.tie_word_embeddings = False
@@ -313,6 +315,7 @@ def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
     costs = torch.cat([torch.full((site.gains.numel(),), float(site.outputs * PLANE_BITS)) for site in sites])
     gains = torch.cat([site.gains.flatten() for site in sites])
     first = torch.cat([(torch.arange(site.gains.numel()) % MOST_PLANES) == 0 for site in sites])
+    # The gains of an input fall from plane to plane, so a stable order takes its planes one after the other.
     order = torch.where(first, torch.inf, gains).argsort(descending=True, stable=True)
     held = costs[order].double().cumsum(0)
     budget = bits * sum(site.outputs * len(site.gains) for site in sites)

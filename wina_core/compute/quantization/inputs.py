@@ -146,6 +146,7 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     hooks = (linear.register_forward_hook(squares.watch) for linear, squares in by_linear.items())
     reporter.stage("sensitivities of outputs")
     differentiate_samples(view, sampled, hooks, reporter)
+    # An expert may have read no token.
     return {linear: squares.total / max(squares.tokens, 1) for linear, squares in by_linear.items()}
 
 

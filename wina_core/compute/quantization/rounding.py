@@ -85,6 +85,7 @@ def reverse_cholesky(moments: Tensor, damping: float = DAMPING) -> Tensor:
     diagonal = damped.diagonal()
     diagonal += damping * diagonal.mean()
     diagonal.masked_fill_(diagonal <= 0, 1.0)
+    # With P the reversal and P H P = L L^T, R = P L P is upper triangular and R R^T = H.
     return torch.linalg.cholesky(damped.flip(0, 1)).flip(0, 1)
 
 
@@ -128,6 +129,7 @@ def _group(
         value = (codes[row] if zero is None else codes[row] - zero[0]) * scale[0]
         errors[row] = (block[row] - value) / inverse[at, at]
         block[row + 1 :] -= inverse[at, at + 1 : stop, None] * errors[row]
+    # Later groups get the errors of this one in a single product, as in the batches of GPTQ.
     rows[stop:] -= inverse[start:stop, stop:].T @ errors
     return codes, scale[0], None if zero is None else zero[0]
 
@@ -257,6 +259,7 @@ def grouped(rows: Tensor, group: int) -> Tensor:
     """Return rows [n, m] as [ceil(n / group), group, m], the last group filled with copies of the last row."""
     missing = -len(rows) % group
     if missing:
+        # Copies leave the ranges of the last group as they are; zeros could widen them.
         rows = torch.cat((rows, rows[-1:].expand(missing, -1)))
     return rows.unflatten(0, (-1, group))
 

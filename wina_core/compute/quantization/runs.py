@@ -66,6 +66,7 @@ class RunChoice:
         groups = -(-lengths // group)
         self._held = [lengths * bits + group_scale_bits(bits) * groups for bits in RUN_BITS]
         """Bits of one output's weights between two places, by width."""
+        # True where a run would end at or before its beginning.
         self._backward = np.tril(np.ones_like(lengths, dtype=bool))
 
     def error(self, runs: Sequence[BitsRun]) -> float:

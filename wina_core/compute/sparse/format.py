@@ -224,6 +224,7 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
                         dtype = str(vector.dtype).removeprefix("torch.")
                         packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(vector)
             table[row_index, view.projections.index(name)] = number
+        # safetensors refuses tensors that share memory.
         added_tensors |= {f"bias_{row_index}_{name}": bias.clone() for name, bias in biases.items()}
         for name, low_rank in added.items():
             added_tensors |= {

@@ -66,6 +66,7 @@ class WinaConfig(QuantizationConfigMixin):
 class WinaQuantizer(HfQuantizer):
     """Loader of a sparse model."""
 
+    # transformers then refuses to sparsify a plain model by this config, which has no gates for it.
     requires_calibration = True
     quantization_config: WinaConfig
 
