@@ -194,7 +194,7 @@ class GateActivation:
         self._call = _ActivationCall()
         self._hook = activations[0].register_forward_hook(self._catch)
 
-    def take(self) -> Tensor:
+    def pop(self) -> Tensor:
         """Return z [..., tokens, n] of the call in progress, once."""
         value, self._call.value = self._call.value, None
         if value is None:

@@ -94,7 +94,7 @@ class CalibrationSite:
     def read(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         """Collect x [batch, tokens, n]; a forward pre-hook of the site's first linear layer."""
         x = self._positions.rows(args[0].detach(), self.layer.module)
-        source = x if self.signal is None else self._positions.rows(self.signal.take().detach(), self.layer.module)
+        source = x if self.signal is None else self._positions.rows(self.signal.pop().detach(), self.layer.module)
         if self.scoring:
             centred = source if self.centre is None else source - self.centre
             for group in self.scored:

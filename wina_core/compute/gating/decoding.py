@@ -172,7 +172,7 @@ def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
         return
     step, select = PreparedPlanes(weight_t, rule.scale), rule.select
     everything = partial(step.above, threshold=-1.0)  # scores are never negative
-    multiply = everything if select.keeps_all(weight_t.shape[0]) else _selecting(step, select)
+    multiply = everything if select.keeps_all(weight_t.shape[0]) else _with_selection(step, select)
     group.decode = partial(_decode_planes, group, multiply)
 
 
@@ -226,10 +226,10 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
     if step is not None:
         # The kernel counts on its device: to read the number at every step would wait for it.
         group.counts = step.counts
-        group.decode = partial(_decode, _selecting(step, rule.select), weight_t, sparsity)
+        group.decode = partial(_decode, _with_selection(step, rule.select), weight_t, sparsity)
 
 
-def _selecting(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
+def _with_selection(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
     """Return the product of a prepared weight with what is selected of x."""
     if isinstance(select, TopKSelection):
         return partial(step.top_k, keep=select.keep)

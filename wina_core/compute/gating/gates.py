@@ -474,5 +474,5 @@ def _activation_groups(
     Its input is z * (W_up x), so a dropped input of down is also an unread row of up.
     """
     down = layer.projections["down"]
-    group = MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], bias=biases.get("down"), signal=signal.take)
+    group = MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], bias=biases.get("down"), signal=signal.pop)
     return [(down.linear, [group])]

@@ -134,7 +134,7 @@ def _inputs_of(
         ((x, *_), _), *_ = reached
         x = x.flatten(0, -2)
         check_numbers(x, f"inputs of {projection.name} in layer {layer.index}")
-        return x, None if signal is None else signal.take().flatten(0, -2)
+        return x, None if signal is None else signal.pop().flatten(0, -2)
 
 
 def _decision(

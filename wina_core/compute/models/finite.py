@@ -56,12 +56,12 @@ class _LogitsCheck:
         if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
             return
         self._repeating = True
-        raise not_numbers(
+        raise non_finite_error(
             self._view, self._where, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)
         )
 
 
-def not_numbers(view: ModelView, where: str, forward: Callable[[], object]) -> WinaError:
+def non_finite_error(view: ModelView, where: str, forward: Callable[[], object]) -> WinaError:
     """Return the error of logits that are not numbers, whose origin is found by repeating the pass."""
     origin = first_not_finite(view, forward)
     begin = f"the first number that is not finite {origin}" if origin else "repeated, the same pass went well"

@@ -77,7 +77,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     """
     reporter.stage("loading")
     placed = placement(source.device, reporter)
-    folder = files_here(source, reporter)
+    folder = fetched_folder(source, reporter)
     weights = check_folder(folder).weights
     describe(folder)
     sizes = {name: entry.bytes for name, entry in weights.items()}
@@ -108,9 +108,9 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     return loaded
 
 
-def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
+def fetched_folder(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
     """Return the folder of a model's files: for a hub id that of its download, for a GGUF file of its dequantized
-    weights; both are made unless they are here."""
+    weights; a missing one is made."""
     file = gguf_file(source)
     if file is not None:
         return dequantized(file, reporter)

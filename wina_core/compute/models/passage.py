@@ -10,7 +10,7 @@ Single forward passes may end early or have parts replaced.
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.hooks import hooked
+from wina_core.compute.hooks import attributes, hooked
 from wina_core.compute.memory import trim_memory
-from wina_core.compute.models.finite import not_numbers
+from wina_core.compute.models.finite import non_finite_error
 from wina_core.compute.models.mapped import drop_pages, in_new_file
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
@@ -185,7 +185,7 @@ class Passage:
                 forward = partial(layer.module, self._hidden.get(lane, index), **arguments[layer.index])
                 hidden = forward()
                 if where is not None and not hidden.isfinite().all():
-                    raise not_numbers(self._view, where, forward)
+                    raise non_finite_error(self._view, where, forward)
                 self._hidden.set(lane, index, hidden)
                 reporter.check()
 
@@ -266,17 +266,9 @@ def _key(tokens: Tensor) -> tuple[torch.Size, bytes]:
     return tokens.shape, tokens.cpu().numpy().tobytes()
 
 
-@contextmanager
-def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def replaced(module: nn.Module, forward: Callable[..., Any]) -> AbstractContextManager[None]:
     """Redirect calls of the module to `forward` within the block."""
-    own_forward = module.__dict__.get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        del module.forward
-        if own_forward is not None:
-            module.forward = own_forward
+    return attributes(module, forward=forward)
 
 
 class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error

@@ -8,7 +8,7 @@ from torch import nn
 
 from wina_core.compute.models.describe import describe
 from wina_core.compute.models.folded_norms import folded_names, has_stream_gains
-from wina_core.compute.models.loading import LoadedModel, files_here
+from wina_core.compute.models.loading import LoadedModel, fetched_folder
 from wina_core.compute.models.quantized_linear import quantized_weights
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView, ModelView
@@ -27,7 +27,7 @@ def empty_model(source: ModelSource, reporter: Reporter) -> Any:
     Its dtype is the source's, or with "auto" what suits the processor: the config's, or else float32. Raises WinaError
     for what `load_model` refuses by the config alone.
     """
-    folder = files_here(source, reporter, ("config.json",))
+    folder = fetched_folder(source, reporter, ("config.json",))
     read_supported(folder)
     return describe(folder, suited(source, folder).dtype)
 
