@@ -30,7 +30,7 @@ def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
 
 def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
     """{(layer, projection): (inputs kept, inputs seen)}."""
-    return {(part.layer, name): part.counted() for part in gates._mask_groups for name in part.names}
+    return {(group.layer, name): group.counted() for group in gates._mask_groups for name in group.names}
 
 
 def table(loaded, **sparsities: float) -> SparsityPlan:
@@ -173,9 +173,9 @@ def test_inputs_and_masks_may_be_strided(selection):
     twin.begin(real.flatten().clone(), dense.flatten().clone())
     strided, plain = call.gate(x, rule), twin.gate(x.reshape(12, 6).contiguous(), rule)
     flat = call.gate(x.reshape(12, 6).T.contiguous().T, rule)
-    for each in (strided, flat):
-        assert torch.equal(each.x.reshape(12, 6), plain.x)
-        assert (int(each.kept_inputs), int(each.seen_inputs)) == (int(plain.kept_inputs), int(plain.seen_inputs))
+    for gated in (strided, flat):
+        assert torch.equal(gated.x.reshape(12, 6), plain.x)
+        assert (int(gated.kept_inputs), int(gated.seen_inputs)) == (int(plain.kept_inputs), int(plain.seen_inputs))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -52,10 +52,10 @@ def _spec(text, mode, fold, **fields):
 
 def _inputs(loaded):
     """{(layer, projection): its input [tokens, n]} of a forward pass without gates."""
-    found = {}
+    inputs = {}
 
     def keep(key):
-        return lambda _, args: found.update({key: args[0].flatten(0, -2)})
+        return lambda _, args: inputs.update({key: args[0].flatten(0, -2)})
 
     with hooked(
         projection.linear.register_forward_pre_hook(keep((layer.index, name)))
@@ -63,7 +63,7 @@ def _inputs(loaded):
         for name, projection in layer.projections.items()
     ):
         loaded.model(tiny_tokens())
-    return found
+    return inputs
 
 
 def _masks(loaded, method):
@@ -101,10 +101,10 @@ def test_every_method_keeps_its_masks_bit_for_bit(text, family, dtype):
     rotate(plain, _spec(text, mode[0], "none"), NullReporter())
     rotate(folded, _spec(text, mode[0], "exact"), NullReporter())
     for method in METHODS:
-        expected, found = _masks(plain, method), _masks(folded, method)
-        assert found.keys() == expected.keys()
+        expected, masks = _masks(plain, method), _masks(folded, method)
+        assert masks.keys() == expected.keys()
         for key, mask in expected.items():
-            assert torch.equal(found[key], mask), (method.label, key)
+            assert torch.equal(masks[key], mask), (method.label, key)
             assert not mask.all()
 
 
@@ -112,10 +112,10 @@ def test_masks_in_bfloat16_differ_only_where_scores_are_equal_to_its_rounding(te
     plain, folded = (tiny_loaded("llama", dtype=torch.bfloat16, layers=1) for _ in range(2))
     rotate(plain, _spec(text, "global", "none"), NullReporter())
     rotate(folded, _spec(text, "global", "exact"), NullReporter())
-    expected, found, inputs = _masks(plain, SHARED), _masks(folded, SHARED), _inputs(plain)
+    expected, masks, inputs = _masks(plain, SHARED), _masks(folded, SHARED), _inputs(plain)
     table = rules(plain.view, SHARED, resolve_plan(HALF, plain.view.layout, SHARED))
     for (layer, name), mask in expected.items():
-        differs = found[layer, name] != mask
+        differs = masks[layer, name] != mask
         assert differs.float().mean() < 0.02
         if name in ("q", "k", "v"):  # later inputs are themselves rounded differently before
             score = (inputs[layer, name] * table[layer][name].scale).abs()
@@ -124,10 +124,10 @@ def test_masks_in_bfloat16_differ_only_where_scores_are_equal_to_its_rounding(te
 
 
 def test_o_under_grouped_queries_is_folded_only_on_request(text):
-    grouped, own = tiny_loaded("llama"), tiny_loaded("llama", num_key_value_heads=4)
+    grouped, ungrouped = tiny_loaded("llama"), tiny_loaded("llama", num_key_value_heads=4)
     assert "o" not in foldable(grouped.view, "exact")
     assert "o" in foldable(grouped.view, "all")
-    assert "o" in foldable(own.view, "exact")
+    assert "o" in foldable(ungrouped.view, "exact")
     rotate(grouped, _spec(text, "global", "all"), NullReporter())
     norms = all_folded_norms(grouped.view)["layers.0.o"].view(2, 2, 8)
     assert torch.equal(norms[:, 0], norms[:, 1])
@@ -184,9 +184,9 @@ def test_scap_finds_one_mode_of_the_inputs_without_their_norms(text):
     method, spec = MethodSpec(name="scap"), CalibrationSpec(text=text)
     masks = []
     for loaded in (plain, folded):
-        found, inputs = calibrate(loaded, method, spec, NullReporter()), _inputs(loaded)
+        calibration, inputs = calibrate(loaded, method, spec, NullReporter()), _inputs(loaded)
         table = rules(
-            loaded.view, method, resolve_plan(UniformSparsity(sparsity=0.3), loaded.view.layout, method), found
+            loaded.view, method, resolve_plan(UniformSparsity(sparsity=0.3), loaded.view.layout, method), calibration
         )
         masks.append({name: rule.mask(inputs[0, name]) for name, rule in table[0].items()})
     for name, mask in masks[0].items():
@@ -256,10 +256,10 @@ def fresh(projection: Projection) -> torch.Tensor:
 
 
 def test_norms_are_computed_once_for_each_projection(projections):
-    kept = {name: kept_column_norms(projection) for name, projection in projections.items()}
+    cached = {name: kept_column_norms(projection) for name, projection in projections.items()}
     for name, projection in projections.items():
-        assert torch.equal(kept[name], fresh(projection))
-        assert kept_column_norms(projection) is kept[name]
+        assert torch.equal(cached[name], fresh(projection))
+        assert kept_column_norms(projection) is cached[name]
 
 
 def test_norms_follow_weights_that_are_written_to_or_replaced(projections):
@@ -280,18 +280,18 @@ def test_norms_follow_weights_that_are_written_to_or_replaced(projections):
 def test_norms_of_a_quantized_layer_are_kept(quantize):
     layer = quantize(nn.Linear(64, 32, bias=False))
     projection = Projection(0, "o", layer, slice(None))
-    kept = kept_column_norms(projection)
-    assert torch.equal(kept, fresh(projection))
-    assert kept_column_norms(projection) is kept
+    cached = kept_column_norms(projection)
+    assert torch.equal(cached, fresh(projection))
+    assert kept_column_norms(projection) is cached
     scale = layer.scale
-    layer._apply(lambda part: 2 * part if part is scale else part)
-    assert torch.equal(kept_column_norms(projection), 2 * kept)
+    layer._apply(lambda tensor: 2 * tensor if tensor is scale else tensor)
+    assert torch.equal(kept_column_norms(projection), 2 * cached)
 
 
 def test_norms_are_forgotten_with_their_layer():
     layer = nn.Linear(64, 32)
-    kept = weakref.ref(kept_column_norms(Projection(0, "o", layer, slice(None))))
-    assert kept() is not None
+    cached = weakref.ref(kept_column_norms(Projection(0, "o", layer, slice(None))))
+    assert cached() is not None
     del layer
     gc.collect()
-    assert kept() is None
+    assert cached() is None

@@ -32,11 +32,11 @@ def loaded(tmp_path):
 
 
 def copies(module):
-    return {name: each.clone() for name, each in module.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
 def same(module, expected):
-    return all(torch.equal(each, expected[name]) for name, each in module.state_dict().items())
+    return all(torch.equal(tensor, expected[name]) for name, tensor in module.state_dict().items())
 
 
 def test_weights_that_were_given_back_are_read_anew(loaded):
@@ -75,13 +75,13 @@ def test_weights_are_read_ahead_from_disk(tmp_path):
 
 def resident(file):
     """Return the bytes of a file's mappings that are in this process's memory."""
-    found, own = 0, False
+    bytes_in_memory, is_of_file = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split(" ", 1)[0]:
-            own = line.endswith(str(file))
-        elif own and line.startswith("Rss:"):
-            found += 1024 * int(line.split()[1])
-    return found
+            is_of_file = line.endswith(str(file))
+        elif is_of_file and line.startswith("Rss:"):
+            bytes_in_memory += 1024 * int(line.split()[1])
+    return bytes_in_memory
 
 
 @pytest.fixture
@@ -152,8 +152,8 @@ def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
     mapped, layer = MappedWeights(loaded.model), loaded.view.layers[1].module
     layer.register_buffer("made", torch.arange(4.0))
     layer.register_buffer("same", layer.made)  # as folded norms of o and v are without grouped queries
-    for each in layer.parameters():
-        each.mul_(3)
+    for parameter in layer.parameters():
+        parameter.mul_(3)
     before, file = copies(layer), tmp_path / "moved" / "layer.safetensors"
     mapped.move(layer, file)
     assert same(layer, before)
@@ -164,7 +164,7 @@ def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
     assert not layer.self_attn.q_proj.weight.any(), "changed again"
     mapped.read(layer, file)
     assert same(layer, before)
-    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert [parameter.name for parameter in file.parent.iterdir()] == [file.name]
 
 
 def test_a_file_of_another_model_or_a_damaged_one_changes_nothing(loaded, tmp_path):
@@ -210,14 +210,14 @@ def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp
     assert nameless_files() > before
     mapped = loaded.view.mapped
     assert mapped is not None
-    assert all(mapped.holds(each) for each in loaded.model.parameters())
+    assert all(mapped.holds(parameter) for parameter in loaded.model.parameters())
     mapped.give_back(loaded.model)
-    found = loaded.model.state_dict()
-    assert found.keys() == expected.keys()
-    for name, weight in found.items():
+    state = loaded.model.state_dict()
+    assert state.keys() == expected.keys()
+    for name, weight in state.items():
         assert weight.dtype == expected[name].dtype
         assert torch.equal(weight, expected[name]), name
-    del loaded, mapped, found, weight
+    del loaded, mapped, state, weight
     gc.collect()
     assert nameless_files() == before
 
@@ -233,15 +233,15 @@ def test_rotated_experts_are_saved_from_files(family: str, tmp_path: Path, monke
     made: list[int] = []
     new_file = mapped.in_new_file
 
-    def counted(count: int, *given: Any) -> torch.Tensor:
+    def counted(count: int, *args: Any) -> torch.Tensor:
         made.append(count)
-        return new_file(count, *given)
+        return new_file(count, *args)
 
     monkeypatch.setattr(mapped, "in_new_file", counted)
-    found = Session().prepare(source, spec, NullReporter()).model.state_dict()
+    state = Session().prepare(source, spec, NullReporter()).model.state_dict()
     stacks = [name for name in expected if name.endswith("experts.gate_up_proj")]
     assert made.count(expected[stacks[0]].numel()) >= 3 * len(stacks), "opened, written and opened again"
-    for name, weight in found.items():
+    for name, weight in state.items():
         assert torch.equal(weight, expected[name]), name
 
 
