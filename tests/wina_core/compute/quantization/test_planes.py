@@ -14,7 +14,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.logits import mean_divergence
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import PlaneLinear
-from wina_core.compute.quantization.apply import PlaneSite, QuantizedSites, share_planes
+from wina_core.compute.quantization.apply import QuantizedSites
+from wina_core.compute.quantization.sharing import PlaneSite, share_planes
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec, TextSpec

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.compute.quantization.inputs import QuantizationSite
-from wina_core.compute.quantization.runs import (
+from wina_core.compute.quantization.sharing import (
     MOST_RUNS,
     BitsRun,
     EnergySite,
