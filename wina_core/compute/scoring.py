@@ -140,6 +140,7 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
         if method.masks == "shared":
             by_norms = dict.fromkeys(by_norms, tuple(dict.fromkeys(chain.from_iterable(by_norms.values()))))
         made: dict[tuple[str, ...], Tensor | None] = {}
+        # One tensor for each set of norms: gates compare scales by identity to find equal masks.
         for norms in set(by_norms.values()):
             if not reads_norms(method, block, norms, folded=carried is not None):
                 made[norms] = None

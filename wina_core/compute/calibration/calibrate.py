@@ -166,6 +166,7 @@ def _measure(
     rule, layout = get_method(method), calibration.layout
     for site in layer_sites:
         reporter.check()
+        # Experts share cells: their sites are measured together below.
         if site.layer.expert is not None:
             continue
         sample = site.sample

@@ -182,6 +182,7 @@ class ScoreHistogram:
 
     def add(self, scores: Tensor) -> None:
         """Count non-negative scores of any shape and floating dtype."""
+        # Of numbers that are not negative, float32 patterns are ordered like the numbers.
         bits = scores.detach().float().contiguous().view(torch.int32)
         self._counts += torch.bincount((bits >> 16).flatten(), minlength=_BINS)
         self._only_edges &= scores.dtype == torch.bfloat16

@@ -161,6 +161,7 @@ class Calibration:
             (stored, tensors[name])
             for name, stored in (("quantiles", self.quantiles), ("errors", self.errors), ("energies", self.energies))
         ]
+        # Compared first, so that nothing is changed if one does not fit.
         if any(stored.shape != loaded.shape for stored, loaded in pairs):
             raise ValueError("of another layout")
         for stored, loaded in pairs:
@@ -183,6 +184,7 @@ class Calibration:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
         content = save(self.tensors(), metadata)
+        # Beside the file: a rename is atomic within a file system alone.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:

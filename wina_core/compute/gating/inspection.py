@@ -184,6 +184,7 @@ def _rule(
     uniform = SparsityPlan.uniform(layout, 0.0)
     plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: target.target}, provenance="inspected")
     resolved = ResolvedPlan.of(plan, target.method)
+    # Of one layer: the column norms of all others would be computed for nothing.
     rule = rules(replace(view, layers=(layer,)), target.method, resolved, calibration)[0][projection.name]
     return rule, low_ranks(view, target.method, plan)[layer.index].get(projection.name)
 

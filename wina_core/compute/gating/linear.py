@@ -125,6 +125,7 @@ def stored_bits(linear: nn.Linear) -> StoredBits | PlaneBits:
     runs = [_of_run(run) for run in weight.runs]
     inputs = torch.cat([run.inputs for run in runs])
     order = 0.0 if weight.order is None else 8.0 * weight.order.nbytes
+    # Runs hold the inputs in the order of their energy, and `places` say where each input of x is.
     return StoredBits(
         inputs if weight.places is None else inputs[weight.places.cpu()], always=order + sum(run.always for run in runs)
     )

@@ -293,6 +293,7 @@ def _descend(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
     generator = torch.Generator().manual_seed(0)
     rounds = -(-TUNING_STEPS // len(tokens))
+    # Every row once before any row twice.
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
     if (stage := stages.read(_STATE)) is not None:
         try:

@@ -226,6 +226,7 @@ def _expert(stacked: Any, parameters: dict[tuple[str, str], tuple[Tensor, ...]],
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    # On the meta device, since the weight that it makes is replaced.
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:

@@ -55,6 +55,7 @@ class _LogitsCheck:
         self._read = [*self._read, ids] if continues else [ids]
         if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
             return
+        # The repeated pass comes through this hook, too.
         self._repeating = True
         raise non_finite_error(
             self._view, self._where, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)

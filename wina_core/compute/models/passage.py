@@ -125,11 +125,13 @@ class Passage:
             yield layer
             self._view.give_back(layer.module)
             trim_memory()
+            # After the last layer, only a pass that took long is worth a checkpoint.
             since = pass_start if layer is self._view.layers[-1] else saved
             if checkpoint is not None and pausable_clock.now() - since > interval:
                 start = pausable_clock.now()
                 self._save(checkpoint, layer.index + 1)
                 saved = pausable_clock.now()
+                # Slow disks get fewer checkpoints, so that writing takes at most its share of the time.
                 interval = max(CHECKPOINT_SECONDS, (saved - start) / _WRITING)
 
     def _save(self, checkpoint: PassCheckpoint, passed: int) -> None:

@@ -77,6 +77,7 @@ def quantize(
             cache.write(made, pausable_clock.now() - start)
     else:
         _apply_named(loaded, linears, quantization, reporter)
+    # The view, and the forwards with shortcuts that are bound to it, still hold the replaced layers.
     loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped)
     attach_shortcuts(loaded.view)
     seconds = pausable_clock.now() - start
@@ -140,6 +141,7 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
         logging.getLogger(name).setLevel(logging.ERROR)
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
+    # torchao replaces the weight of a layer in place, and the original one is still needed.
     holder = nn.Linear(linear.in_features, linear.out_features, bias=False, device="meta")
     holder.weight = nn.Parameter(linear.weight.detach(), requires_grad=False)
     quantize_(holder, Int8WeightOnlyConfig())

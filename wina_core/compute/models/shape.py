@@ -52,6 +52,7 @@ def model_shape(view: ModelView) -> ModelShape:
         heads=view.heads,
         kv_heads=view.kv_heads,
         head_dim=view.head_dim,
+        # A frequency turns a pair of dimensions.
         rotary_dim=max((2 * buffer.numel() for name, buffer in buffers if name.endswith("inv_freq")), default=0),
         windows=attention_windows(config, layout.layers),
         head_weights=view.head.in_features * view.head.out_features,
@@ -63,6 +64,7 @@ def model_shape(view: ModelView) -> ModelShape:
         + sum(cast(Any, router).weight.numel() for router in routers),
         embedding_row=sum(table.embedding_dim for table in tables),
         embedding_weights=sum(table.num_embeddings * table.embedding_dim for table in tables),
+        # A quantized head makes its `weight` anew on every access, so that it is never that of the embedding.
         tied_head=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),

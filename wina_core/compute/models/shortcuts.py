@@ -38,6 +38,7 @@ def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
     The matrix becomes a buffer of the layer, so that it moves and is stored with it.
     """
     layer.module.register_buffer(branch + _SUFFIX, matrix)
+    # The forward of transformers adds the residual as it is.
     layer.module.forward = partial(_forward, layer)
 
 

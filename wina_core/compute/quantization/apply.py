@@ -210,6 +210,7 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
             _packed(run) if isinstance(run, Codes) else run.to(_half_dtype(linear.weight.dtype))
             for run in quantized_runs
         ]
+        # Without an order there is one run.
         by_linear[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
     return by_linear
 

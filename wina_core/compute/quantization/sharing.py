@@ -102,11 +102,13 @@ class RunChoice:
         """Least cost up to each place, by number of runs and width of the last."""
         before: dict[tuple[int, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
         for count in range(2, MOST_RUNS + 1):
+            # RUN_BITS falls, and so do the bits of the runs: those before have as many smaller indices.
             for width in range(count - 1, len(RUN_BITS)):
                 wider = np.stack([best[count - 1, wider_width] for wider_width in range(count - 2, width)])
                 total = wider.min(0)[:, None] + costs[width]
                 start = total.argmin(0)
                 best[count, width] = total.min(0)
+                # By the end of the last run: where it begins, and the width of the run before it.
                 before[count, width] = start, wider.argmin(0) + count - 2
         count, width = min(best, key=lambda key: best[key][-1])
         runs, stop = [], len(self._ends) - 1
@@ -209,6 +211,7 @@ class EnergySite:
         """Return the runs with the least error + price * bits held, and the bits; the order is held by ordered runs."""
         single = {linear: choice.single(price) for linear, choice in self._choices.items()}
         several = {linear: choice.at_price(price) for linear, choice in self._choices.items()}
+        # All matrices of the site share the order, which is held once.
         plain, ordered = self._held(single), self._held(several) + ORDER_BITS * self.site.inputs
         if self._error(several) + price * ordered < self._error(single) + price * plain:
             return SitePlan(self.order.int(), several), ordered

@@ -79,6 +79,7 @@ def save_sparse(
     config = WinaConfig(**section.signed().model_dump(mode="json"))
     with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
         state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": tensor for name, tensor in tensors.items()}}
+        # For the file alone: the model in memory keeps its own config.
         with attributes(loaded.model.config, quantization_config=config, fusion_config=UNREGISTERED):
             loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=SHARD)
         loaded.tokenizer.save_pretrained(partial)
