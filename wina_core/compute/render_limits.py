@@ -1,4 +1,4 @@
-"""Limits of time and memory for rendering a template of somebody else's: of a task, or a chat's.
+"""Limits of time and memory for rendering an untrusted template, of a task or of a chat.
 
 A sandboxed template runs no code, but loops, repetition and regular expressions can take forever. No check of its text
 finds all of them, so the operating system counts: processor time by a timer signal, where there is one and the main

@@ -78,7 +78,7 @@ _SPARE = 1e9
 
 
 def this_process() -> int:
-    """Return the id of this process, by which other ones know whether a stage was left behind."""
+    """Return the id of this process; other processes use it to find stages that were left behind."""
     return os.getpid()
 
 

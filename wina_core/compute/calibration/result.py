@@ -171,7 +171,7 @@ class Calibration:
 
     @property
     def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
-        """Return what is measured of some cells alone, by the kind that names it in a file."""
+        """Return the measurements that some cells lack, by the kind that names them in a file."""
         return (
             ("centre", self.centres),
             ("means", self.means),

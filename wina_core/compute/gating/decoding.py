@@ -43,7 +43,7 @@ class TransposedWeights:
     """W^T of linear layers that read the same input, in one block of memory.
 
     The memory of W is freed, or given back to its file if the weights are `mapped` there. With `in_file`, W^T is in a
-    file of its own, of which decoding reads the rows of kept inputs.
+    file of its own; decoding reads the rows of kept inputs from it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TransposedWeights:
         self.weight_t = _allocate(weights[0].shape[1], sum(map(len, weights)), weights[0], in_file)
         self.linears: list[nn.Linear] = []
         self._in_files: list[Tensor | None] = []
-        """W of each layer, where it is in a file."""
+        """W of each layer that is in a file; None for the others."""
         start = 0
         try:
             for linear in linears:  # one by one, so that each frees its old memory at once
@@ -165,7 +165,7 @@ def _bind_quantized(forward: GatedForward) -> None:
 
 
 def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
-    """Let a group gate and multiply a few tokens by the native library, each input in its own number of planes."""
+    """Bind a kernel of the native library to a group, which reads each input in its own number of planes."""
     rule = group.rule
     assert rule is not None  # _is_served
     if usable(weight_t.device)[0] != "native" or group.signal is not None or not is_plain(rule):
@@ -214,7 +214,7 @@ def _decoded_slice(decode: Decode, start: int, stop: int, x: Tensor) -> Decoded 
 
 
 def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
-    """Let a group multiply from W^T [n, its outputs], gating in the same step where a kernel can."""
+    """Bind kernels to a group that multiply by W^T [n, its outputs], and gate in the same step where possible."""
     rule, inputs = group.rule, weight_t.shape[0]
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else USUAL_SPARSITY

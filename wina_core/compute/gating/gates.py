@@ -92,7 +92,7 @@ class Gates(NotCopied):
         biases: Sequence[Mapping[str, Tensor]] = (),
     ) -> None:
         self.rules, self.low_ranks, self.biases = table, low_rank, biases or [{} for _ in table]
-        """Of each of the view's parts, by projection; biases are the tuned ones."""
+        """Rules, low-rank parts and tuned biases of each of the view's parts, by projection."""
         self._view = view
         self._dense_prefix = dense_prefix
         self._context = ForwardContext()

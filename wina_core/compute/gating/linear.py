@@ -440,7 +440,7 @@ def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor 
 
 
 def _per_token(flags: Tensor | None, x: Tensor, positions: Tensor | None) -> Tensor | None:
-    """Return flags of tokens, bool [batch, tokens], for the tokens of x [..., n] where it is.
+    """Select flags, bool [batch, tokens], of the tokens of x [..., n], on its device.
 
     `positions` are those of x among all tokens; None if x has all.
     """

@@ -29,7 +29,7 @@ from wina_core.model_info.sizes import fits_memory
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
 _UNREAD = ("attention.key_length", "attention.sliding_window", "expert_feed_forward_length")
-"""Fields for which transformers takes its own defaults."""
+"""Fields that transformers ignores in favour of its own defaults."""
 _ROPE = "rope_freqs.weight"
 """Divisors of the frequencies of rotary positions, which llama.cpp's converter writes for Llama 3.1 and later."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -37,7 +37,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positi
 
 
 def dequantized(file: Path, reporter: Reporter) -> Path:
-    """Return the folder of the cache with a GGUF file's weights, tokenizer and settings; it is made unless it is there.
+    """Return the folder of the cache with a GGUF file's weights, tokenizer and settings; make it if it is missing.
 
     The weights are in float32, which holds exactly what a GGUF file means, or in bfloat16 where memory does not allow
     that. Of several engines that need one, the first makes it. Raises WinaError for a file that cannot be opened, if

@@ -86,10 +86,10 @@ class _Stack:
 
 
 class Experts(nn.ModuleList):
-    """All experts of one layer, in the place of transformers' module, with its eager arithmetic."""
+    """All experts of one layer: a replacement of transformers' module, with its eager arithmetic."""
 
     def __init__(self, stacked: nn.Module) -> None:
-        """Take over the parameters of transformers' experts, without a copy."""
+        """Share the parameters of transformers' experts, without a copy."""
         self._stacks = _stacks(stacked)
         parameters = {
             member: view.unbind()
@@ -149,7 +149,7 @@ def separate_experts(layer: nn.Module, path: str) -> Experts | None:
 
 
 def compute_router_in_float64(router: nn.Module) -> None:
-    """Let a router of a float64 model compute probabilities in float64, in place.
+    """Make a router of a float64 model compute probabilities in float64, in place.
 
     transformers computes softmax and sigmoid of all experts in float32 whatever the model's dtype, and keeps the weight
     of ernie4_5_moe's router in it. A router with a bias (gpt_oss) needs none of this: it takes the softmax of the

@@ -87,7 +87,7 @@ def fold_norms(view: ModelView, names: Collection[str]) -> None:
 
 @torch.no_grad()
 def unfold_norms(view: ModelView) -> None:
-    """Take the norms out of all inputs again, in place."""
+    """Remove the norms from all inputs, in place."""
     for layer in view.layers:
         for block in _blocks(layer):
             factors = folded_norms(layer, block[0])

@@ -54,7 +54,7 @@ class LoadedModel:
     quantization_report: QuantizationReport | None = None
 
     def __post_init__(self) -> None:
-        """Let statistics of texts leave out the BOS token that the tokenizer adds."""
+        """Exclude the BOS token that the tokenizer adds from statistics of texts."""
         if first_token(self.tokenizer) is not None:
             self.view = replace(self.view, first_scored=1)
 
@@ -178,9 +178,8 @@ def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     except Exception as error:  # the libraries raise many kinds for files that do not fit each other
         if ran_out_of_memory(error):
             raise WinaError(_does_not_fit(source)) from error
-        shapes_differ = "ignore_mismatched_sizes" in str(
-            error
-        )  # an option of the library's, of which nobody here knows
+        # For other shapes the library suggests this option, which users of this program cannot set.
+        shapes_differ = "ignore_mismatched_sizes" in str(error)
         cause = "they have other shapes than it asks for; copy both anew" if shapes_differ else reason(error)
         raise WinaError(f"The weights in {folder} do not fit its config.json: {cause}.") from error
     finally:

@@ -65,7 +65,7 @@ class ScoredPositions:
 
     @classmethod
     def of(cls, view: ModelView, tokens: Tensor) -> "ScoredPositions":
-        """Return those of a model's rows of text, ids [rows, sequence]."""
+        """Return the scored positions of a model's rows of text, ids [rows, sequence]."""
         return cls(view.first_scored, tokens.shape[1])
 
     def count(self, tokens: Tensor) -> int:

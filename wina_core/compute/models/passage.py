@@ -192,7 +192,7 @@ class Passage:
                 reporter.check()
 
     def run(self, reporter: Reporter, checkpoint: PassCheckpoint | None = None) -> None:
-        """Let all batches pass all layers."""
+        """Pass all batches through all layers."""
         for _ in self.layers(reporter, checkpoint=checkpoint):
             pass
 
@@ -202,8 +202,10 @@ class Passage:
 
     @contextmanager
     def arriving(self, lane: int = 0) -> Iterator[None]:
-        """Let model calls on the batches within the block, or on single rows of them, skip the layers, with what has
-        passed them in a lane."""
+        """Skip the layers in model calls on the batches, or on single rows of them, within the block.
+
+        The calls continue with the hidden states that have passed the layers in a lane.
+        """
         arrived: dict[tuple[torch.Size, bytes], Tensor] = {}
         for key, rows, hidden in zip(self._keys, self._row_keys, self._hidden.of(lane), strict=True):
             arrived |= dict(zip(rows, hidden.split(1), strict=True))

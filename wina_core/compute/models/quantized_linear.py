@@ -1,4 +1,4 @@
-"""A linear layer with weights of few bits, in the place of a plain one: of a number of bits, or in planes.
+"""Replacements of linear layers, with weights of few bits: of a fixed number, or in planes.
 
 torch.compile leaves functions alone that call libraries and keep states that it cannot see.
 """
@@ -27,11 +27,11 @@ _Result = TypeVar("_Result")
 
 
 def uncompiled(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Let a compiled model run a function in Python, between two of its graphs."""
+    """Exclude a function from compilation: a compiled model runs it in Python, between two of its graphs."""
 
     @wraps(function)
     def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        if torch.compiler.is_compiling():  # importing the compiler takes seconds, so that it is wrapped here at first
+        if torch.compiler.is_compiling():  # wrapped only now, since importing the compiler takes seconds
             return torch.compiler.disable(function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -107,7 +107,7 @@ def parents_of(model: nn.Module) -> Parents:
 
 
 def replace_linear(linear: nn.Linear, made: QuantizedLinear, parents: Parents, *, keep: bool = False) -> None:
-    """Put a quantized layer in the place of a linear one, whose memory is freed unless its weight is to be kept."""
+    """Replace a linear layer by a quantized one; free its memory, unless `keep`."""
     setattr(*parents[linear], made)
     if not keep:
         linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
@@ -144,7 +144,7 @@ def tensors_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
 
 
 def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
-    """Return what a weight is beside its tensors, as JSON."""
+    """Return the fields of a weight that are no tensors, as JSON."""
     if isinstance(weight_t, Tensor):
         return {}
     if isinstance(weight_t, MixedWeight):
@@ -193,7 +193,7 @@ def _check_codes(weight_t: QuantizedWeight) -> None:
 
 
 def _check_planes(weight: PlaneWeight) -> None:
-    """Raise ValueError likewise."""
+    """Raise ValueError for tensors of planes that do not go together."""
     codes, scale, planes, errors = weight.codes, weight.scale, weight.planes, weight.errors
     if codes.dtype != torch.uint8 or scale.dtype != torch.float16 or scale.ndim != 1 or type(weight.outputs) is not int:
         raise ValueError(f"its codes are {codes.dtype} and its scales {scale.dtype} {list(scale.shape)}")
@@ -231,6 +231,6 @@ class PlaneLinear(QuantizedLinear):
         return functional.linear(input, self.weight, self.bias)
 
     def graded(self, x: Tensor, levels: Tensor, rows: Rows, bias: Tensor | None) -> Tensor:
-        """Return y [..., rows] of x [..., n], of which each input is read in its first `levels` planes."""
+        """Return y [..., rows] of x [..., n]; only the first `levels` planes of each input are read."""
         y = self.weight_t.product(x, levels)[..., rows]
         return y if bias is None else y + bias

@@ -76,7 +76,7 @@ def first_token(tokenizer: Any) -> int | None:
 
 
 def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenizer: Any) -> T:
-    """Return what `tokenized` makes of the text, or made before: each run of a job reads it."""
+    """Return `tokenized(text, ...)` from the cache if possible: each run of a job reads the same text."""
     text = _read(spec)
     cached = _cache.setdefault(tokenizer, {})
     # The length of the tokenizer, since tokens may have been added to it.

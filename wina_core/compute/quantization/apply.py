@@ -61,9 +61,6 @@ from wina_core.model_info.cost.terms import group_scale_bits
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.quantization import QUANTIZER_PLUGINS, check_made, quantizer_names
 
-Moments = dict[nn.Linear, Tensor]
-"""E[x x^T] by the first linear layer of each site of a decoder layer."""
-
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
     """Return the bits of each cell; WinaError for another model's plan, for fused matrices of several widths, for
@@ -112,7 +109,7 @@ def apply_spec(
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", spec.label)
         reporter.check()
-        measured: Moments = {} if moments is None else next(moments)
+        measured = {} if moments is None else next(moments)
         for site in sites_of(layer):
             keys = {linear: (site.name, names[0]) for linear, names in site.linears.items()}
             if stored is None:

@@ -84,7 +84,7 @@ class SparseSection(BaseModel):
     run: str = ""
     """Hash of the run that measured it."""
     digest: str = ""
-    """Hash of all this, by which changes are noticed."""
+    """Hash of the other fields, to detect changes."""
 
     @property
     def weights_by_name(self) -> dict[str, StoredWeights]:

@@ -72,7 +72,7 @@ class WinaQuantizer(HfQuantizer):
 
     @property
     def section(self) -> SparseSection:
-        """Return what config.json says of the model."""
+        """Return the section of config.json."""
         return self.quantization_config.section
 
     def is_serializable(self) -> bool:
