@@ -1,4 +1,4 @@
-"""Limits of time and memory for rendering a template of somebody else's: of a task, or a chat's.
+"""Limits of time and memory for rendering an untrusted template, of a task or of a chat.
 
 A sandboxed template runs no code, but loops, repetition and regular expressions can take forever. No check of its text
 finds all of them, so the operating system counts: processor time by a timer signal, where there is one and the main
@@ -33,8 +33,8 @@ class _Expired(BaseException):
 
 
 @contextmanager
-def limited(what: str) -> Iterator[None]:
-    """Raise a WinaError about `what` if the block takes more time or memory than the limits."""
+def limited(subject: str) -> Iterator[None]:
+    """Raise a WinaError about `subject` if the block takes more time or memory than the limits."""
     try:
         with _memory(), _time():  # the time ends first, so that no signal comes before the memory is free again
             yield
@@ -44,7 +44,7 @@ def limited(what: str) -> Iterator[None]:
         reason = f"{BYTES >> 20} MiB of memory"
     else:
         return
-    raise WinaError(f"{what} takes more than {reason} to render; correct the template.")
+    raise WinaError(f"{subject} takes more than {reason} to render; correct the template.")
 
 
 def render_chat(render: Callable[[], str], characters: int, instead: str) -> str:

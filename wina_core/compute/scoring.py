@@ -79,6 +79,7 @@ class ThresholdSelection:
 
     def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - whatever their number
         """Return whether all n inputs are kept."""
+        # Scores are never negative: a threshold below 0 is that of the fraction 0.
         return self.threshold < 0
 
     def mask(self, score: Tensor) -> Tensor | None:
@@ -125,9 +126,9 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
     Raises WinaError for a model without a projection that the method reads.
     """
     method.check_projections(layer.names)
-    found: Scales = {}
-    for whole in BLOCKS:
-        block = tuple(name for name in whole if name in layer.projections)
+    scales: Scales = {}
+    for block_names in BLOCKS:
+        block = tuple(name for name in block_names if name in layer.projections)
         linears = {id(layer.projections[name].linear) for name in block}
         fused = len(block) > len(linears)
         carried = folded_norms(layer, block[0]) if block else None
@@ -139,6 +140,7 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
         if method.masks == "shared":
             by_norms = dict.fromkeys(by_norms, tuple(dict.fromkeys(chain.from_iterable(by_norms.values()))))
         made: dict[tuple[str, ...], Tensor | None] = {}
+        # One tensor for each set of norms: gates compare scales by identity to find equal masks.
         for norms in set(by_norms.values()):
             if not reads_norms(method, block, norms, folded=carried is not None):
                 made[norms] = None
@@ -146,8 +148,8 @@ def scales_of(method: Method, layer: LayerView, rho: Mapping[str, float] | None 
                 made[norms] = _root_sum([_column_weights(method, layer, name) for name in norms])
             elif carried is not None:
                 made[norms] = 1 / carried
-        found |= {name: made[norms] for name, norms in by_norms.items()}
-    return found
+        scales |= {name: made[norms] for name, norms in by_norms.items()}
+    return scales
 
 
 def _column_weights(method: Method, layer: LayerView, name: str) -> Tensor:
@@ -156,10 +158,12 @@ def _column_weights(method: Method, layer: LayerView, name: str) -> Tensor:
         return unfolded_column_norms(layer, name)
     weight = unfolded_weight(layer, name)
     with METHOD_PLUGINS.blamed(method.name):
-        found: Tensor = method.column_weights(weight)
-        if found.shape != weight.shape[1:] or not bool((found >= 0).all() & found.isfinite().all()):
+        column_weights: Tensor = method.column_weights(weight)
+        if column_weights.shape != weight.shape[1:] or not bool(
+            (column_weights >= 0).all() & column_weights.isfinite().all()
+        ):
             raise ValueError(f"its column weights of {name} are not {weight.shape[1]} finite numbers of at least 0")
-    return found.to(weight.device, torch.promote_types(weight.dtype, torch.float32))
+    return column_weights.to(weight.device, torch.promote_types(weight.dtype, torch.float32))
 
 
 def _root_sum(norms: Sequence[Tensor]) -> Tensor:
@@ -185,13 +189,13 @@ class GateActivation:
     """Hook that catches z = act(W_gate x) of one layer while the model runs."""
 
     def __init__(self, layer: LayerView) -> None:
-        found = [getattr(module, name) for module in layer.mlp for name in _NAMES if hasattr(module, name)]
-        if not found or not isinstance(found[0], nn.Module):
+        activations = [getattr(module, name) for module in layer.mlp for name in _NAMES if hasattr(module, name)]
+        if not activations or not isinstance(activations[0], nn.Module):
             raise WinaError(f"The MLP of layer {layer.index} has no activation that CATS could mask by; choose teal.")
         self._call = _ActivationCall()
-        self._hook = found[0].register_forward_hook(self._catch)
+        self._hook = activations[0].register_forward_hook(self._catch)
 
-    def take(self) -> Tensor:
+    def pop(self) -> Tensor:
         """Return z [..., tokens, n] of the call in progress, once."""
         value, self._call.value = self._call.value, None
         if value is None:
@@ -272,6 +276,7 @@ def _exact(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def _iterated(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Return (left, right), in at least float32, by subspace iteration."""
     exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    # Equal factors in every process, without a change of the random numbers of the caller.
     with torch.random.fork_rng(devices=[weight.device] if weight.device.type == "cuda" else []):
         torch.manual_seed(0)
         u, s, v = torch.svd_lowrank(exact, q=min(2 * rank + _MARGIN, *weight.shape), niter=_ITERATIONS)
@@ -279,18 +284,18 @@ def _iterated(weight: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 _Key = tuple[str, int]
-_KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[_Key, LowRank]] = weakref.WeakKeyDictionary()
+_CACHE: weakref.WeakKeyDictionary[nn.Linear, dict[_Key, LowRank]] = weakref.WeakKeyDictionary()
 
 
 def kept_low_rank(projection: Projection, rank: int) -> LowRank:
     """Return a projection's `low_rank`, cached until its weights are written to."""
-    found = _KEPT.setdefault(projection.linear, {})
+    cached = _CACHE.setdefault(projection.linear, {})
     key = projection.name, projection.linear.weight._version
-    if key not in found or len(found[key].right) < rank:
-        for old in [other for other in found if other[0] == projection.name]:
-            del found[old]
-        found[key] = low_rank(projection.weight, max(rank, min(rank + _MARGIN, *projection.shape)))
-    return found[key].first(rank)
+    if key not in cached or len(cached[key].right) < rank:
+        for outdated in [cached_key for cached_key in cached if cached_key[0] == projection.name]:
+            del cached[outdated]
+        cached[key] = low_rank(projection.weight, max(rank, min(rank + _MARGIN, *projection.shape)))
+    return cached[key].first(rank)
 
 
 def low_ranks(view: ModelView, method: MethodSpec, plan: SparsityPlan) -> list[dict[str, LowRank]]:

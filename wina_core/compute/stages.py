@@ -46,11 +46,11 @@ _WAIT_SECONDS = 0.2
 
 
 @contextmanager
-def alone(file: Path, what: str, reporter: Reporter) -> Iterator[None]:
+def alone(file: Path, subject: str, reporter: Reporter) -> Iterator[None]:
     """Hold the lock of a file or folder of the cache within the block; make its parent.
 
-    While another engine has it, progress says that it computes `what`, such as "the rotated weights". Raises Cancelled,
-    and WinaError where the folder cannot be written.
+    While another engine has it, progress says that it computes `subject`, such as "the rotated weights". Raises
+    Cancelled, and WinaError where the folder cannot be written.
     """
     lock = filelock.FileLock(file.with_suffix(".lock"))
     while True:
@@ -60,9 +60,9 @@ def alone(file: Path, what: str, reporter: Reporter) -> Iterator[None]:
             lock.acquire(timeout=_WAIT_SECONDS)
             break
         except filelock.Timeout:
-            reporter.progress(0, None, "", f"another engine computes {what}")
+            reporter.progress(0, None, "", f"another engine computes {subject}")
         except OSError as error:
-            raise WinaError(f"{file.parent} cannot be written ({error.strerror}), which {what} need.") from error
+            raise WinaError(f"{file.parent} cannot be written ({error.strerror}), which {subject} need.") from error
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ _SPARE = 1e9
 
 
 def this_process() -> int:
-    """Return the id of this process, by which other ones know whether a stage was left behind."""
+    """Return the id of this process; other processes use it to find stages that were left behind."""
     return os.getpid()
 
 
@@ -126,7 +126,7 @@ class Stages:
             return
         content = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         try:
-            size = sum(each.nbytes for each in content.values())
+            size = sum(tensor.nbytes for tensor in content.values())
             check_room(self.folder, size + _SPARE, "With what stays free, a checkpoint takes", "free some space")
             save_atomically(
                 content, self._file(name), {_KEY: self.folder.name, _NOTE: json.dumps(note | {_WRITER: this_process()})}
@@ -177,8 +177,8 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 def adam_state(free: Sequence[Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the parameters with their moments at the beginning of a step."""
     moments: dict[int, dict[str, Tensor]] = optimizer.state_dict()["state"]
-    state = {f"free.{index}": each.detach() for index, each in enumerate(free)}
-    return state | {f"{name}.{index}": each[name] for index, each in moments.items() for name in _MOMENTS}
+    state = {f"free.{index}": parameter.detach() for index, parameter in enumerate(free)}
+    return state | {f"{name}.{index}": moment[name] for index, moment in moments.items() for name in _MOMENTS}
 
 
 def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -186,19 +186,21 @@ def restore_adam(stage: Stage, free: Sequence[Tensor], optimizer: torch.optim.Op
 
     Raises KeyError, TypeError, ValueError or RuntimeError for a state that does not fit.
     """
-    for index, each in enumerate(free):
+    for index, parameter in enumerate(free):
         for name in ("free", "exp_avg", "exp_avg_sq"):
-            kept = stage.tensors[f"{name}.{index}"]
-            if kept.shape != each.shape or not kept.isfinite().all():
+            tensor = stage.tensors[f"{name}.{index}"]
+            if tensor.shape != parameter.shape or not tensor.isfinite().all():
                 raise ValueError(f"{name} has another shape, or numbers that none can have")
+    # Checked before the parameters are written, so that a state that does not fit leaves them as they are.
     if stage.note["schedule"]["last_epoch"] not in range(schedule.T_max + 1):
         raise ValueError("the schedule has another length")
     with torch.no_grad():
-        for index, each in enumerate(free):
-            each.copy_(stage.tensors[f"free.{index}"])
+        for index, parameter in enumerate(free):
+            parameter.copy_(stage.tensors[f"free.{index}"])
     moments = {index: {name: stage.tensors[f"{name}.{index}"] for name in _MOMENTS} for index in range(len(free))}
     schedule.load_state_dict(stage.note["schedule"])
     groups = optimizer.state_dict()["param_groups"]
     for group, rate in zip(groups, schedule.get_last_lr(), strict=True):
+        # The schedule itself would set the rates only at its next step.
         group["lr"] = rate
     optimizer.load_state_dict({"state": moments, "param_groups": groups})

@@ -105,18 +105,22 @@ class NetworkErrors:
     weights: int
 
 
-def outcome(network: Network, rule: Rule) -> NetworkErrors:
+def network_errors(network: Network, rule: Rule) -> NetworkErrors:
     """Run the network dense and gated; each gated matrix reads the output of the gated ones before it."""
     dense = gated = network.x
-    kept = added = norms = 0
+    kept_weights = added_weights = norms = 0
     for index, weight in enumerate(network.matrices):
         if index > 0:
             dense, gated = functional.silu(dense), functional.silu(gated)
         dense, result = weight @ dense, rule(weight, gated)
-        gated, kept, added = result.y, kept + result.kept_weights, added + result.added_weights
+        gated, kept_weights, added_weights = (
+            result.y,
+            kept_weights + result.kept_weights,
+            added_weights + result.added_weights,
+        )
         norms += result.norms
     weights = sum(weight.numel() for weight in network.matrices)
-    return NetworkErrors(float((dense - gated).norm()), kept, added, norms, weights)
+    return NetworkErrors(float((dense - gated).norm()), kept_weights, added_weights, norms, weights)
 
 
 _METHODS = ("teal", "cats", "rsparse", "wina")
@@ -140,19 +144,19 @@ def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
         errors = []
         for seed in range(spec.seeds):
             reporter.check()
-            outcomes.append(outcome(draw(network, spec.size, seed), rule))
+            outcomes.append(network_errors(draw(network, spec.size, seed), rule))
             errors.append(outcomes[-1].error)
             reporter.progress(len(outcomes), len(spec.networks) * spec.seeds, "networks", network)
         metrics += _records(network, errors)
-    read = sum(each.kept_weights + each.added_weights for each in outcomes)
-    weights = sum(each.weights for each in outcomes)
+    read = sum(outcome.kept_weights + outcome.added_weights for outcome in outcomes)
+    weights = sum(outcome.weights for outcome in outcomes)
     sparsity = 1.0 - read / weights
     return UnitRecord(
         run=run.content_hash(),
         unit=SYNTHETIC,
         metrics=tuple(metrics),
         gated_sparsity=sparsity,
-        net_sparsity=sparsity - sum(each.norms for each in outcomes) / weights,
+        net_sparsity=sparsity - sum(outcome.norms for outcome in outcomes) / weights,
         seconds=pausable_clock.now() - start,
     )
 
@@ -191,7 +195,7 @@ def _records(network: str, errors: list[float]) -> tuple[MetricRecord, MetricRec
     return mean, MetricRecord(task=network, metric="error_deviation", value=deviation, n=seeds)
 
 
-_KEPT = 40
+_CACHED_NETWORKS = 40
 """Cached networks: both of 20 seeds, 340 MB at size 1024."""
 
 
@@ -205,7 +209,7 @@ class Network:
     """Each [m, n] with W^T W diagonal."""
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_NETWORKS)
 def draw(name: NetworkName, size: int, seed: int) -> Network:
     """Draw the network of that seed: one [size, size] matrix, or size -> size / 2 -> size."""
     generator = torch.Generator().manual_seed(seed)

@@ -17,8 +17,8 @@ from wina_core.compute.synthetic import (
     masked,
     masked_with_low_rank,
     measure_synthetic,
+    network_errors,
     orthogonalize_columns,
-    outcome,
 )
 from wina_core.errors import WinaError
 from wina_core.model_info.resolve import local_folder, resolve
@@ -58,7 +58,7 @@ def test_wina_is_never_worse_than_teal_where_columns_are_orthogonal(seed, output
     generator = torch.Generator().manual_seed(seed)
     weight = orthogonalize_columns(kaiming_uniform(outputs, inputs, generator))
     network = Network(torch.randn(inputs, generator=generator, dtype=torch.float64), (weight,))
-    wina, teal = (outcome(network, masked(sparsity, weighted)).error for weighted in (True, False))
+    wina, teal = (network_errors(network, masked(sparsity, weighted)).error for weighted in (True, False))
     assert wina <= teal * (1 + 1e-9) + 1e-12
 
 
@@ -76,17 +76,17 @@ def test_columns_are_orthogonal_and_the_map_is_the_drawn_one_rotated(name):
 def test_errors_by_hand():
     """x = (1, 2, 3), columns of length 4, 1, 1/2: TEAL drops the 1, whose column weighs most, WINA the 3."""
     network = Network(torch.tensor([1.0, 2, 3]).double(), (torch.diag(torch.tensor([4.0, 1, 0.5])).double(),))
-    assert outcome(network, masked(1 / 3, weighted=False)).error == 4
-    assert outcome(network, masked(1 / 3, weighted=True)).error == 1.5
+    assert network_errors(network, masked(1 / 3, weighted=False)).error == 4
+    assert network_errors(network, masked(1 / 3, weighted=True)).error == 1.5
     deep = Network(network.x, (network.matrices[0], torch.eye(3).double() * 2))
 
     def silu(value: float) -> float:
         return value / (1 + math.exp(-value))
 
     # The first matrix drops the 1, the second the zero that is left of it; then the 1.5 comes before.
-    assert outcome(deep, masked(1 / 3, weighted=False)).error == pytest.approx(2 * silu(4))
+    assert network_errors(deep, masked(1 / 3, weighted=False)).error == pytest.approx(2 * silu(4))
     # WINA drops the 3 (4, 2, 1.5), then its zero.
-    assert outcome(deep, masked(1 / 3, weighted=True)).error == pytest.approx(2 * silu(1.5))
+    assert network_errors(deep, masked(1 / 3, weighted=True)).error == pytest.approx(2 * silu(1.5))
 
 
 @settings(max_examples=30)
@@ -111,7 +111,9 @@ def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():
     spec = run(MethodSpec(name="rsparse", rho=0.8))
     record = measure_synthetic(spec, NullReporter())
     rule = masked_with_low_rank(0.5, 0.8)
-    errors = torch.tensor([outcome(draw("lemma", 32, seed), rule).error for seed in range(3)], dtype=torch.float64)
+    errors = torch.tensor(
+        [network_errors(draw("lemma", 32, seed), rule).error for seed in range(3)], dtype=torch.float64
+    )
     mean, deviation = record.metrics[:2]
     assert {mean.metric, deviation.metric} <= METRIC_UNITS.keys()
     assert (mean.task, mean.metric, mean.n, mean.higher_is_better) == ("lemma", "error", 3, False)

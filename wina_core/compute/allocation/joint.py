@@ -23,7 +23,7 @@ from wina_core.compute.gating.linear import stored_bits
 from wina_core.compute.models.finite import check_numbers
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import ScoredPositions, divergences, scored_log_probabilities
-from wina_core.compute.models.quantized_linear import places_of
+from wina_core.compute.models.quantized_linear import parents_of
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
@@ -216,7 +216,7 @@ class Measurement:
     ) -> None:
         self._subject, self._cells, self._variants = subject, cells, variants
         self._levels, self._reporter = levels, reporter
-        self._modules = places_of(subject.loaded.model)
+        self._parents = parents_of(subject.loaded.model)
 
     def measure(self, tokens: Tensor, journal: Journal, progress: Callable[[float], None]) -> MeasuredOptions:
         """Measure every width and level of every block alone; an interrupted measurement resumes by `journal`.
@@ -323,9 +323,9 @@ class Measurement:
             for name in self._names(block)
         }
         for linear, other in swaps.items():
-            setattr(*self._modules[linear], other)
+            setattr(*self._parents[linear], other)
         try:
             yield
         finally:
             for linear in swaps:
-                setattr(*self._modules[linear], linear)
+                setattr(*self._parents[linear], linear)

@@ -84,31 +84,38 @@ def calibrate(
     centres: dict[Cell, Tensor] = {}
 
     def sites_of(layer: LayerView, scoring: bool) -> tuple[CalibrationSite, ...]:
-        own = sites(layer, rule, sampled, _keys(method), scored, shares)
-        for place, site in enumerate(own):
-            centre = centres.get((layer.index, place))
+        layer_sites = sites(layer, rule, sampled, _keys(method), scored, shares)
+        for index, site in enumerate(layer_sites):
+            centre = centres.get((layer.index, index))
             site.centre = None if centre is None else centre.to(site.linear.weight.device)
             site.scoring = scoring
-        return own
+        return layer_sites
 
     if centred:
         find = modes if rule.centring == "inputs" else density_peak
         checkpoint = PassCheckpoint(
-            stages, "centres", found=lambda: to_named("centre", centres), restore=lambda known: _take(centres, known)
+            stages,
+            "centres",
+            collected=lambda: to_named("centre", centres),
+            restore=lambda tensors: _restore_centres(centres, tensors),
         )
-        for own in _passed(loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)):
-            for place, site in enumerate(own):
-                centres[site.layer.index, place] = _centre(site, find).to(site.sample.dtype)
-    found = Calibration.empty(layout, total)
-    checkpoint = PassCheckpoint(stages, "quantiles", found=found.tensors, restore=found.take)
-    part = (1, 2) if centred else (0, 1)
-    for own in _passed(loaded, tokens, partial(sites_of, scoring=True), checkpoint, reporter, "score quantiles", part):
-        _measure(found, method, own, reporter)
-    return found
+        for layer_sites in _passed(
+            loaded, tokens, partial(sites_of, scoring=False), checkpoint, reporter, "modes", (0, 2)
+        ):
+            for index, site in enumerate(layer_sites):
+                centres[site.layer.index, index] = _centre(site, find).to(site.sample.dtype)
+    calibration = Calibration.empty(layout, total)
+    checkpoint = PassCheckpoint(stages, "quantiles", collected=calibration.tensors, restore=calibration.restore)
+    phase = (1, 2) if centred else (0, 1)
+    for layer_sites in _passed(
+        loaded, tokens, partial(sites_of, scoring=True), checkpoint, reporter, "score quantiles", phase
+    ):
+        _measure(calibration, method, layer_sites, reporter)
+    return calibration
 
 
-def _take(centres: dict[Cell, Tensor], known: Mapping[str, Tensor]) -> None:
-    centres |= from_named(known, "centre")
+def _restore_centres(centres: dict[Cell, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    centres |= from_named(tensors, "centre")
 
 
 def _centre(site: CalibrationSite, find: Callable[[Tensor], Tensor]) -> Tensor:
@@ -124,10 +131,10 @@ def _passed(
     sites_of: Callable[[LayerView], tuple[CalibrationSite, ...]],
     checkpoint: PassCheckpoint,
     reporter: Reporter,
-    doing: str,
-    part: tuple[int, int],
+    activity: str,
+    phase: tuple[int, int],
 ) -> Iterator[tuple[CalibrationSite, ...]]:
-    """Yield the sites of each layer after the text has passed it; this is one of several parts (number, count)."""
+    """Yield the sites of each layer after the text has passed it; this is pass number `phase[0]` of `phase[1]`."""
     held: list[CalibrationSite] = []
 
     def hooks(layer: LayerView) -> Iterator[Any]:
@@ -147,16 +154,19 @@ def _passed(
             check_finite(held)
             yield tuple(held)
             release()
-            reporter.progress(part[0] * count + layer.index + 1, part[1] * count, "layers", doing)
+            reporter.progress(phase[0] * count + layer.index + 1, phase[1] * count, "layers", activity)
     finally:
         release()
 
 
-def _measure(found: Calibration, method: MethodSpec, gated: Sequence[CalibrationSite], reporter: Reporter) -> None:
+def _measure(
+    calibration: Calibration, method: MethodSpec, layer_sites: Sequence[CalibrationSite], reporter: Reporter
+) -> None:
     """Write what the sites of a layer have collected."""
-    rule, layout = get_method(method), found.layout
-    for site in gated:
+    rule, layout = get_method(method), calibration.layout
+    for site in layer_sites:
         reporter.check()
+        # Experts share cells: their sites are measured together below.
         if site.layer.expert is not None:
             continue
         sample = site.sample
@@ -165,46 +175,51 @@ def _measure(found: Calibration, method: MethodSpec, gated: Sequence[Calibration
             score = scores(site.source, group.scale)
             for name in group.names:
                 cell = site.layer.index, layout.projections.index(name)
-                found.quantiles[cell] = quantiles
+                calibration.quantiles[cell] = quantiles
                 if site.centre is not None:
-                    found.centres[cell] = site.centre.float().cpu()
+                    calibration.centres[cell] = site.centre.float().cpu()
                 if method.correction == "mean":
-                    found.means[cell] = _means(sample, score, method, found, cell)
+                    calibration.means[cell] = _means(sample, score, method, calibration, cell)
                 # The rows of up that a mask on the gate's activation drops cost what the same columns of down do.
                 output = "down" if rule.by_gate_activation else name
-                dropped = _dropped(sample, score, found, cell, rule, site, name)
-                found.errors[cell], found.energies[cell] = loss_curves(
+                dropped = _dropped(sample, score, calibration, cell, rule, site, name)
+                calibration.errors[cell], calibration.energies[cell] = loss_curves(
                     site.layer.projections[output].weight, sample, dropped
                 )
-    for of_experts in sites_of_experts(gated):
+    for of_experts in sites_of_experts(layer_sites):
         reporter.check()
-        _measure_experts(found, method, of_experts)
+        _measure_experts(calibration, method, of_experts)
 
 
-def _measure_experts(found: Calibration, method: MethodSpec, gated: Sequence[CalibrationSite]) -> None:
+def _measure_experts(calibration: Calibration, method: MethodSpec, expert_sites: Sequence[CalibrationSite]) -> None:
     """Write the quantiles of each expert, and the quantiles and mean curves of all, of one input of a layer."""
     rule = get_method(method)
     fractions = _fractions(method)
-    for name in (name for group in gated[0].scored for name in group.names):
-        cell = gated[0].layer.index, found.layout.projections.index(name)
-        groups = [next(group for group in site.scored if name in group.names) for site in gated]
+    for name in (name for group in expert_sites[0].scored for name in group.names):
+        cell = expert_sites[0].layer.index, calibration.layout.projections.index(name)
+        groups = [next(group for group in site.scored if name in group.names) for site in expert_sites]
         histograms = [group.histogram for group in groups]
-        found.quantiles[cell] = ScoreHistogram.merged(histograms).quantiles(fractions)
-        least = LEAST_EXPERT_TOKENS * gated[0].linear.in_features
-        found.expert_tokens[cell] = torch.tensor([each.total // gated[0].linear.in_features for each in histograms])
-        found.experts[cell] = torch.stack(
-            [each.quantiles(fractions) if each.total >= least else found.quantiles[cell] for each in histograms]
+        calibration.quantiles[cell] = ScoreHistogram.merged(histograms).quantiles(fractions)
+        least = LEAST_EXPERT_TOKENS * expert_sites[0].linear.in_features
+        calibration.expert_tokens[cell] = torch.tensor(
+            [histogram.total // expert_sites[0].linear.in_features for histogram in histograms]
+        )
+        calibration.experts[cell] = torch.stack(
+            [
+                histogram.quantiles(fractions) if histogram.total >= least else calibration.quantiles[cell]
+                for histogram in histograms
+            ]
         )
         curves, tokens = [], []
-        for site, group in zip(gated, groups, strict=True):
+        for site, group in zip(expert_sites, groups, strict=True):
             sample = site.sample
             if len(sample):
-                dropped = _dropped(sample, scores(site.source, group.scale), found, cell, rule, site, name)
+                dropped = _dropped(sample, scores(site.source, group.scale), calibration, cell, rule, site, name)
                 output = "down" if rule.by_gate_activation else name
                 curves.append(torch.stack(loss_curves(site.layer.projections[output].weight, sample, dropped)))
                 tokens.append(len(sample))
         shares = torch.tensor(tokens) / sum(tokens)
-        found.errors[cell], found.energies[cell] = (torch.stack(curves) * shares[:, None, None]).sum(0)
+        calibration.errors[cell], calibration.energies[cell] = (torch.stack(curves) * shares[:, None, None]).sum(0)
 
 
 def _is_signed(method: MethodSpec) -> bool:
@@ -220,37 +235,38 @@ def _fractions(method: MethodSpec) -> Tensor:
     """Return the fraction at which each quantile of FRACTIONS is read: (1 + s) / 2 of signed values, but 0 for s =
     0."""
     fractions = torch.tensor(FRACTIONS)
+    # For values symmetric around 0, |x| <= t in a fraction s of them means x <= t in (1 + s) / 2.
     return torch.where(fractions > 0, (1 + fractions) / 2, 0) if _is_signed(method) else fractions
 
 
-def _means(sample: Tensor, score: Tensor, method: MethodSpec, found: Calibration, cell: Cell) -> Tensor:
+def _means(sample: Tensor, score: Tensor, method: MethodSpec, calibration: Calibration, cell: Cell) -> Tensor:
     """Return means of dropped inputs at ERROR_SPARSITIES, float32 [sparsity, n], under the method's selection."""
     means = []
     for target in ERROR_SPARSITIES:
         select: InputSelection
-        selection = method.selection_of(found.layout.projections[cell[1]])
-        kept = int(get_method(method).kept(score.shape[-1], target))
+        selection = method.selection_of(calibration.layout.projections[cell[1]])
+        keep = int(get_method(method).kept(score.shape[-1], target))
         if selection == "topk":
-            select = TopKSelection(kept)
+            select = TopKSelection(keep)
         else:
-            select = ThresholdSelection(selection, found.threshold(*cell, target), method.fewest(kept))
+            select = ThresholdSelection(selection, calibration.threshold(*cell, target), method.fewest(keep))
         means.append(dropped_means(sample, select.mask(score)).cpu())
     means[0] = means[1]  # nothing is dropped at 0; between there and the next, the next serves
     return torch.stack(means)
 
 
 def _dropped(
-    sample: Tensor, score: Tensor, found: Calibration, cell: Cell, rule: Method, site: CalibrationSite, name: str
+    sample: Tensor, score: Tensor, calibration: Calibration, cell: Cell, rule: Method, site: CalibrationSite, name: str
 ) -> Iterator[tuple[Tensor, LowRank | None]]:
     """Yield what gating drops of the sample at each of ERROR_SPARSITIES, [tokens, n], and its low-rank part."""
     projection = site.layer.projections[name]
     for sparsity in ERROR_SPARSITIES:
         target = rule.mask_sparsity(sparsity, None)
         keep = int(rule.kept(score.shape[-1], target))
-        _, replacement = found.vectors(cell, target, sample)
-        taken = sample if replacement is None else sample - replacement
+        _, replacement = calibration.vectors(cell, target, sample)
+        removable = sample if replacement is None else sample - replacement
         rank = rule.rank(name, projection.shape, sparsity, None)
-        yield taken * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
+        yield removable * ~top_k_mask(score, keep), kept_low_rank(projection, rank) if rank else None
 
 
 def sampled_positions(total: int, count: int) -> Tensor:
@@ -278,11 +294,11 @@ def loss_curves(weight: Tensor, x: Tensor, dropped: Iterator[tuple[Tensor, LowRa
     output = torch.linalg.matrix_norm(x @ weight.T).clamp(min=tiny)
     whole = torch.linalg.matrix_norm(x * norms).clamp(min=tiny)
     errors, energies = [], []
-    for taken, low_rank in dropped:
-        lost = taken.to(dtype)
+    for removed, low_rank in dropped:
+        lost = removed.to(dtype)
         error = lost @ weight.T
         if low_rank is not None:
-            error -= low_rank(taken).to(dtype)
+            error -= low_rank(removed).to(dtype)
         errors.append(torch.linalg.matrix_norm(error) / output)
         energies.append(1 - (torch.linalg.matrix_norm(lost * norms) / whole) ** 2)
     return torch.stack(errors).float().cpu(), torch.stack(energies).float().cpu()

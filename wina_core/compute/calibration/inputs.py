@@ -28,7 +28,7 @@ def signed_scores(x: Tensor, _scale: Tensor | None) -> Tensor:
     return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero
 
 
-class Scored:
+class ScoredGroup:
     """Projections of one site with equal scores: a histogram of their transformed scores |x_i - centre_i| * c_i."""
 
     def __init__(self, device: torch.device, scale: Tensor | None, keys: Keys) -> None:
@@ -68,9 +68,9 @@ class CalibrationSite:
         self._tokens = 0
         self._kept: list[Tensor] = []
         self._kept_sources: list[Tensor] = []
-        by_scale: dict[int, Scored] = {}
+        by_scale: dict[int, ScoredGroup] = {}
         for name, scale in scales.items():
-            group = by_scale.setdefault(id(scale), Scored(linear.weight.device, scale, keys))
+            group = by_scale.setdefault(id(scale), ScoredGroup(linear.weight.device, scale, keys))
             group.names.append(name)
         self.scored = tuple(by_scale.values())
 
@@ -94,17 +94,18 @@ class CalibrationSite:
     def read(self, _: nn.Module, args: tuple[Any, ...]) -> None:
         """Collect x [batch, tokens, n]; a forward pre-hook of the site's first linear layer."""
         x = self._positions.rows(args[0].detach(), self.layer.module)
-        source = x if self.signal is None else self._positions.rows(self.signal.take().detach(), self.layer.module)
+        source = x if self.signal is None else self._positions.rows(self.signal.pop().detach(), self.layer.module)
         if self.scoring:
             centred = source if self.centre is None else source - self.centre
             for group in self.scored:
                 group.add(centred)
         if self.sampling:
-            here = self._sampled.to(x.device) - self._tokens
-            here = here[(here >= 0) & (here < len(x))]
-            self._kept.append(x[here])
+            # Positions count through the whole text, of which this batch begins at `_tokens`.
+            positions = self._sampled.to(x.device) - self._tokens
+            positions = positions[(positions >= 0) & (positions < len(x))]
+            self._kept.append(x[positions])
             if self.signal is not None:
-                self._kept_sources.append(source[here])
+                self._kept_sources.append(source[positions])
             self._tokens += len(x)
 
 
@@ -118,22 +119,22 @@ def sites(
 ) -> tuple[CalibrationSite, ...]:
     """Return the sites of a layer that the method gates, with those of its experts; `shares` is a plan with its own
     rho."""
-    found = []
+    layer_sites = []
     for layer in whole.parts:
         scales = scales_of(method, layer, None if shares is None else shares_of(shares, layer.index))
         if method.by_gate_activation:
             if "down" not in layer.projections:
                 continue
             linear = layer.projections["down"].linear
-            found.append(CalibrationSite(layer, linear, scales, sampled, keys, scored, GateActivation(layer)))
+            layer_sites.append(CalibrationSite(layer, linear, scales, sampled, keys, scored, GateActivation(layer)))
             continue
         for names in BLOCKS:
             gated = {name: scales[name] for name in names if name in scales}
             if gated:
-                found.append(
+                layer_sites.append(
                     CalibrationSite(layer, layer.projections[next(iter(gated))].linear, gated, sampled, keys, scored)
                 )
-    return tuple(found)
+    return tuple(layer_sites)
 
 
 def readers(sites: Iterable[CalibrationSite]) -> Iterator[Any]:
@@ -143,19 +144,19 @@ def readers(sites: Iterable[CalibrationSite]) -> Iterator[Any]:
 
 def sites_of_experts(sites: Sequence[CalibrationSite]) -> list[list[CalibrationSite]]:
     """Return the sites of each layer's experts by their input, in the experts' order."""
-    found: dict[tuple[int, str], list[CalibrationSite]] = {}
+    by_input: dict[tuple[int, str], list[CalibrationSite]] = {}
     for site in sites:
         if site.layer.expert is not None:
-            found.setdefault((site.layer.index, site.scored[0].names[0]), []).append(site)
-    return list(found.values())
+            by_input.setdefault((site.layer.index, site.scored[0].names[0]), []).append(site)
+    return list(by_input.values())
 
 
 def check_finite(sites: Sequence[CalibrationSite]) -> None:
     """Raise WinaError, naming the first layer and projection, if a score was infinite or NaN."""
     groups = [(site.layer.index, group) for site in sites for group in site.scored]
-    bad = [group.histogram.non_finite.cpu() for _, group in groups]
-    if any(bad):
-        layer, group = groups[[bool(each) for each in bad].index(True)]
+    non_finite = [group.histogram.non_finite.cpu() for _, group in groups]
+    if any(non_finite):
+        layer, group = groups[[bool(count) for count in non_finite].index(True)]
         raise WinaError(
             f"The inputs of {group.names[0]} in layer {layer} are not finite; load the model in bfloat16 or float32, "
             "or check its weights."
@@ -181,6 +182,7 @@ class ScoreHistogram:
 
     def add(self, scores: Tensor) -> None:
         """Count non-negative scores of any shape and floating dtype."""
+        # Of numbers that are not negative, float32 patterns are ordered like the numbers.
         bits = scores.detach().float().contiguous().view(torch.int32)
         self._counts += torch.bincount((bits >> 16).flatten(), minlength=_BINS)
         self._only_edges &= scores.dtype == torch.bfloat16
@@ -189,11 +191,11 @@ class ScoreHistogram:
     def merged(cls, histograms: Sequence["ScoreHistogram"]) -> "ScoreHistogram":
         """Return the histogram of the scores of all, at least one."""
         first = histograms[0]
-        found = cls(first._counts.device)
-        for each in histograms:
-            found._counts += each._counts.to(found._counts.device)
-            found._only_edges &= each._only_edges
-        return found
+        merged = cls(first._counts.device)
+        for histogram in histograms:
+            merged._counts += histogram._counts.to(merged._counts.device)
+            merged._only_edges &= histogram._only_edges
+        return merged
 
     @property
     def total(self) -> int:

@@ -84,10 +84,10 @@ class Calibration:
 
     def of_layers(self, layers: Sequence[int]) -> "Calibration":
         """Return the results of these decoder layers, renumbered by their places."""
-        places = {layer: place for place, layer in enumerate(layers)}
+        indices = {layer: index for index, layer in enumerate(layers)}
 
-        def chosen(vectors: dict[Cell, Tensor]) -> dict[Cell, Tensor]:
-            return {(places[layer], column): each for (layer, column), each in vectors.items() if layer in places}
+        def of_chosen(vectors: dict[Cell, Tensor]) -> dict[Cell, Tensor]:
+            return {(indices[layer], column): vector for (layer, column), vector in vectors.items() if layer in indices}
 
         return Calibration(
             PlanLayout(
@@ -98,11 +98,11 @@ class Calibration:
             self.quantiles[list(layers)],
             self.errors[list(layers)],
             self.energies[list(layers)],
-            centres=chosen(self.centres),
-            means=chosen(self.means),
-            tuned=chosen(self.tuned),
-            experts=chosen(self.experts),
-            expert_tokens=chosen(self.expert_tokens),
+            centres=of_chosen(self.centres),
+            means=of_chosen(self.means),
+            tuned=of_chosen(self.tuned),
+            experts=of_chosen(self.experts),
+            expert_tokens=of_chosen(self.expert_tokens),
         )
 
     def thresholds(self, fractions: Rows) -> Thresholds:
@@ -142,35 +142,36 @@ class Calibration:
     def tensors(self) -> dict[str, Tensor]:
         """Return all that is measured by name."""
         vectors: dict[str, Tensor] = {}
-        for kind, own in self._vectors:
-            vectors |= to_named(kind, own)
+        for kind, by_cell in self._vectors:
+            vectors |= to_named(kind, by_cell)
         return {"quantiles": self.quantiles, "errors": self.errors, "energies": self.energies, **vectors}
 
     @property
     def digest(self) -> str:
         """Return a hash of all that is measured."""
-        found = hashlib.sha256()
+        content_hash = hashlib.sha256()
         for name, tensor in sorted(self.tensors().items()):
-            found.update(name.encode())
-            found.update(tensor.contiguous().numpy().tobytes())
-        return found.hexdigest()[:16]
+            content_hash.update(name.encode())
+            content_hash.update(tensor.contiguous().numpy().tobytes())
+        return content_hash.hexdigest()[:16]
 
-    def take(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take what `tensors` of the same layout returned; raise KeyError or ValueError for others, unchanged."""
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore what `tensors` of the same layout returned; raise KeyError or ValueError for others, unchanged."""
         pairs = [
-            (own, tensors[name])
-            for name, own in (("quantiles", self.quantiles), ("errors", self.errors), ("energies", self.energies))
+            (stored, tensors[name])
+            for name, stored in (("quantiles", self.quantiles), ("errors", self.errors), ("energies", self.energies))
         ]
-        if any(own.shape != known.shape for own, known in pairs):
+        # Compared first, so that nothing is changed if one does not fit.
+        if any(stored.shape != loaded.shape for stored, loaded in pairs):
             raise ValueError("of another layout")
-        for own, known in pairs:
-            own.copy_(known)
+        for stored, loaded in pairs:
+            stored.copy_(loaded)
         for kind, vectors in self._vectors:
             vectors |= from_named(tensors, kind)
 
     @property
     def _vectors(self) -> tuple[tuple[str, dict[Cell, Tensor]], ...]:
-        """Return what is measured of some cells alone, by the kind that names it in a file."""
+        """Return the measurements that some cells lack, by the kind that names them in a file."""
         return (
             ("centre", self.centres),
             ("means", self.means),
@@ -183,6 +184,7 @@ class Calibration:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
         content = save(self.tensors(), metadata)
+        # Beside the file: a rename is atomic within a file system alone.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -203,7 +205,7 @@ class Calibration:
                     layout = PlanLayout.model_validate(json.loads(metadata["layout"]))
                     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
                     curves = tensors["quantiles"], tensors["errors"], tensors["energies"]
-                    found = cls(
+                    calibration = cls(
                         layout,
                         int(metadata["tokens"]),
                         *curves,
@@ -213,8 +215,8 @@ class Calibration:
                         experts=from_named(tensors, "experts"),
                         expert_tokens=from_named(tensors, "tokens"),
                     )
-                    found._check()
-                    return found
+                    calibration._check()
+                    return calibration
         except (OSError, SafetensorError, LookupError, ValueError, RecursionError, WinaError) as error:
             raise WinaError(f"The calibration {path} cannot be read; delete it and calibrate again.") from error
         raise WinaError(f"The calibration {path} is of another version; delete it and calibrate again.")
@@ -226,20 +228,20 @@ class Calibration:
         for curves, points in ((self.quantiles, len(FRACTIONS)), (self.errors, steps), (self.energies, steps)):
             if curves.shape != (*cells, points) or curves.dtype != torch.float32 or curves.isinf().any():
                 raise ValueError("a curve")
-        unknown = self.quantiles.isnan()
-        if not (unknown.any(-1) == unknown.all(-1)).all():
+        missing = self.quantiles.isnan()
+        if not (missing.any(-1) == missing.all(-1)).all():
             raise ValueError("a threshold")
         for vectors, shape in ((self.centres, ()), (self.means, (steps,)), (self.tuned, ())):
             for (layer, column), vector in vectors.items():
-                known = layer < cells[0] and column < cells[1] and vector.shape[:-1] == shape
-                if not known or vector.dtype != torch.float32 or not vector.isfinite().all():
+                is_valid = layer < cells[0] and column < cells[1] and vector.shape[:-1] == shape
+                if not is_valid or vector.dtype != torch.float32 or not vector.isfinite().all():
                     raise ValueError("a vector")
-        for (layer, column), each in self.experts.items():
-            known = layer < cells[0] and column < cells[1] and each.shape[1:] == (len(FRACTIONS),)
-            if not known or each.dtype != torch.float32 or not each.isfinite().all():
+        for (layer, column), quantiles in self.experts.items():
+            is_valid = layer < cells[0] and column < cells[1] and quantiles.shape[1:] == (len(FRACTIONS),)
+            if not is_valid or quantiles.dtype != torch.float32 or not quantiles.isfinite().all():
                 raise ValueError("an expert's threshold")
-        for place, tokens in self.expert_tokens.items():
-            if place not in self.experts or tokens.shape != self.experts[place].shape[:1] or (tokens < 0).any():
+        for cell, tokens in self.expert_tokens.items():
+            if cell not in self.experts or tokens.shape != self.experts[cell].shape[:1] or (tokens < 0).any():
                 raise ValueError("an expert's tokens")
 
     def threshold(self, layer: int, column: int, target: float, expert: int | None = None) -> float:

@@ -6,9 +6,7 @@ same numbers and nothing is held twice. Detach the gates before saving the model
 
 from __future__ import annotations
 
-import ctypes
 import mmap
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -28,6 +26,7 @@ from wina_kernels.weights import FLOATS, WeightT
 
 from wina_core.compute.gating.linear import Decode, Decoded, ForwardContext, GatedForward, MaskGroup
 from wina_core.compute.gating.rules import Rule
+from wina_core.compute.memory import trim_memory
 from wina_core.compute.models.mapped import MappedWeights, drop_pages, file_mappings, in_files, in_new_file
 from wina_core.compute.models.quantized_linear import QuantizedLinear
 from wina_core.compute.scoring import InputSelection, TopKSelection
@@ -36,7 +35,7 @@ from wina_core.files.paths import cache_folder
 
 _LARGE = 1 << 24
 """Bytes of a weight that is moved alone: its rows are long enough, and moving several at once takes more memory."""
-_WHAT = "Memory does not hold the transposed weights that kernels read, which take"
+_ROOM_FOR = "Memory does not hold the transposed weights that kernels read, which take"
 _Result = TypeVar("_Result")
 
 
@@ -44,7 +43,7 @@ class TransposedWeights:
     """W^T of linear layers that read the same input, in one block of memory.
 
     The memory of W is freed, or given back to its file if the weights are `mapped` there. With `in_file`, W^T is in a
-    file of its own, of which decoding reads the rows of kept inputs.
+    file of its own; decoding reads the rows of kept inputs from it.
     """
 
     def __init__(
@@ -55,10 +54,10 @@ class TransposedWeights:
         in_file: bool = False,
     ) -> None:
         weights = [linear.weight for linear in linears]
-        self.weight_t = _empty(weights[0].shape[1], sum(map(len, weights)), weights[0], in_file)
+        self.weight_t = _allocate(weights[0].shape[1], sum(map(len, weights)), weights[0], in_file)
         self.linears: list[nn.Linear] = []
         self._in_files: list[Tensor | None] = []
-        """W of each layer, where it is in a file."""
+        """W of each layer that is in a file; None for the others."""
         start = 0
         try:
             for linear in linears:  # one by one, so that each frees its old memory at once
@@ -68,11 +67,12 @@ class TransposedWeights:
                 self.linears.append(linear)
                 linear.weight.data = columns.t()
                 if in_file:
+                    # Memory does not hold W^T: what is written of it goes back to its file at once.
                     drop_pages(self.weight_t)
-                for each in in_files([old], mappings):
-                    drop_pages(each)  # which the mapping of a whole file would keep
+                for tensor in in_files([old], mappings):
+                    drop_pages(tensor)  # which the mapping of a whole file would keep
                 del old
-                _trim()
+                trim_memory()
                 start += len(linear.weight)
         except BaseException:
             self.restore()
@@ -83,7 +83,7 @@ class TransposedWeights:
         self.weight_t = self.weight_t.new_empty(0, 0)
         for linear, old in zip(self.linears, self._in_files, strict=True):
             linear.weight.data = linear.weight.data.contiguous() if old is None else old
-            _trim()
+            trim_memory()
 
 
 class PerCallCache(threading.local, Generic[_Result]):
@@ -102,10 +102,10 @@ class PerCallCache(threading.local, Generic[_Result]):
         return latest[2]
 
 
-def _empty(inputs: int, outputs: int, like: Tensor, in_file: bool) -> Tensor:
+def _allocate(inputs: int, outputs: int, like: Tensor, in_file: bool) -> Tensor:
     """Return memory for W^T; on the CPU a mapping of its own, so that freeing it leaves no holes."""
     if in_file and inputs * outputs:
-        return in_new_file(inputs * outputs, like.dtype, _WHAT, OTHER_DISK).view(inputs, outputs)
+        return in_new_file(inputs * outputs, like.dtype, _ROOM_FOR, OTHER_DISK).view(inputs, outputs)
     if like.device.type != "cpu" or inputs * outputs == 0:
         return torch.empty(inputs, outputs, dtype=like.dtype, device=like.device)
     size = inputs * outputs * like.element_size()
@@ -116,12 +116,6 @@ def _empty(inputs: int, outputs: int, like: Tensor, in_file: bool) -> Tensor:
     return torch.frombuffer(mapped, dtype=like.dtype).view(inputs, outputs)
 
 
-def _trim() -> None:
-    """Return freed weights to the system: glibc keeps freed blocks between others, up to the size of the model."""
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
-        library.malloc_trim(0)
-
-
 def transpose(
     forwards: Iterable[GatedForward], context: ForwardContext, mapped: MappedWeights | None = None
 ) -> list[TransposedWeights]:
@@ -130,38 +124,39 @@ def transpose(
     Layers placed by hooks and layers without a kernel stay unchanged. An error restores all layers. `mapped` weights
     that memory does not hold are transposed in files; raises WinaError if the disk has no room for them.
     """
-    found: list[TransposedWeights] = []
+    transposed: list[TransposedWeights] = []
     gated, mappings = list(forwards), file_mappings()
     for forward in gated:
         _bind_quantized(forward)
-    suitable = list(filter(_is_suitable, gated))
+    suitable = list(filter(_can_transpose, gated))
     size = sum(forward.linear.weight.nbytes for forward in suitable)
     in_file = mapped is not None and size > free_memory()
     if in_file:
-        check_room(cache_folder(), size, _WHAT, OTHER_DISK)
+        check_room(cache_folder(), size, _ROOM_FOR, OTHER_DISK)
     try:
-        for _, neighbours in groupby(suitable, key=_together):
+        # Layers with one mask follow each other (q, k, v; gate, up), which is all that groupby joins.
+        for _, neighbours in groupby(suitable, key=_shared_mask_key):
             together = list(neighbours)
-            found.append(TransposedWeights([forward.linear for forward in together], mapped, mappings, in_file))
-            weight_t = found[-1].weight_t
+            transposed.append(TransposedWeights([forward.linear for forward in together], mapped, mappings, in_file))
+            weight_t = transposed[-1].weight_t
             if len(together) > 1:
                 _bind_shared_kernel(together, weight_t, context)
                 continue
-            for group in filter(_is_served, together[0].groups):
+            for group in filter(_supports_kernel, together[0].groups):
                 assert isinstance(group.rows, slice)  # _is_served
                 first, last, _ = group.rows.indices(weight_t.shape[1])
                 bind_kernel(group, weight_t[:, first:last])
     except BaseException:
-        for weights in found:
+        for weights in transposed:
             weights.restore()
         raise
-    return found
+    return transposed
 
 
 def _bind_quantized(forward: GatedForward) -> None:
     """Bind a kernel to a quantized layer with one mask; with several ones its rows would have to be cut."""
-    linear, (group, *others) = forward.linear, forward.groups
-    if not isinstance(linear, QuantizedLinear) or others or forward.is_placed or not _is_served(group):
+    linear, (group, *further_groups) = forward.linear, forward.groups
+    if not isinstance(linear, QuantizedLinear) or further_groups or forward.is_placed or not _supports_kernel(group):
         return
     if isinstance(linear.weight_t, PlaneWeight):
         _bind_planes(group, linear.weight_t)
@@ -170,14 +165,14 @@ def _bind_quantized(forward: GatedForward) -> None:
 
 
 def _bind_planes(group: MaskGroup, weight_t: PlaneWeight) -> None:
-    """Let a group gate and multiply a few tokens by the native library, each input in its own number of planes."""
+    """Bind a kernel of the native library to a group, which reads each input in its own number of planes."""
     rule = group.rule
     assert rule is not None  # _is_served
     if usable(weight_t.device)[0] != "native" or group.signal is not None or not is_plain(rule):
         return
     step, select = PreparedPlanes(weight_t, rule.scale), rule.select
-    everything = partial(step.above, threshold=-1.0)
-    multiply = everything if select.keeps_all(weight_t.shape[0]) else _selecting(step, select)
+    everything = partial(step.above, threshold=-1.0)  # scores are never negative
+    multiply = everything if select.keeps_all(weight_t.shape[0]) else _with_selection(step, select)
     group.decode = partial(_decode_planes, group, multiply)
 
 
@@ -188,38 +183,38 @@ def _decode_planes(group: MaskGroup, multiply: Callable[[Tensor], Product], x: T
     """
     if x.numel() == 0:
         return None
-    parts = [multiply(rows) for rows in x.flatten(0, -2).split(MOST_ROWS)]
-    group.count_planes(sum(planes for _, _, planes in parts))
-    y = torch.cat([part for part, _, _ in parts])
-    return y.view(*x.shape[:-1], -1), sum(kept for _, kept, _ in parts)
+    products = [multiply(rows) for rows in x.flatten(0, -2).split(MOST_ROWS)]
+    group.count_planes(sum(planes for _, _, planes in products))
+    y = torch.cat([product for product, _, _ in products])
+    return y.view(*x.shape[:-1], -1), sum(kept_inputs for _, kept_inputs, _ in products)
 
 
 def _bind_shared_kernel(linears: Sequence[GatedForward], weight_t: Tensor, context: ForwardContext) -> None:
     """Compute the outputs of all layers when the first one runs."""
     groups = [forward.groups[0] for forward in linears]
-    whole = MaskGroup(groups[0].layer, (), slice(None), groups[0].rule)
-    bind_kernel(whole, weight_t)
-    decode = whole.decode and PerCallCache(whole.decode, context)
-    product = whole.product and PerCallCache(whole.product, context)
+    joint = MaskGroup(groups[0].layer, (), slice(None), groups[0].rule)
+    bind_kernel(joint, weight_t)
+    decode = joint.decode and PerCallCache(joint.decode, context)
+    product = joint.product and PerCallCache(joint.product, context)
     start = 0
     for group, forward in zip(groups, linears, strict=True):
         stop = start + forward.linear.out_features
-        group.decode, group.counts = decode and partial(_some_decoded, decode, start, stop), whole.counts
-        group.product = product and partial(_some, product, start, stop)
+        group.decode, group.counts = decode and partial(_decoded_slice, decode, start, stop), joint.counts
+        group.product = product and partial(_product_slice, product, start, stop)
         start = stop
 
 
-def _some(product: Callable[[Tensor], Tensor], start: int, stop: int, gated: Tensor) -> Tensor:
+def _product_slice(product: Callable[[Tensor], Tensor], start: int, stop: int, gated: Tensor) -> Tensor:
     return product(gated)[..., start:stop]
 
 
-def _some_decoded(decode: Decode, start: int, stop: int, x: Tensor) -> Decoded | None:
-    found = decode(x)
-    return found and (found[0][..., start:stop], found[1])
+def _decoded_slice(decode: Decode, start: int, stop: int, x: Tensor) -> Decoded | None:
+    decoded = decode(x)
+    return decoded and (decoded[0][..., start:stop], decoded[1])
 
 
 def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
-    """Let a group multiply from W^T [n, its outputs], gating in the same step where a kernel can."""
+    """Bind kernels to a group that multiply by W^T [n, its outputs], and gate in the same step where possible."""
     rule, inputs = group.rule, weight_t.shape[0]
     assert rule is not None  # _is_served
     sparsity = 1 - rule.select.keep / inputs if isinstance(rule.select, TopKSelection) else USUAL_SPARSITY
@@ -229,11 +224,12 @@ def bind_kernel(group: MaskGroup, weight_t: WeightT) -> None:
         return
     step = prepared(weight_t, rule.scale, sparsity)
     if step is not None:
+        # The kernel counts on its device: to read the number at every step would wait for it.
         group.counts = step.counts
-        group.decode = partial(_decode, _selecting(step, rule.select), weight_t, sparsity)
+        group.decode = partial(_decode, _with_selection(step, rule.select), weight_t, sparsity)
 
 
-def _selecting(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
+def _with_selection(step: Any, select: InputSelection) -> Callable[[Tensor], Any]:
     """Return the product of a prepared weight with what is selected of x."""
     if isinstance(select, TopKSelection):
         return partial(step.top_k, keep=select.keep)
@@ -244,6 +240,7 @@ def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: floa
     """Return `step(x)`, or None for many rows, or where the dense product is faster for their number."""
     if not is_small_batch(x):
         return None
+    # For one token, `prepared` has compared the kernel with the dense product already.
     return step(x) if x.numel() == weight_t.shape[0] or chosen(x, weight_t, sparsity) else None
 
 
@@ -252,23 +249,23 @@ def is_plain(rule: Rule) -> bool:
     plain = rule.centre is None and rule.replacement is None
     scaled = rule.scale is None or rule.scale.dtype == torch.float32
     select = rule.select
-    known = not select.ties if isinstance(select, TopKSelection) else select.selection == "threshold"
-    return plain and scaled and known
+    simple_selection = not select.ties if isinstance(select, TopKSelection) else select.selection == "threshold"
+    return plain and scaled and simple_selection
 
 
-def _is_served(group: MaskGroup) -> bool:
+def _supports_kernel(group: MaskGroup) -> bool:
     return group.rule is not None and not group.rule.replaces and isinstance(group.rows, slice)
 
 
-def _is_suitable(forward: GatedForward) -> bool:
+def _can_transpose(forward: GatedForward) -> bool:
     if isinstance(forward.linear, QuantizedLinear) or forward.is_placed:
         return False
-    return forward.linear.weight.dtype in FLOATS and any(map(_is_served, forward.groups))
+    return forward.linear.weight.dtype in FLOATS and any(map(_supports_kernel, forward.groups))
 
 
-def _together(forward: GatedForward) -> int:
+def _shared_mask_key(forward: GatedForward) -> int:
     """Return a key that layers gated by one mask share: small ones on the CPU, all on a GPU, where launches cost."""
-    weight, (first, *others) = forward.linear.weight, forward.groups
+    weight, (first, *further_groups) = forward.linear.weight, forward.groups
     large = weight.is_cpu and weight.numel() * weight.element_size() > _LARGE
-    alone = others or first.low_rank is not None or large
+    alone = further_groups or first.low_rank is not None or large
     return id(forward) if alone else id(first.rule)

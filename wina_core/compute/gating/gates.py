@@ -68,9 +68,10 @@ def attach(
     if not 0 <= dense_prefix <= 1:
         raise WinaError(f"The dense prefix is a fraction of the prompt from 0 to 1, not {dense_prefix:g}.")
     resolved = plan if isinstance(plan, ResolvedPlan) else resolve_plan(plan, loaded.view.layout, method)
-    by_name = rules(loaded.view, method, resolved, calibration), low_ranks(loaded.view, method, resolved.targets)
+    table = rules(loaded.view, method, resolved, calibration)
+    low_rank = low_ranks(loaded.view, method, resolved.targets)
     biases = _tuned_biases(loaded.view, calibration.tuned) if calibration and calibration.tuned else ()
-    return Gates(loaded.view, method, *by_name, dense_prefix, kernels, biases)
+    return Gates(loaded.view, method, table, low_rank, dense_prefix, kernels, biases)
 
 
 class Gates(NotCopied):
@@ -91,7 +92,7 @@ class Gates(NotCopied):
         biases: Sequence[Mapping[str, Tensor]] = (),
     ) -> None:
         self.rules, self.low_ranks, self.biases = table, low_rank, biases or [{} for _ in table]
-        """Of each of the view's parts, by projection; biases are the tuned ones."""
+        """Rules, low-rank parts and tuned biases of each of the view's parts, by projection."""
         self._view = view
         self._dense_prefix = dense_prefix
         self._context = ForwardContext()
@@ -99,15 +100,15 @@ class Gates(NotCopied):
         self._signals: list[GateActivation] = []
         self._forwards: list[GatedForward] = []
         by_signal = get_method(method).by_gate_activation
-        for part, row, added, biased in zip(view.parts, table, low_rank, self.biases, strict=True):
+        for layer, row, added, biased in zip(view.parts, table, low_rank, self.biases, strict=True):
             if not by_signal:
-                gated = _mask_groups(part, row, added, biased)
+                gated = _mask_groups(layer, row, added, biased)
             elif "down" in row:
-                self._signals.append(GateActivation(part))
-                gated = _activation_groups(part, row, self._signals[-1], biased)
+                self._signals.append(GateActivation(layer))
+                gated = _activation_groups(layer, row, self._signals[-1], biased)
             else:
                 continue
-            expert = part.module if isinstance(part.module, Expert) else None
+            expert = layer.module if isinstance(layer.module, Expert) else None
             self._forwards += [GatedForward(linear, groups, self._context, expert) for linear, groups in gated]
         self.transposed: list[TransposedWeights] = []
         """The transposed weights, if kernels are attached."""
@@ -117,6 +118,7 @@ class Gates(NotCopied):
         self._install()
         self._hooks = [
             view.model.register_forward_pre_hook(self._before_call, with_kwargs=True),
+            # Also after an error, so that the next call does not take over the real tokens of this one.
             view.model.register_forward_hook(self._after_call, always_call=True),
         ]
 
@@ -155,13 +157,15 @@ class Gates(NotCopied):
     @contextmanager
     def at(self, layer: LayerView) -> Iterator[None]:
         """Gate one layer within the block, for calls of the layer itself; each begins with `begin`."""
-        own = [] if self._installed else [each for each in self._forwards if each.groups[0].layer == layer.index]
-        for forward in own:
+        forwards = (
+            [] if self._installed else [forward for forward in self._forwards if forward.groups[0].layer == layer.index]
+        )
+        for forward in forwards:
             forward.install()
         try:
             yield
         finally:
-            for forward in own:
+            for forward in forwards:
                 forward.remove()
             self._context.begin()
 
@@ -203,11 +207,11 @@ class Gates(NotCopied):
     @contextmanager
     def tokens(self, real: Tensor) -> Iterator[None]:
         """Set the real tokens, bool [batch, tokens], of the thread's calls in the block, for batches without a mask."""
-        self._context.call.given = real
+        self._context.call.declared_real = real
         try:
             yield
         finally:
-            self._context.call.given = None
+            self._context.call.declared_real = None
 
     def reset_counts(self) -> None:
         """Set all counts to 0."""
@@ -218,8 +222,12 @@ class Gates(NotCopied):
         """Return all counts, for `set_counts` of the same gates in another process."""
         groups = self._mask_groups
         numbers = [[*group.counted(), group.planes_read(), group.inputs.tokens] for group in groups]
-        kept = {str(place): each.inputs.kept for place, each in enumerate(groups) if each.inputs.kept is not None}
-        return {_NUMBERS: torch.tensor(numbers, dtype=torch.int64).view(-1, 4), **kept}
+        kept_inputs = {
+            str(index): group.inputs.kept_counts
+            for index, group in enumerate(groups)
+            if group.inputs.kept_counts is not None
+        }
+        return {_NUMBERS: torch.tensor(numbers, dtype=torch.int64).view(-1, 4), **kept_inputs}
 
     def accepts(self, counts: Mapping[str, Tensor]) -> bool:
         """Return whether these are counts of the same gates."""
@@ -228,10 +236,10 @@ class Gates(NotCopied):
     def set_counts(self, counts: Mapping[str, Tensor]) -> None:
         """Set all counts to those that `counts` returned."""
         self.reset_counts()
-        for place, (group, row) in enumerate(zip(self._mask_groups, counts[_NUMBERS].tolist(), strict=True)):
-            kept, seen, group.planes, tokens = row
-            group.count(kept, seen)
-            group.inputs = KeptInputs(tokens, counts.get(str(place)))
+        for index, (group, row) in enumerate(zip(self._mask_groups, counts[_NUMBERS].tolist(), strict=True)):
+            kept_inputs, seen, group.planes, tokens = row
+            group.count(kept_inputs, seen)
+            group.inputs = KeptInputs(tokens, counts.get(str(index)))
 
     def measured(self) -> tuple[LayerRecord, ...]:
         """Return the metric "sparsity" of every gated projection that has seen a token: its fraction of unread weights.
@@ -272,9 +280,9 @@ class Gates(NotCopied):
         forwards = {forward.linear: forward for forward in self._forwards}
         groups = [(linear, forwards[linear].groups if linear in forwards else []) for linear in linears]
         shares = self._shares()
-        read = sum(shares[linear] * _bits_read(linear, own) for linear, own in groups)
+        read = sum(shares[linear] * _bits_read(linear, mask_groups) for linear, mask_groups in groups)
         read -= repeated_orders(linear for linear, _ in groups)
-        return 32.0 * self._numbers(forwards[linear] for linear, own in groups if own) + read
+        return 32.0 * self._numbers(forwards[linear] for linear, mask_groups in groups if mask_groups) + read
 
     @property
     def bits_held(self) -> float:
@@ -285,17 +293,20 @@ class Gates(NotCopied):
 
     @property
     def _linears(self) -> list[nn.Linear]:
-        return list({each.linear: None for part in self._view.parts for each in part.projections.values()})
+        return list(
+            {projection.linear: None for layer in self._view.parts for projection in layer.projections.values()}
+        )
 
     @property
     def held(self) -> tuple[Tensor, ...]:
         """Return the norms, centres, replacements, low-rank factors and tuned biases that the gates hold."""
         groups = self._mask_groups
         rules = (group.rule for group in groups if group.rule is not None)
-        vectors = [each for rule in rules for each in (rule.scale, rule.centre, rule.replacement)]
-        factors = [each for group in groups if (part := group.low_rank) for each in (part.right, part.left)]
+        vectors = [vector for rule in rules for vector in (rule.scale, rule.centre, rule.replacement)]
+        low_rank = [group.low_rank for group in groups if group.low_rank is not None]
+        factors = [factor for added in low_rank for factor in (added.right, added.left)]
         biases = [bias for row in self.biases for bias in row.values()]
-        return tuple(each for each in (*vectors, *factors, *biases) if each is not None)
+        return tuple(tensor for tensor in (*vectors, *factors, *biases) if tensor is not None)
 
     @property
     def _mask_groups(self) -> list[MaskGroup]:
@@ -306,22 +317,22 @@ class Gates(NotCopied):
         return sum(map(sum, self._view.layout.parameters))
 
     def _sparsities(self) -> dict[tuple[int, str], float]:
-        found: dict[tuple[int, str], list[tuple[float, int]]] = {}
+        by_cell: dict[tuple[int, str], list[tuple[float, int]]] = {}
         for group in self._mask_groups:
             value, seen = group.sparsity()
             if seen:
                 for name in group.names:
-                    found.setdefault((group.layer, name), []).append((value, seen))
-        return {cell: _mean(values) for cell, values in found.items()}
+                    by_cell.setdefault((group.layer, name), []).append((value, seen))
+        return {cell: _mean(values) for cell, values in by_cell.items()}
 
     def _shares(self) -> dict[nn.Linear, float]:
         """Return the fraction of tokens that read each linear layer: of experts as counted, or else all alike."""
-        seen = {each.linear: sum(group.counted()[1] for group in each.groups) for each in self._forwards}
+        seen = {forward.linear: sum(group.counted()[1] for group in forward.groups) for forward in self._forwards}
         shares: dict[nn.Linear, float] = {}
         for layer in self._view.layers:
-            shares |= dict.fromkeys((each.linear for each in layer.projections.values()), 1.0)
+            shares |= dict.fromkeys((projection.linear for projection in layer.projections.values()), 1.0)
             for name in layer.names[len(layer.projections) :]:
-                linears = [each.linear for each in layer.matrices((name,))]
+                linears = [projection.linear for projection in layer.matrices((name,))]
                 total = sum(seen.get(linear, 0) for linear in linears)
                 for linear in linears:
                     shares[linear] = layer.active * seen.get(linear, 0) / total if total else layer.share
@@ -331,6 +342,7 @@ class Gates(NotCopied):
         """Return the numbers that the gates of these layers read per token, those of shared rules once."""
         shares = self._shares() if self._view.has_experts else {}
         groups = [(group, shares.get(forward.linear, 1)) for forward in forwards for group in forward.groups]
+        # Projections with one mask share the rule object, whose vectors are read once for all of them.
         rules = {id(group.rule): (group.rule, share) for group, share in groups if group.rule is not None}
         return sum(rule.numbers * share for rule, share in rules.values())
 
@@ -343,25 +355,27 @@ class Gates(NotCopied):
 
     @uncompiled
     def _before_call(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = self._arguments.bind_partial(*args, **kwargs).arguments
-        inputs = given["input_ids"] if given.get("input_ids") is not None else given["inputs_embeds"]
+        arguments = self._arguments.bind_partial(*args, **kwargs).arguments
+        inputs = arguments["input_ids"] if arguments.get("input_ids") is not None else arguments["inputs_embeds"]
         (batch, tokens), call = inputs.shape[:2], self._context.call
-        past, real, dense = given.get("past_key_values"), call.given, None
+        past, real, dense = arguments.get("past_key_values"), call.declared_real, None
+        # The length of a static cache is a tensor, so that int() waits for the device: not for every decoded token.
         cached = 0 if past is None or (tokens == 1 and self._dense_prefix == 0) else int(past.get_seq_length())
         if real is None:
-            real = real_tokens(given.get("attention_mask"), tokens, cached)
+            real = real_tokens(arguments.get("attention_mask"), tokens, cached)
         real = None if real is None else real.expand(batch, tokens)
         if real is not None and real.device.type == "cpu" and bool(real.all()):
             real = None  # nothing is padded; on other devices the check would synchronize
         if self._dense_prefix > 0 and cached == 0:
             everything = torch.ones(batch, tokens, dtype=torch.bool, device=inputs.device)
             dense = dense_prefix(everything if real is None else real, self._dense_prefix)
-        guessed = given.get("logits_to_keep") == tokens  # by assisted generation
+        guessed = arguments.get("logits_to_keep") == tokens  # by assisted generation
         if dense is None and self._dense_prefix > 0 and tokens > 1 and call.continues(past) and not guessed:
             raise WinaError(
                 f"A share of each prompt, {self._dense_prefix:g}, is left dense, so the prompt has to be read at once; "
                 "generate without prefill_chunk_size."
             )
+        # Weak, so that gates keep no cache of a finished prompt in memory.
         call.prompt = None if past is None or tokens == 1 else weakref.ref(past)
         self._context.begin(real, dense)
 
@@ -371,24 +385,28 @@ class Gates(NotCopied):
 
 
 def _mean(values: Sequence[tuple[float, int]]) -> float:
-    """Return the mean of the experts' values, weighted by what they have seen; one value as it is."""
-    (value, _), *others = values
-    return sum(each * seen for each, seen in values) / sum(seen for _, seen in values) if others else value
+    """Return the mean of the experts' values, weighted by the inputs that each has seen."""
+    (value, _), *further = values
+    return sum(sparsity * seen for sparsity, seen in values) / sum(seen for _, seen in values) if further else value
 
 
 def _bits_read(linear: nn.Linear, groups: Sequence[MaskGroup]) -> float:
     """Return the bits read per token of a layer's weight; rows without a mask are read whole."""
     stored = stored_bits(linear)
-    found, rest = 0.0, 1.0
+    bits, rest = 0.0, 1.0
     for group in groups:
         share = _length(group.rows) / linear.out_features
-        kept, seen = group.counted()
+        kept_inputs, seen = group.counted()
         if isinstance(stored, PlaneBits):
-            read = stored.read(seen / stored.inputs, kept, group.planes_read()) if seen else stored.held
+            read = stored.read(seen / stored.inputs, kept_inputs, group.planes_read()) if seen else stored.held
         else:
-            read = stored.read(group.inputs) if group.inputs.tokens else stored.held * (kept / seen if seen else 1.0)
-        found, rest = found + share * read, rest - share
-    return found + rest * stored.held
+            read = (
+                stored.read(group.inputs)
+                if group.inputs.tokens
+                else stored.held * (kept_inputs / seen if seen else 1.0)
+            )
+        bits, rest = bits + share * read, rest - share
+    return bits + rest * stored.held
 
 
 def _bias_weights(forward: GatedForward) -> int:
@@ -402,14 +420,14 @@ def _bias_weights(forward: GatedForward) -> int:
 
 def _tuned_biases(view: ModelView, tuned: Mapping[Cell, Tensor]) -> list[dict[str, Tensor]]:
     """Return the tuned biases of each of the view's parts, by projection, in the data type of its products."""
-    found: list[dict[str, Tensor]] = [{} for _ in view.parts]
+    by_part: list[dict[str, Tensor]] = [{} for _ in view.parts]
     names = view.layout.projections
-    for part, row in zip(view.parts, found, strict=True):
+    for layer, row in zip(view.parts, by_part, strict=True):
         for column, name in enumerate(names):
-            if (part.index, column) in tuned and name in part.projections:
-                like = weight_like(part.projections[name].linear)
-                row[name] = tuned[part.index, column].to(like.device, like.dtype)
-    return found
+            if (layer.index, column) in tuned and name in layer.projections:
+                like = weight_like(layer.projections[name].linear)
+                row[name] = tuned[layer.index, column].to(like.device, like.dtype)
+    return by_part
 
 
 def _length(rows: Rows) -> int:
@@ -425,6 +443,7 @@ def _mask_groups(
         rule, added = row.get(name), low_rank.get(name)
         groups = by_linear.setdefault(projection.linear, [])
         before = groups[-1] if groups else None
+        # A low-rank part belongs to the rows of one projection, so that these are no group with their neighbours.
         if before and before.rule is rule and before.low_rank is None and added is None:
             before.names += (name,)
             before.rows = joined(before.rows, projection.rows)
@@ -438,6 +457,7 @@ def _mask_groups(
 
 def _add_biases(layer: LayerView, linear: nn.Linear, groups: Sequence[MaskGroup], biases: Mapping[str, Tensor]) -> None:
     """Give the groups of a linear layer the biases of their projections, in the order of their rows."""
+    # By way of all rows: those of a group may be sorted indices, which mix the rows of its projections.
     whole = weight_like(linear).new_zeros(linear.out_features)
     for name in (name for group in groups for name in group.names if name in biases):
         whole[layer.projections[name].rows] = biases[name]
@@ -454,5 +474,5 @@ def _activation_groups(
     Its input is z * (W_up x), so a dropped input of down is also an unread row of up.
     """
     down = layer.projections["down"]
-    group = MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], bias=biases.get("down"), signal=signal.take)
+    group = MaskGroup(layer.index, ("up", "down"), down.rows, row["down"], bias=biases.get("down"), signal=signal.pop)
     return [(down.linear, [group])]

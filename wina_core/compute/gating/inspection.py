@@ -43,7 +43,7 @@ def inspect_gate(
     loaded: LoadedModel,
     cell: tuple[int, str],
     prompt: str,
-    asked: Sequence[GateTarget],
+    targets: Sequence[GateTarget],
     tokens: int,
     calibrated: Callable[[MethodSpec], Calibration | None],
     reporter: Reporter,
@@ -56,26 +56,26 @@ def inspect_gate(
     for an unknown cell, an empty prompt, an input that is not finite, and a method that does not gate this cell.
     """
     start = pausable_clock.now()
-    layer, projection = _found(loaded.view, cell)
-    for each in asked:
-        _check(each, projection.name)
+    layer, projection = _projection_at(loaded.view, cell)
+    for target in targets:
+        _check(target, projection.name)
     ids = loaded.tokenizer(prompt)["input_ids"]
     if not ids:
         raise WinaError("The prompt has no tokens; type some text.")
-    taken = ids[: max(1, min(tokens, MOST_NUMBERS // projection.shape[1]))]
+    inspected_ids = ids[: max(1, min(tokens, MOST_NUMBERS // projection.shape[1]))]
     reporter.stage("")
-    reporter.progress(0, len(asked) + 1, "steps", f"{len(taken)} tokens up to layer {layer.index}")
-    x, signal = _reaching(loaded, layer, projection, taken, asked)
+    reporter.progress(0, len(targets) + 1, "steps", f"{len(inspected_ids)} tokens up to layer {layer.index}")
+    x, signal = _inputs_of(loaded, layer, projection, inspected_ids, targets)
     gates = []
-    for done, each in enumerate(asked, start=1):
+    for done, target in enumerate(targets, start=1):
         reporter.check()
         reporter.stage("")  # again for each, since a calibration is a stage of its own
-        reporter.progress(done, len(asked) + 1, "steps", each.method.label)
-        gates.append(_decision(loaded.view, layer, projection, each, calibrated(_scored(each)), x, signal))
+        reporter.progress(done, len(targets) + 1, "steps", target.method.label)
+        gates.append(_decision(loaded.view, layer, projection, target, calibrated(_scored(target)), x, signal))
     return GateRecord(
         layer=layer.index,
         projection=projection.name,
-        tokens=tuple(loaded.tokenizer.decode([one]) for one in taken),
+        tokens=tuple(loaded.tokenizer.decode([one]) for one in inspected_ids),
         prompt_tokens=len(ids),
         inputs=_packed(x.abs()),
         norms=_packed(kept_column_norms(projection)),
@@ -85,7 +85,7 @@ def inspect_gate(
     )
 
 
-def _found(view: ModelView, cell: tuple[int, str]) -> tuple[LayerView, Projection]:
+def _projection_at(view: ModelView, cell: tuple[int, str]) -> tuple[LayerView, Projection]:
     index, name = cell
     if not 0 <= index < len(view.layers):
         raise WinaError(f"The model has no layer {index}; choose one from 0 to {len(view.layers) - 1}.")
@@ -100,31 +100,33 @@ def _found(view: ModelView, cell: tuple[int, str]) -> tuple[LayerView, Projectio
     return layer, layer.projections[name]
 
 
-def _check(asked: GateTarget, name: str) -> None:
-    rule, label = get_method(asked.method), asked.method.label
+def _check(target: GateTarget, name: str) -> None:
+    rule, label = get_method(target.method), target.method.label
     if not rule.gates(name):
-        which = ", ".join(rule.projections or ())
-        raise WinaError(f"{label} leaves {name} dense; {f'inspect it on {which}' if which else 'leave it out'}.")
+        gated_names = ", ".join(rule.projections or ())
+        raise WinaError(
+            f"{label} leaves {name} dense; {f'inspect it on {gated_names}' if gated_names else 'leave it out'}."
+        )
     if rule.by_gate_activation and name != "down":
         raise WinaError(f"{label} drops rows of {name} by the mask of down; inspect it on down.")
-    if asked.rho is not None and rule.default_rho is None:
+    if target.rho is not None and rule.default_rho is None:
         raise WinaError(f"{label} has no low-rank part; leave rho out.")
 
 
-def _scored(asked: GateTarget) -> MethodSpec:
+def _scored(target: GateTarget) -> MethodSpec:
     """Return the method whose scores are calibrated: with the target's own rho where they depend on it."""
-    if asked.rho is None or not get_method(asked.method).scores_by_shares:
-        return asked.method
-    return asked.method.model_copy(update={"rho": asked.rho})
+    if target.rho is None or not get_method(target.method).scores_by_shares:
+        return target.method
+    return target.method.model_copy(update={"rho": target.rho})
 
 
-def _reaching(
-    loaded: LoadedModel, layer: LayerView, projection: Projection, ids: list[int], asked: Sequence[GateTarget]
+def _inputs_of(
+    loaded: LoadedModel, layer: LayerView, projection: Projection, ids: list[int], targets: Sequence[GateTarget]
 ) -> tuple[Tensor, Tensor | None]:
     """Return the matrix's input [tokens, n], and the MLP's activation likewise if a method scores that."""
     with ExitStack() as stack:
         signal = None
-        if any(get_method(each.method).by_gate_activation for each in asked):
+        if any(get_method(target.method).by_gate_activation for target in targets):
             signal = GateActivation(layer)
             stack.callback(signal.remove)
         with stopping_at(projection.linear) as reached, torch.no_grad():
@@ -132,29 +134,29 @@ def _reaching(
         ((x, *_), _), *_ = reached
         x = x.flatten(0, -2)
         check_numbers(x, f"inputs of {projection.name} in layer {layer.index}")
-        return x, None if signal is None else signal.take().flatten(0, -2)
+        return x, None if signal is None else signal.pop().flatten(0, -2)
 
 
 def _decision(
     view: ModelView,
     layer: LayerView,
     projection: Projection,
-    asked: GateTarget,
+    target: GateTarget,
     calibration: Calibration | None,
     x: Tensor,
     signal: Tensor | None,
 ) -> GateDecision:
-    rule, added = _rule(view, layer, projection, asked, calibration)
-    signal = signal if get_method(asked.method).by_gate_activation else None
+    rule, added = _rule(view, layer, projection, target, calibration)
+    signal = signal if get_method(target.method).by_gate_activation else None
     scored, source = _source(rule, x, signal)
     mask = rule.mask(x if signal is None else signal)
     gated, _ = rule.gate(x, None, signal)
     (error,), (energy,) = loss_curves(projection.weight, x, iter([(x - gated, added)]))
     quantiles = None
-    if asked.method.selection_of(projection.name) == "threshold" and calibration is not None:
+    if target.method.selection_of(projection.name) == "threshold" and calibration is not None:
         quantiles = calibration.quantiles[layer.index, view.projections.index(projection.name)]
     return GateDecision(
-        asked=asked,
+        asked=target,
         scored=scored,
         magnitudes=None if scored == "input" else _packed(source.abs()),
         scale=None if rule.scale is None else _packed(rule.scale),
@@ -173,17 +175,18 @@ def _source(rule: Rule, x: Tensor, signal: Tensor | None) -> tuple[Scored, Tenso
 
 
 def _rule(
-    view: ModelView, layer: LayerView, projection: Projection, asked: GateTarget, calibration: Calibration | None
+    view: ModelView, layer: LayerView, projection: Projection, target: GateTarget, calibration: Calibration | None
 ) -> tuple[Rule, LowRank | None]:
     """Return the cell's rule and low-rank part, by the functions that gate a whole model."""
     layout = view.layout
     cell = layer.index, layout.projections.index(projection.name)
-    rho = None if asked.rho is None else ((asked.rho,) * len(layout.projections),) * layout.layers
+    rho = None if target.rho is None else ((target.rho,) * len(layout.projections),) * layout.layers
     uniform = SparsityPlan.uniform(layout, 0.0)
-    plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: asked.target}, provenance="inspected")
-    resolved = ResolvedPlan.of(plan, asked.method)
-    rule = rules(replace(view, layers=(layer,)), asked.method, resolved, calibration)[0][projection.name]
-    return rule, low_ranks(view, asked.method, plan)[layer.index].get(projection.name)
+    plan = uniform.model_copy(update={"rho": rho}).with_cells({cell: target.target}, provenance="inspected")
+    resolved = ResolvedPlan.of(plan, target.method)
+    # Of one layer: the column norms of all others would be computed for nothing.
+    rule = rules(replace(view, layers=(layer,)), target.method, resolved, calibration)[0][projection.name]
+    return rule, low_ranks(view, target.method, plan)[layer.index].get(projection.name)
 
 
 def _packed(numbers: Tensor) -> PackedArray:
@@ -204,30 +207,30 @@ def expert_records(layers: Sequence[LayerView], forwards: Sequence[GatedForward]
         record
         for layer in layers
         for name in layer.names[len(layer.projections) :]
-        for record in _of_projection(layer, name, [_group(expert, name, by_linear) for expert in layer.experts])
+        for record in _projection_records(layer, name, [_group(expert, name, by_linear) for expert in layer.experts])
     )
 
 
 def _group(expert: LayerView, name: str, groups: Mapping[nn.Linear, Sequence[MaskGroup]]) -> MaskGroup | None:
     """Return the mask group of a projection, which may be that of another matrix's input; None for none."""
-    linears = {each.linear: None for each in expert.projections.values()}
+    linears = {projection.linear: None for projection in expert.projections.values()}
     return next((group for linear in linears for group in groups.get(linear, ()) if name in group.names), None)
 
 
-def _of_projection(layer: LayerView, name: str, groups: Sequence[MaskGroup | None]) -> Iterator[ExpertRecord]:
+def _projection_records(layer: LayerView, name: str, groups: Sequence[MaskGroup | None]) -> Iterator[ExpertRecord]:
     """Yield the records of one projection from the mask group of each expert."""
     counted = [(0.0, 0) if group is None else group.sparsity() for group in groups]
     total = sum(seen for _, seen in counted)
     if not total:
         return
-    values: dict[str, list[float | None]] = {
+    metrics: dict[str, list[float | None]] = {
         EXPERT_SHARE: [layer.active * seen / total for _, seen in counted],
         EXPERT_SPARSITY: [sparsity if seen else None for sparsity, seen in counted],
         EXPERT_THRESHOLD: [_threshold(group) for group in groups],
     }
-    for metric, each in values.items():
-        if any(value is not None for value in each):
-            yield ExpertRecord(layer=layer.index, projection=name, metric=metric, values=tuple(each))
+    for metric, by_expert in metrics.items():
+        if any(value is not None for value in by_expert):
+            yield ExpertRecord(layer=layer.index, projection=name, metric=metric, values=tuple(by_expert))
 
 
 def _threshold(group: MaskGroup | None) -> float | None:

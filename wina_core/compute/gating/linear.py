@@ -36,22 +36,22 @@ class KeptInputs:
     """Counts of a mask over real tokens."""
 
     tokens: int = 0
-    kept: Tensor | None = None
+    kept_counts: Tensor | None = None
     """How often each input was kept, int64 [n]."""
 
     def add(self, gated: Tensor, real: Tensor | None) -> None:
         """Count gated inputs [..., n], where dropped ones are 0; `real` is bool [...]."""
-        kept = gated != 0
+        mask = gated != 0
         if real is not None:
-            kept = kept & real[..., None]
-        flags = kept.flatten(0, -2)
+            mask = mask & real[..., None]
+        flags = mask.flatten(0, -2)
         if flags.is_cpu:
-            parts = flags.view(torch.uint8).split(_MOST_SUMMED)
-            flags = torch.stack([part.sum(0, dtype=torch.uint8) for part in parts])
-        own, tokens = flags.sum(0), kept.shape[:-1].numel() if real is None else int(real.sum())
+            chunks = flags.view(torch.uint8).split(_MOST_SUMMED)
+            flags = torch.stack([chunk.sum(0, dtype=torch.uint8) for chunk in chunks])
+        counts, tokens = flags.sum(0), mask.shape[:-1].numel() if real is None else int(real.sum())
         with COUNTING:
             self.tokens += tokens
-            self.kept = own if self.kept is None else self.kept.to(own.device) + own
+            self.kept_counts = counts if self.kept_counts is None else self.kept_counts.to(counts.device) + counts
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class StoredBits:
 
     def read(self, counts: KeptInputs) -> float:
         """Return the mean bits read per token."""
-        if counts.kept is None:
+        if counts.kept_counts is None:
             return self.held
-        return float(counts.kept.double().cpu() @ self.inputs) / counts.tokens + self.always
+        return float(counts.kept_counts.double().cpu() @ self.inputs) / counts.tokens + self.always
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class PlaneBits:
         """Return all bits."""
         return float(SCALE_BITS * self.inputs) + self.plane * self.planes + self.always
 
-    def read(self, tokens: float, kept: int, planes: int) -> float:
+    def read(self, tokens: float, kept_inputs: int, planes: int) -> float:
         """Return the mean bits read per token, of kept inputs and planes over so many tokens."""
-        return (SCALE_BITS * kept + self.plane * planes) / tokens + self.always
+        return (SCALE_BITS * kept_inputs + self.plane * planes) / tokens + self.always
 
 
 def repeated_orders(linears: Iterable[nn.Linear]) -> float:
@@ -104,8 +104,10 @@ def repeated_orders(linears: Iterable[nn.Linear]) -> float:
         for linear in linears
         if isinstance(linear, QuantizedLinear) and isinstance(linear.weight_t, MixedWeight)
     ]
-    known = [order for order in orders if order is not None]
-    return 8.0 * (sum(order.nbytes for order in known) - sum({each.data_ptr(): each.nbytes for each in known}.values()))
+    stored = [order for order in orders if order is not None]
+    return 8.0 * (
+        sum(order.nbytes for order in stored) - sum({order.data_ptr(): order.nbytes for order in stored}.values())
+    )
 
 
 def stored_bits(linear: nn.Linear) -> StoredBits | PlaneBits:
@@ -123,6 +125,7 @@ def stored_bits(linear: nn.Linear) -> StoredBits | PlaneBits:
     runs = [_of_run(run) for run in weight.runs]
     inputs = torch.cat([run.inputs for run in runs])
     order = 0.0 if weight.order is None else 8.0 * weight.order.nbytes
+    # Runs hold the inputs in the order of their energy, and `places` say where each input of x is.
     return StoredBits(
         inputs if weight.places is None else inputs[weight.places.cpu()], always=order + sum(run.always for run in runs)
     )
@@ -148,13 +151,13 @@ class GatedInput:
 
     x: Tensor
     """m * x, or x with its dropped inputs replaced, [..., tokens, n]."""
-    kept: Tensor | int
+    kept_inputs: Tensor | int
     """Inputs kept over all real tokens."""
-    seen: Tensor | int
+    seen_inputs: Tensor | int
     """Inputs in all."""
 
 
-class Call(threading.local):
+class CallState(threading.local):
     """A thread's call of a model in progress."""
 
     real: Tensor | None = None
@@ -162,7 +165,7 @@ class Call(threading.local):
     number = 0
     """Number of the call; cached results are valid within one."""
     latest: tuple[Tensor, Rule, GatedInput] | None = None
-    given: Tensor | None = None
+    declared_real: Tensor | None = None
     """Real tokens of calls without a mask, bool [batch, tokens]; None if all are."""
     prompt: weakref.ref[Any] | None = None
     """The cache of the latest call if it had several tokens."""
@@ -177,7 +180,7 @@ class ForwardContext:
 
     def __init__(self) -> None:
         self.enabled = True
-        self.call = Call()
+        self.call = CallState()
 
     def begin(self, real: Tensor | None = None, dense: Tensor | None = None) -> None:
         """Start a call, or forget the last one.
@@ -190,25 +193,26 @@ class ForwardContext:
         call.number += 1
 
     def gate(
-        self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None, places: Tensor | None = None
+        self, x: Tensor, rule: Rule, signal: Callable[[], Tensor] | None = None, positions: Tensor | None = None
     ) -> GatedInput:
         """Apply a rule to x [..., tokens, n], once for neighbours (q, k, v; gate, up) that share both.
 
-        `signal` returns the tensor to score instead of x. `places` are those of an expert's tokens among all.
+        `signal` returns the tensor to score instead of x. `positions` are those of an expert's tokens among all.
         """
         latest = self.call.latest
+        # Identity is enough: transformers passes one tensor to q, k and v, and `rules` gives them one rule.
         if latest is None or latest[0] is not x or latest[1] is not rule:
-            self.call.latest = latest = x, rule, self._gate(x, rule, None if signal is None else signal(), places)
+            self.call.latest = latest = x, rule, self._gate(x, rule, None if signal is None else signal(), positions)
         return latest[2]
 
-    def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None, places: Tensor | None) -> GatedInput:
-        real = _per_token(self.call.real, x, places)
+    def _gate(self, x: Tensor, rule: Rule, signal: Tensor | None, positions: Tensor | None) -> GatedInput:
+        real = _per_token(self.call.real, x, positions)
         seen = x.numel() if real is None else real.sum() * x.shape[-1]
-        dense = _per_token(self.call.dense, x, places)
-        gated, kept = rule.gate(x, dense, signal)
-        if kept is None:
+        dense = _per_token(self.call.dense, x, positions)
+        gated, kept_per_token = rule.gate(x, dense, signal)
+        if kept_per_token is None:
             return GatedInput(gated, seen, seen)
-        return GatedInput(gated, (kept if real is None else kept * real).sum(), seen)
+        return GatedInput(gated, (kept_per_token if real is None else kept_per_token * real).sum(), seen)
 
 
 class NotCopied:
@@ -248,37 +252,40 @@ class MaskGroup:
     """Planes that a compiled decoder read, int64 [1]."""
     planes: int = 0
     """Planes read otherwise, of real tokens."""
-    _known: tuple[int, int] = 0, 0
+    _counted_in_python: tuple[int, int] = 0, 0
     """Inputs (kept, seen) over real tokens that are counted in Python."""
-    _found: Tensor | None = None
+    _counted_on_device: Tensor | None = None
     """Inputs (kept, seen) counted on the layer's device, int64 [2]; in place, so that a replayed CUDA graph counts."""
 
-    def gate(self, x: Tensor, context: ForwardContext, places: Tensor | None = None) -> Tensor:
+    def gate(self, x: Tensor, context: ForwardContext, positions: Tensor | None = None) -> Tensor:
         """Return x [..., tokens, n] after its gate and count the mask."""
         if self.rule is None:
             return x
-        gated = context.gate(x, self.rule, self.signal, places)
-        self.count(gated.kept, gated.seen)
+        gated = context.gate(x, self.rule, self.signal, positions)
+        self.count(gated.kept_inputs, gated.seen_inputs)
         return gated.x
 
     def whole_bias(self, linear: nn.Linear) -> Tensor | None:
         """Return all that is added to the product of the group's rows of a layer, or None."""
-        own: Tensor | None = linear.bias  # None where there is none, whatever the annotation says
-        if own is None:
+        layer_bias: Tensor | None = linear.bias  # None where there is none, whatever the annotation says
+        if layer_bias is None:
             return self.bias
-        return own[self.rows] if self.bias is None else own[self.rows] + self.bias
+        return layer_bias[self.rows] if self.bias is None else layer_bias[self.rows] + self.bias
 
-    def count(self, kept: Tensor | int, seen: Tensor | int) -> None:
+    def count(self, kept_inputs: Tensor | int, seen_inputs: Tensor | int) -> None:
         """Add to the inputs kept and seen."""
         with COUNTING:
-            if not isinstance(kept, Tensor):
-                assert not isinstance(seen, Tensor)  # a mask of real tokens makes both tensors
-                self._known = self._known[0] + kept, self._known[1] + seen
+            if not isinstance(kept_inputs, Tensor):
+                assert not isinstance(seen_inputs, Tensor)  # a mask of real tokens makes both tensors
+                self._counted_in_python = (
+                    self._counted_in_python[0] + kept_inputs,
+                    self._counted_in_python[1] + seen_inputs,
+                )
                 return
-            if self._found is None:
-                self._found = torch.zeros(2, dtype=torch.int64, device=kept.device)
-            self._found[0].add_(kept)
-            self._found[1].add_(seen)
+            if self._counted_on_device is None:
+                self._counted_on_device = torch.zeros(2, dtype=torch.int64, device=kept_inputs.device)
+            self._counted_on_device[0].add_(kept_inputs)
+            self._counted_on_device[1].add_(seen_inputs)
 
     def count_planes(self, read: int) -> None:
         """Add to the planes read."""
@@ -287,17 +294,17 @@ class MaskGroup:
 
     def counted(self) -> tuple[int, int]:
         """Return inputs (kept, seen) in all."""
-        kept, seen = self._known
-        for counts in (self.counts, self._found):
+        kept_inputs, seen_inputs = self._counted_in_python
+        for counts in (self.counts, self._counted_on_device):
             if counts is not None:
-                more, all_of_them = counts.view(-1, 2).sum(0).tolist()
-                kept, seen = kept + more, seen + all_of_them
-        return kept, seen
+                kept_more, seen_more = counts.view(-1, 2).sum(0).tolist()
+                kept_inputs, seen_inputs = kept_inputs + kept_more, seen_inputs + seen_more
+        return kept_inputs, seen_inputs
 
     def sparsity(self) -> tuple[float, int]:
         """Return the fraction of unread weights, minus the low-rank part, and the inputs seen; NaN for none."""
-        kept, seen = self.counted()
-        value = 1 - kept / seen if seen else math.nan
+        kept_inputs, seen = self.counted()
+        value = 1 - kept_inputs / seen if seen else math.nan
         if self.low_rank is not None:
             value -= self.low_rank.weights / (len(self.low_rank.left) * self.low_rank.right.shape[1])
         return value, seen
@@ -308,9 +315,9 @@ class MaskGroup:
 
     def reset_counts(self) -> None:
         """Set all counts to 0."""
-        self._known, self.planes = (0, 0), 0
+        self._counted_in_python, self.planes = (0, 0), 0
         self.inputs = KeptInputs()
-        for counts in (self.counts, self._found, self.plane_counts):
+        for counts in (self.counts, self._counted_on_device, self.plane_counts):
             if counts is not None:
                 counts.zero_()
 
@@ -328,16 +335,18 @@ class GatedForward(NotCopied):
         self.groups = groups
         self.context = context
         self._expert = expert
-        self._own = linear.__dict__.get("forward")
+        self._own_forward = linear.__dict__.get("forward")
         """A forward set on the instance before, as device placement does; usually None."""
-        self._dense = partial(_linear, linear) if type(linear) is nn.Linear and self._own is None else linear.forward
-        if isinstance(self._own, GatedForward):
+        self._dense = (
+            partial(_linear, linear) if type(linear) is nn.Linear and self._own_forward is None else linear.forward
+        )
+        if isinstance(self._own_forward, GatedForward):
             raise RuntimeError("The model is gated already; detach its gates first.")
 
     @property
     def is_placed(self) -> bool:
         """True if the layer has its own forward, which may load its weight from another device."""
-        return self._own is not None
+        return self._own_forward is not None
 
     def install(self) -> None:
         """Replace the layer's forward."""
@@ -347,8 +356,8 @@ class GatedForward(NotCopied):
         """Restore the layer's own forward, unless something else replaced this one."""
         if self.linear.__dict__.get("forward") is self:
             del self.linear.forward
-            if self._own is not None:
-                self.linear.forward = self._own
+            if self._own_forward is not None:
+                self.linear.forward = self._own_forward
 
     @uncompiled
     def __call__(self, x: Tensor) -> Tensor:
@@ -360,45 +369,46 @@ class GatedForward(NotCopied):
             y = _decoded(group, x, self.context, self.linear.bias)
             if y is not None:
                 return self._biased(y, group, x)
-            gated = group.gate(x, self.context, self._places)
+            gated = group.gate(x, self.context, self._positions)
             y = self._read(group, x, gated, self.linear.bias)
             return self._biased(_compensated(self._dense(gated) if y is None else y, group, x, gated), group, x)
         weight, bias = self.linear.weight, self.linear.bias
         y = torch.empty(*x.shape[:-1], len(weight), dtype=x.dtype, device=x.device)
         for group in self.groups:
-            own_bias = None if bias is None else bias[group.rows]
-            own = _decoded(group, x, self.context, own_bias)
-            if own is None:
-                gated = group.gate(x, self.context, self._places)
-                own = self._read(group, x, gated, own_bias)
-                if own is None:
-                    own = dense_product(gated, weight[group.rows], own_bias)
-                own = _compensated(own, group, x, gated)
-            y[..., group.rows] = self._biased(own, group, x)
+            group_bias = None if bias is None else bias[group.rows]
+            group_y = _decoded(group, x, self.context, group_bias)
+            if group_y is None:
+                gated = group.gate(x, self.context, self._positions)
+                group_y = self._read(group, x, gated, group_bias)
+                if group_y is None:
+                    group_y = dense_product(gated, weight[group.rows], group_bias)
+                group_y = _compensated(group_y, group, x, gated)
+            y[..., group.rows] = self._biased(group_y, group, x)
         return y
 
     def _biased(self, y: Tensor, group: MaskGroup, x: Tensor) -> Tensor:
         """Add the tuned bias to the outputs of tokens that are not left dense."""
         if group.bias is None:
             return y
-        dense = _per_token(self.context.call.dense, x, self._places)
+        # The bias makes up for dropped inputs, and tokens left dense drop none.
+        dense = _per_token(self.context.call.dense, x, self._positions)
         return y + (group.bias if dense is None else group.bias * dense.logical_not().unsqueeze(-1))
 
     @property
-    def _places(self) -> Tensor | None:
-        """Return the places of an expert's tokens among all; None for a layer that reads all."""
-        return None if self._expert is None else self._expert.places
+    def _positions(self) -> Tensor | None:
+        """Return the positions of an expert's tokens among all; None for a layer that reads all."""
+        return None if self._expert is None else self._expert.positions
 
     def _read(self, group: MaskGroup, x: Tensor, gated: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return W_p x_p + b_p by a kernel or, of weights in planes, by levels; None for neither."""
-        linear, rule, real = self.linear, group.rule, _per_token(self.context.call.real, x, self._places)
+        linear, rule, real = self.linear, group.rule, _per_token(self.context.call.real, x, self._positions)
         if rule is None or not isinstance(linear, QuantizedLinear):
             return _multiplied(group, gated, bias)
         if not isinstance(linear, PlaneLinear):
             group.inputs.add(gated, real)
             return _multiplied(group, gated, bias)
         scored = x if group.signal is None else group.signal()
-        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.call.dense, x, self._places))
+        levels = rule.levels(scored, linear.weight_t, _per_token(self.context.call.dense, x, self._positions))
         group.count_planes(int((levels if real is None else levels * real[..., None]).sum()))
         return linear.graded(gated, levels, group.rows, bias)
 
@@ -409,14 +419,15 @@ def _linear(linear: nn.Linear, x: Tensor) -> Tensor:
 
 def _decoded(group: MaskGroup, x: Tensor, context: ForwardContext, bias: Tensor | None) -> Tensor | None:
     """Return W_p x_p + b_p by a kernel that also gates, or None where none fits x."""
+    # Such a kernel gates every row and counts all of them, so padding and dense tokens rule it out.
     if group.decode is None or context.call.real is not None or context.call.dense is not None or not is_supported(x):
         return None
-    found = group.decode(x)
-    if found is None:
+    decoded = group.decode(x)
+    if decoded is None:
         return None
-    y, kept = found
-    if kept is not None:
-        group.count(kept, x.numel())
+    y, kept_inputs = decoded
+    if kept_inputs is not None:
+        group.count(kept_inputs, x.numel())
     return y if bias is None else y + bias
 
 
@@ -428,15 +439,15 @@ def _multiplied(group: MaskGroup, gated: Tensor, bias: Tensor | None) -> Tensor 
     return y if bias is None else y + bias
 
 
-def _per_token(flags: Tensor | None, x: Tensor, places: Tensor | None) -> Tensor | None:
-    """Return flags of tokens, bool [batch, tokens], for the tokens of x [..., n] where it is.
+def _per_token(flags: Tensor | None, x: Tensor, positions: Tensor | None) -> Tensor | None:
+    """Select flags, bool [batch, tokens], of the tokens of x [..., n], on its device.
 
-    `places` are those of x among all tokens; None if x has all.
+    `positions` are those of x among all tokens; None if x has all.
     """
     if flags is None:
         return None
     flags = flags.to(x.device)
-    return (flags if places is None else flags.flatten()[places]).reshape(x.shape[:-1])
+    return (flags if positions is None else flags.flatten()[positions]).reshape(x.shape[:-1])
 
 
 def _compensated(y: Tensor, group: MaskGroup, x: Tensor, gated: Tensor) -> Tensor:

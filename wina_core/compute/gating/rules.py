@@ -41,7 +41,9 @@ class Rule:
     @property
     def numbers(self) -> int:
         """Numbers read beside inputs and weights: norms, centres and replacements; 0 if nothing is dropped."""
-        vectors = {id(each): each for each in (self.scale, self.centre, self.replacement) if each is not None}.values()
+        vectors = {
+            id(vector): vector for vector in (self.scale, self.centre, self.replacement) if vector is not None
+        }.values()
         return sum(_distinct(vector) for vector in vectors if not self.select.keeps_all(len(vector)))
 
     @property
@@ -86,8 +88,8 @@ class Rule:
         mask = self.select.mask(score)
         if mask is None:
             return weight.held.expand(x.shape)
-        found = weight.levels(score, self.select.boundary(score)) * mask
-        return found if dense is None else torch.where(dense.unsqueeze(-1), weight.held, found)
+        levels = weight.levels(score, self.select.boundary(score)) * mask
+        return levels if dense is None else torch.where(dense.unsqueeze(-1), weight.held, levels)
 
 
 def _distinct(vector: Tensor) -> int:
@@ -128,16 +130,17 @@ def rules(
                     continue
                 cell = layer.index, columns[name]
                 target = plan.masks[cell[0]][cell[1]]
-                kept = int(gate_rule.kept(layer.projections[name].shape[1], target))
+                keep = int(gate_rule.kept(layer.projections[name].shape[1], target))
                 select: InputSelection
                 selection = method.selection_of(name)
                 if thresholds is None or selection == "topk":
-                    select = TopKSelection(kept, gate_rule.keeps_ties)
+                    select = TopKSelection(keep, gate_rule.keeps_ties)
                 elif calibration is None or layer.expert is None:
-                    select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]], method.fewest(kept))
+                    select = ThresholdSelection(selection, thresholds[cell[0]][cell[1]], method.fewest(keep))
                 else:
                     threshold = calibration.threshold(*cell, plan.fractions[cell[0]][cell[1]], layer.expert)
-                    select = ThresholdSelection(selection, threshold, method.fewest(kept))
+                    select = ThresholdSelection(selection, threshold, method.fewest(keep))
+                # `scales_of` returns one object for projections that may share a mask.
                 same = id(scales[name]), select
                 if same not in distinct:
                     like = layer.projections[name].linear.weight
@@ -147,6 +150,7 @@ def rules(
                     distinct[same] = Rule(select, scales[name], centre, replacement)
                 row[name] = distinct[same]
         table.append(row)
+        # Column norms have read the whole weights, which may be pages of files.
         view.give_back(layer.module)
     return table
 
@@ -168,13 +172,14 @@ def real_tokens(mask: Any, tokens: int, cached: int) -> Tensor | None:
     some families have one for each kind of layer. `cached` tokens precede.
     """
     masks = mask.values() if isinstance(mask, Mapping) else (mask,)
-    found = next((each for each in masks if isinstance(each, Tensor)), None)
-    if found is not None and found.dim() == 2:
-        return found[:, -tokens:].bool()
-    if found is None or found.dim() != 4 or tokens == 1:
+    attention_mask = next((tensor for tensor in masks if isinstance(tensor, Tensor)), None)
+    if attention_mask is not None and attention_mask.dim() == 2:
+        return attention_mask[:, -tokens:].bool()
+    if attention_mask is None or attention_mask.dim() != 4 or tokens == 1:
         return None
-    own = found[:, 0].diagonal(min(cached, found.shape[-1] - tokens), 1, 2)
-    return own if own.dtype == torch.bool else own == 0
+    # Every real token attends itself, at column `cached` + its row; padding attends nothing.
+    attends_itself = attention_mask[:, 0].diagonal(min(cached, attention_mask.shape[-1] - tokens), 1, 2)
+    return attends_itself if attends_itself.dtype == torch.bool else attends_itself == 0
 
 
 def dense_prefix(real: Tensor, fraction: float) -> Tensor:

@@ -63,6 +63,7 @@ def correct_fractions(
     layout = loaded.view.layout
     stages = stages or Stages()
     targets = torch.tensor(plan.targets.sparsity, dtype=torch.float64)
+    # Every n-th row: neighbouring rows of a text are alike.
     tokens = tokens[:: -(-tokens.numel() // CORRECTION_TOKENS)]
     now = closest = torch.tensor(plan.masks, dtype=torch.float64)
     calibrated = torch.tensor([method.selection_of(name) != "topk" for name in layout.projections])
@@ -71,14 +72,14 @@ def correct_fractions(
     reporter.stage("correction of thresholds")
     for number in range(1, CORRECTION_PASSES + 1):
         reporter.progress(number - 1, CORRECTION_PASSES, "passes")
-        known = stages.read(f"sparsity {number}")
-        if known is not None and known.tensors["found"].shape == targets.shape:
-            found = known.tensors["found"]
+        stage = stages.read(f"sparsity {number}")
+        if stage is not None and stage.tensors["found"].shape == targets.shape:
+            measured = stage.tensors["found"]
         else:
             checkpoint = PassCheckpoint(stages, f"pass {number}")
-            found = _measured(loaded, method, _with_fractions(plan, now), calibration, tokens, reporter, checkpoint)
-            stages.write(f"sparsity {number}", {"found": found})
-        misses = ((targets - found) * calibrated).abs()
+            measured = _measured(loaded, method, _with_fractions(plan, now), calibration, tokens, reporter, checkpoint)
+            stages.write(f"sparsity {number}", {"found": measured})
+        misses = ((targets - measured) * calibrated).abs()
         if float(misses.mean()) < least:
             closest, least = now, float(misses.mean())
         if float(misses.max()) <= _CLOSE:
@@ -86,10 +87,10 @@ def correct_fractions(
         slope = torch.ones_like(now)
         if before is not None:
             run = now - before[0]
-            secant = torch.where(run == 0, 1, (found - before[1]) / run).clamp(1 / _STEEPEST, _STEEPEST)
+            secant = torch.where(run == 0, 1, (measured - before[1]) / run).clamp(1 / _STEEPEST, _STEEPEST)
             slope = torch.where(run.abs() < _TRUSTED, slope, secant)
-        before = now, found
-        now = torch.where(gated, (now + (targets - found) / slope).clamp(0, _HIGHEST), now)
+        before = now, measured
+        now = torch.where(gated, (now + (targets - measured) / slope).clamp(0, _HIGHEST), now)
     return _with_fractions(plan, closest)
 
 
@@ -107,14 +108,16 @@ def _measured(
     matrices that share a mask."""
     batches = in_batches(tokens)
     names = loaded.view.projections
-    found = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
+    sparsities = torch.zeros(len(loaded.view.layers), len(names), dtype=torch.float64)
     with attach(loaded, method, plan, calibration) as gates:
         Passage(loaded.view, batches, [gates]).run(reporter, checkpoint)
-        for each in gates.measured():
-            found[each.layer, names.index(each.projection)] = each.value
+        for record in gates.measured():
+            sparsities[record.layer, names.index(record.projection)] = record.value
     if method.masks == "shared":  # their low-rank parts differ, but not their masks
-        found = torch.tensor(block_means(tuple(map(tuple, found.tolist())), loaded.view.layout), dtype=torch.float64)
-    return found
+        sparsities = torch.tensor(
+            block_means(tuple(map(tuple, sparsities.tolist())), loaded.view.layout), dtype=torch.float64
+        )
+    return sparsities
 
 
 def _with_fractions(plan: ResolvedPlan, fractions: Tensor) -> ResolvedPlan:
@@ -153,6 +156,7 @@ def tuned_calibration(
     """
     check_tuning(loaded.view, len(tokens))
     calibration = calibration or Calibration.empty(loaded.view.layout, 0)
+    # Tensors that are made in inference mode, which a caller may be in, take no part in gradients.
     with torch.inference_mode(False):
         return _tuned(_GatedModel(loaded, method, plan, calibration, reporter), tokens, stages)
 
@@ -170,16 +174,18 @@ def check_tuning(view: ModelView, rows: int) -> None:
 
 def tuned_biases_of(view: ModelView, path: Path) -> Calibration:
     """Load a calibration with tuned biases; raise WinaError if they do not fit the model."""
-    found = Calibration.load(path)
+    calibration = Calibration.load(path)
     sizes = {
         (layer.index, column): layer.projections[name].shape[0]
         for layer in view.layers
         for column, name in enumerate(view.layout.projections)
         if name in layer.projections
     }
-    if found.layout != view.layout or any(sizes.get(cell) != len(bias) for cell, bias in found.tuned.items()):
+    if calibration.layout != view.layout or any(
+        sizes.get(cell) != len(bias) for cell, bias in calibration.tuned.items()
+    ):
         raise WinaError(f"The tuned biases {path} are those of another model; delete them.")
-    return found
+    return calibration
 
 
 def _tuned(model: _GatedModel, tokens: Tensor, stages: Stages | None) -> Calibration:
@@ -241,21 +247,21 @@ class _GatedModel:
     def output_changes(self, row: Tensor) -> dict[Cell, float]:
         """Return the mean absolute change of each matrix's outputs by its gate alone, on the dense model's inputs of a
         row [1, sequence]."""
-        found: dict[Cell, float] = {}
+        changes: dict[Cell, float] = {}
 
         def measure(forward: GatedForward, args: tuple[Tensor, ...], y: Tensor) -> None:
             change = (forward(*args) - y).abs()
             for cell, _, projection in self._tunable(forward):
-                found[cell] = float(change[..., projection.rows].mean(dtype=torch.float32))
+                changes[cell] = float(change[..., projection.rows].mean(dtype=torch.float32))
 
         with self.gates({}) as gates, gates.removed():
             hooks = [
-                each.linear.register_forward_hook(lambda _, args, y, each=each: measure(each, args, y))
-                for each in gates.forwards
+                forward.linear.register_forward_hook(lambda _, args, y, forward=forward: measure(forward, args, y))
+                for forward in gates.forwards
             ]
             with hooked(hooks):
                 scored_log_probabilities(self.loaded.view, row)
-        return found
+        return changes
 
     def divergence(self, biases: Biases, row: Tensor) -> Tensor:
         """Return the mean KL divergence in nats per token on a row [1, sequence], differentiable in the biases."""
@@ -287,10 +293,11 @@ def _descend(
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, TUNING_STEPS)
     generator = torch.Generator().manual_seed(0)
     rounds = -(-TUNING_STEPS // len(tokens))
+    # Every row once before any row twice.
     order = torch.cat([torch.randperm(len(tokens), generator=generator) for _ in range(rounds)])
-    if (known := stages.read(_STATE)) is not None:
+    if (stage := stages.read(_STATE)) is not None:
         try:
-            restore_adam(known, parameters, optimizer, schedule)
+            restore_adam(stage, parameters, optimizer, schedule)
         except (KeyError, TypeError, ValueError, RuntimeError):
             model.reporter.log("warning", "Tuning begins anew, since its kept state does not fit.")
             stages.remove([_STATE])

@@ -35,31 +35,33 @@ def view(model: nn.Module) -> ModelView:
         raise WinaError("The model has no layers; correct num_hidden_layers in its config.json.")
 
     def layer_view(index: int, layer: nn.Module) -> LayerView:
-        attention_norm = _part(layer, family.attention_norm)
+        attention_norm = _submodule(layer, family.attention_norm)
         experts = None if family.experts is None else separate_experts(layer, family.experts)
         paths = family.projections if experts is None else family.attention_projections
         projections = _projections(family, paths, index, layer, attention_rows, head_dim)
-        found = LayerView(
+        whole_layer = LayerView(
             index=index,
             module=layer,
             attention_norm=attention_norm or nn.Identity(),
             # A parallel layer may have one norm for both.
-            mlp_norm=_part(layer, family.mlp_norm) or attention_norm or nn.Identity(),
-            projections={each.name: each for each in projections},
+            mlp_norm=_submodule(layer, family.mlp_norm) or attention_norm or nn.Identity(),
+            projections={projection.name: projection for projection in projections},
             attention=attrgetter(family.attention)(layer),
             mlp=tuple(attrgetter(path)(layer) for path in family.mlp),
             parallel=parallel,
             multiplier=multiplier,
         )
-        return found if experts is None else _with_experts(family, found, experts, config.num_experts_per_tok)
+        return (
+            whole_layer if experts is None else _with_experts(family, whole_layer, experts, config.num_experts_per_tok)
+        )
 
     return ModelView(
         family=config.model_type,
         model=model,
         embedding=attrgetter(family.embedding)(model),
-        positions=_part(model, family.positions),
+        positions=_submodule(model, family.positions),
         layers=tuple(layer_view(index, layer) for index, layer in enumerate(layers)),
-        final_norm=_part(model, family.final_norm) or nn.Identity(),
+        final_norm=_submodule(model, family.final_norm) or nn.Identity(),
         head=attrgetter(family.head)(model),
         hidden_size=config.hidden_size,
         heads=heads,
@@ -69,7 +71,7 @@ def view(model: nn.Module) -> ModelView:
     )
 
 
-def _part(module: nn.Module, path: str | None) -> Any:
+def _submodule(module: nn.Module, path: str | None) -> Any:
     return None if path is None else attrgetter(path)(module)
 
 
@@ -82,9 +84,13 @@ def _with_experts(family: Family, layer: LayerView, experts: nn.ModuleList, acti
             compute_router_in_float64(router)
 
     def expert_view(number: int, expert: Expert) -> LayerView:
-        found = _projections(family, EXPERT_PROJECTIONS, layer.index, expert, {}, 0)
+        projections = _projections(family, EXPERT_PROJECTIONS, layer.index, expert, {}, 0)
         return replace(
-            layer, module=expert, projections={each.name: each for each in found}, mlp=(expert,), expert=number
+            layer,
+            module=expert,
+            projections={projection.name: projection for projection in projections},
+            mlp=(expert,),
+            expert=number,
         )
 
     return replace(

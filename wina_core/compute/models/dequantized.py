@@ -29,7 +29,7 @@ from wina_core.model_info.sizes import fits_memory
 _PEAK = 1.2
 """Memory while a file is dequantized over the size of its weights: one tensor's copies, and the reader's objects."""
 _UNREAD = ("attention.key_length", "attention.sliding_window", "expert_feed_forward_length")
-"""Fields for which transformers takes its own defaults."""
+"""Fields that transformers ignores in favour of its own defaults."""
 _ROPE = "rope_freqs.weight"
 """Divisors of the frequencies of rotary positions, which llama.cpp's converter writes for Llama 3.1 and later."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
@@ -37,7 +37,7 @@ _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_positi
 
 
 def dequantized(file: Path, reporter: Reporter) -> Path:
-    """Return the folder of the cache with a GGUF file's weights, tokenizer and settings; it is made unless it is there.
+    """Return the folder of the cache with a GGUF file's weights, tokenizer and settings; make it if it is missing.
 
     The weights are in float32, which holds exactly what a GGUF file means, or in bfloat16 where memory does not allow
     that. Of several engines that need one, the first makes it. Raises WinaError for a file that cannot be opened, if
@@ -49,20 +49,20 @@ def dequantized(file: Path, reporter: Reporter) -> Path:
         return folder
     with alone(folder, "the dequantized weights", reporter):
         if not folder.exists():  # else another engine has made it meanwhile
-            _make(file.absolute(), header, folder, reporter)
+            _write_folder(file.absolute(), header, folder, reporter)
     return folder
 
 
-def _make(file: Path, header: GgufHeader, folder: Path, reporter: Reporter) -> None:
+def _write_folder(file: Path, header: GgufHeader, folder: Path, reporter: Reporter) -> None:
     """Write the folder under a hidden name, and rename it once it is whole."""
     products.remove_unfinished(folder.parent, folder)
     dtype, size = _storage(file, header, reporter)
     check_room(folder.parent, size, "The dequantized weights take", OTHER_DISK)
-    place = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
+    draft_folder = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
     try:
         with _reporting(len(header.tensors), reporter):
-            _write(file, header, dtype, place)
-        place.rename(folder)
+            _write(file, header, dtype, draft_folder)
+        draft_folder.rename(folder)
     except (Cancelled, WinaError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # any kind for fields that do not fit; a panic of tokenizers is no Exception
@@ -71,7 +71,7 @@ def _make(file: Path, header: GgufHeader, folder: Path, reporter: Reporter) -> N
             "safetensors folder instead."
         ) from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(draft_folder, ignore_errors=True)
     name = str(dtype).removeprefix("torch.")
     reporter.log("info", f"The weights of {file} were dequantized to {name}; they stay in {folder}.")
 
@@ -107,12 +107,12 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
         _scale_positions(file, header, config)
     family_of(config.model_type, header.family.model_class)
     config.save_pretrained(folder)
-    places = _places(file, folder)
+    weight_count = _weight_count(file, folder)
     held = header.elements - (header.tensors[_ROPE].elements if _ROPE in header.tensors else 0)
-    if places != held:
+    if weight_count != held:
         raise WinaError(
-            f"The GGUF file {file} holds {held:,} weights, but transformers' model of its architecture has {places:,}; "
-            "open the model's safetensors folder instead."
+            f"The GGUF file {file} holds {held:,} weights, but transformers' model of its architecture has "
+            f"{weight_count:,}; open the model's safetensors folder instead."
         )
     (folder / "config.json").unlink()  # else the tokenizer is looked for beside it
     tokenizer = AutoTokenizer.from_pretrained(folder, **options)
@@ -134,7 +134,7 @@ def _write(file: Path, header: GgufHeader, dtype: torch.dtype, folder: Path) -> 
     tokenizer.save_pretrained(folder)
 
 
-def _places(file: Path, folder: Path) -> int:
+def _weight_count(file: Path, folder: Path) -> int:
     """Return the number of weights that the folder's config.json describes; WinaError about the GGUF file for none."""
     try:
         fault = fault_of_sizes(read_json(folder / "config.json"))
@@ -148,13 +148,13 @@ def _places(file: Path, folder: Path) -> int:
 def _scale_positions(file: Path, header: GgufHeader, config: Any) -> None:
     """Set the scaling of rotary positions by their divisors, which transformers leaves out; WinaError for others than
     Llama 3's."""
-    place = header.tensors[_ROPE]
-    divisors = torch.from_numpy(np.fromfile(file, np.float32, place.elements, offset=place.start))
+    entry = header.tensors[_ROPE]
+    divisors = torch.from_numpy(np.fromfile(file, np.float32, entry.elements, offset=entry.start))
     theta = config.rope_parameters["rope_theta"]
     config.rope_parameters = {"rope_type": "llama3", "rope_theta": theta, "factor": divisors.max().item(), **_LLAMA3}
     scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")
     plain = theta ** -torch.arange(0, 1, 1 / len(divisors))
-    if place.type != "F32" or divisors.shape != scaled.shape or not torch.allclose(plain / divisors, scaled, rtol=1e-3):
+    if entry.type != "F32" or divisors.shape != scaled.shape or not torch.allclose(plain / divisors, scaled, rtol=1e-3):
         raise WinaError(
             f"{file} scales its rotary positions in a way that is not read from GGUF files; "
             "open the model's safetensors folder instead."
@@ -185,7 +185,7 @@ def _reporting(tensors: int, reporter: Reporter) -> Iterator[None]:
             readers[str(path)] = reader(path)
         return readers[str(path)]
 
-    shown = transformers_logging.is_progress_bar_enabled()
+    bars_were_enabled = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     bar = modeling_gguf_pytorch_utils.tqdm
     modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
@@ -197,5 +197,5 @@ def _reporting(tensors: int, reporter: Reporter) -> Iterator[None]:
     finally:
         gguf.dequantize, gguf.GGUFReader = dequantize, reader
         modeling_gguf_pytorch_utils.tqdm = bar
-        if shown:
+        if bars_were_enabled:
             transformers_logging.enable_progress_bar()

@@ -22,9 +22,10 @@ from wina_core.compute.models.quantized_linear import uncompiled
 class _Call(threading.local):
     """An expert's call in progress in a thread."""
 
-    places: Tensor | None = None
+    positions: Tensor | None = None
 
 
+# One for all experts: in a thread they are called one after the other.
 _CALL = _Call()
 
 
@@ -42,9 +43,9 @@ class Expert(nn.Module):
         return y
 
     @property
-    def places(self) -> Tensor | None:
-        """Places of the tokens of the call in progress among all of the layer's tokens, int64 [tokens]."""
-        return _CALL.places
+    def positions(self) -> Tensor | None:
+        """Positions of the tokens of the call in progress among all of the layer's tokens, int64 [tokens]."""
+        return _CALL.positions
 
 
 class ClampedExpert(Expert):
@@ -80,20 +81,20 @@ class _Stack:
     shape: torch.Size
     split: Callable[[Tensor], tuple[Tensor, ...]]
     """Function of the parameter that returns views of it, [experts, ...], for some of the linear layers' parameters."""
-    parts: tuple[tuple[str, str], ...]
+    members: tuple[tuple[str, str], ...]
     """These linear layers and their parameters: ("gate_proj", "weight")."""
 
 
 class Experts(nn.ModuleList):
-    """All experts of one layer, in the place of transformers' module, with its eager arithmetic."""
+    """All experts of one layer: a replacement of transformers' module, with its eager arithmetic."""
 
     def __init__(self, stacked: nn.Module) -> None:
-        """Take over the parameters of transformers' experts, without a copy."""
+        """Share the parameters of transformers' experts, without a copy."""
         self._stacks = _stacks(stacked)
         parameters = {
-            part: view.unbind()
+            member: view.unbind()
             for name, stack in self._stacks.items()
-            for part, view in zip(stack.parts, stack.split(getattr(stacked, name).detach()), strict=True)
+            for member, view in zip(stack.members, stack.split(getattr(stacked, name).detach()), strict=True)
         }
         count = len(next(iter(parameters.values())))
         super().__init__(_expert(stacked, parameters, number) for number in range(count))
@@ -109,10 +110,10 @@ class Experts(nn.ModuleList):
         """
         result = torch.zeros_like(hidden)
         for number in chosen.unique().tolist():
-            column, places = torch.where((chosen == number).T)
-            _CALL.places = places
-            y = self[number](hidden[places]) * weights[places, column, None]
-            result.index_add_(0, places, y.to(result.dtype))
+            column, positions = torch.where((chosen == number).T)
+            _CALL.positions = positions
+            y = self[number](hidden[positions]) * weights[positions, column, None]
+            result.index_add_(0, positions, y.to(result.dtype))
         return result
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]  # its overloads in one
@@ -121,16 +122,18 @@ class Experts(nn.ModuleList):
         Experts with quantized layers have the names of their own layers.
         """
         linears = (
-            getattr(expert, layer) for stack in self._stacks.values() for layer, _ in stack.parts for expert in self
+            getattr(expert, layer) for stack in self._stacks.values() for layer, _ in stack.members for expert in self
         )
-        if any(type(each) is not nn.Linear for each in linears):
+        if any(type(linear) is not nn.Linear for linear in linears):
             return super().state_dict(*args, **kwargs)
-        found = kwargs.get("destination", args[0] if args else None)
-        found = {} if found is None else found
+        destination = kwargs.get("destination", args[0] if args else None)
+        destination = {} if destination is None else destination
         for name, stack in self._stacks.items():
-            parts = [[getattr(getattr(expert, layer), kind) for expert in self] for layer, kind in stack.parts]
-            found[kwargs.get("prefix", "") + name] = _whole(stack, parts)
-        return found
+            member_tensors = [
+                [getattr(getattr(expert, layer), kind) for expert in self] for layer, kind in stack.members
+            ]
+            destination[kwargs.get("prefix", "") + name] = _restacked(stack, member_tensors)
+        return destination
 
 
 def separate_experts(layer: nn.Module, path: str) -> Experts | None:
@@ -146,7 +149,7 @@ def separate_experts(layer: nn.Module, path: str) -> Experts | None:
 
 
 def compute_router_in_float64(router: nn.Module) -> None:
-    """Let a router of a float64 model compute probabilities in float64, in place.
+    """Make a router of a float64 model compute probabilities in float64, in place.
 
     transformers computes softmax and sigmoid of all experts in float32 whatever the model's dtype, and keeps the weight
     of ernie4_5_moe's router in it. A router with a bias (gpt_oss) needs none of this: it takes the softmax of the
@@ -196,12 +199,12 @@ def _sigmoid_router(self: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _stacks(stacked: Any) -> dict[str, _Stack]:
     """Return the stacked parameters by transformers' names, in its order."""
     layers = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
-    found = {}
+    stacks = {}
     for name, parameter in stacked.named_parameters():
         kind = "bias" if name.endswith("_bias") else "weight"
-        parts = tuple((layer, kind) for layer in layers[name.removesuffix("_bias")])
-        found[name] = _Stack(parameter.shape, partial(_split, stacked, len(parts), kind), parts)
-    return found
+        members = tuple((layer, kind) for layer in layers[name.removesuffix("_bias")])
+        stacks[name] = _Stack(parameter.shape, partial(_split, stacked, len(members), kind), members)
+    return stacks
 
 
 def _split(stacked: Any, count: int, kind: str, whole: Tensor) -> tuple[Tensor, ...]:
@@ -209,7 +212,7 @@ def _split(stacked: Any, count: int, kind: str, whole: Tensor) -> tuple[Tensor, 
     rows = whole.mT if stacked.is_transposed and kind == "weight" else whole
     if stacked.is_concatenated:
         return tuple(rows.chunk(count, dim=1))
-    return tuple(rows[:, place::count] for place in range(count))
+    return tuple(rows[:, offset::count] for offset in range(count))
 
 
 def _expert(stacked: Any, parameters: dict[tuple[str, str], tuple[Tensor, ...]], number: int) -> Expert:
@@ -223,6 +226,7 @@ def _expert(stacked: Any, parameters: dict[tuple[str, str], tuple[Tensor, ...]],
 
 
 def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    # On the meta device, since the weight that it makes is replaced.
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:
@@ -230,22 +234,22 @@ def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     return linear
 
 
-def _whole(stack: _Stack, parts: Sequence[Sequence[Tensor]]) -> Tensor:
+def _restacked(stack: _Stack, member_tensors: Sequence[Sequence[Tensor]]) -> Tensor:
     """Return the stacked parameter: the memory of its parts where they still lie in it, or else a copy."""
-    first = parts[0][0]
+    first = member_tensors[0][0]
     strides = torch.empty(stack.shape, device="meta").stride()
     end = first.storage_offset() + stack.shape.numel()
     if first.untyped_storage().nbytes() >= end * first.element_size():
         whole = first.detach().as_strided(stack.shape, strides)
         views = [view.unbind() for view in stack.split(whole)]
-        if all(map(_is_same, chain(*views), chain(*parts))):
+        if all(map(_is_same, chain(*views), chain(*member_tensors))):
             return whole
     whole = first.new_empty(stack.shape)
-    for view, own in zip(stack.split(whole), parts, strict=True):
-        for place, part in zip(view.unbind(), own, strict=True):
-            place.copy_(part.detach())
+    for view, tensors in zip(stack.split(whole), member_tensors, strict=True):
+        for slot, tensor in zip(view.unbind(), tensors, strict=True):
+            slot.copy_(tensor.detach())
     return whole
 
 
-def _is_same(view: Tensor, part: Tensor) -> bool:
-    return view.data_ptr() == part.data_ptr() and view.stride() == part.stride() and view.shape == part.shape
+def _is_same(view: Tensor, tensor: Tensor) -> bool:
+    return view.data_ptr() == tensor.data_ptr() and view.stride() == tensor.stride() and view.shape == tensor.shape

@@ -12,11 +12,11 @@ from wina_core.compute.models.view import ModelView
 from wina_core.errors import WinaError
 
 
-def check_numbers(values: Tensor, what: str = "logits") -> None:
-    """Raise WinaError if the dense model's result `what` has a NaN or an infinity."""
+def check_numbers(values: Tensor, subject: str = "logits") -> None:
+    """Raise WinaError if the dense model's result `subject` has a NaN or an infinity."""
     if not values.isfinite().all():
         raise WinaError(
-            f"The model's {what} are not numbers; check its weights, or open it in bfloat16 or float32 instead."
+            f"The model's {subject} are not numbers; check its weights, or open it in bfloat16 or float32 instead."
         )
 
 
@@ -45,26 +45,27 @@ class _LogitsCheck:
         self._read: list[Tensor] = []
         self._repeating = False
 
-    def __call__(self, model: nn.Module, given: tuple[Any, ...], named: Mapping[str, Any], output: Any) -> None:
+    def __call__(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         if self._repeating:
             return
-        ids: Tensor = given[0] if given else named["input_ids"]
-        mask = named.get("attention_mask")
+        ids: Tensor = args[0] if args else kwargs["input_ids"]
+        mask = kwargs.get("attention_mask")
         mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None  # others are made from one like it
         continues = mask is not None and mask.shape[1] > ids.shape[1]
         self._read = [*self._read, ids] if continues else [ids]
         if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
             return
+        # The repeated pass comes through this hook, too.
         self._repeating = True
-        raise not_numbers(
+        raise non_finite_error(
             self._view, self._where, lambda: model(torch.cat(self._read, dim=1), attention_mask=mask, use_cache=False)
         )
 
 
-def not_numbers(view: ModelView, where: str, forward: Callable[[], object]) -> WinaError:
+def non_finite_error(view: ModelView, where: str, forward: Callable[[], object]) -> WinaError:
     """Return the error of logits that are not numbers, whose origin is found by repeating the pass."""
-    place = first_not_finite(view, forward)
-    begin = f"the first number that is not finite {place}" if place else "repeated, the same pass went well"
+    origin = first_not_finite(view, forward)
+    begin = f"the first number that is not finite {origin}" if origin else "repeated, the same pass went well"
     return WinaError(
         f"The model's logits are not numbers {where}: {begin}; lower the sparsity or load the model in another dtype."
     )
@@ -75,36 +76,40 @@ def first_not_finite(view: ModelView, forward: Callable[[], object]) -> str:
 
     It "goes into" a module if it arises between modules: in attention's scores, or in a sum.
     """
-    found: list[str] = []
+    origins: list[str] = []
 
-    def look(value: object, place: str) -> None:
+    def record_first(value: object, origin: str) -> None:
         value = value[0] if isinstance(value, tuple) and value else value
-        if not found and isinstance(value, Tensor) and value.is_floating_point() and not value.isfinite().all():
-            found.append(place)
+        if not origins and isinstance(value, Tensor) and value.is_floating_point() and not value.isfinite().all():
+            origins.append(origin)
 
     hooks = []
     for module, name in _names(view).items():
 
-        def before(_: nn.Module, given: Any, named: Mapping[str, Any], name: str = name) -> None:
-            look(given or named.get("hidden_states"), f"goes into {name}")
+        def before(_: nn.Module, args: Any, kwargs: Mapping[str, Any], name: str = name) -> None:
+            record_first(args or kwargs.get("hidden_states"), f"goes into {name}")
 
         def after(_: nn.Module, __: Any, output: Any, name: str = name) -> None:
-            look(output, f"comes out of {name}")
+            record_first(output, f"comes out of {name}")
 
         hooks += [module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)]
     with hooked(hooks), torch.no_grad():
         forward()
-    return found[0] if found else ""
+    return origins[0] if origins else ""
 
 
 def _names(view: ModelView) -> dict[nn.Module, str]:
     names = {module: name for name, module in view.model.named_modules() if name}
     for layer in view.layers:
-        place = f"decoder layer {layer.index}"
-        names |= {module: f"{name} in {place}" if name else place for name, module in layer.module.named_modules()}
-        for part in layer.parts:
-            own = place if part.expert is None else f"expert {part.expert} of {place}"
-            for projection in part.projections.values():
-                together = [name for name, other in part.projections.items() if other.linear is projection.linear]
-                names[projection.linear] = f"{', '.join(together)} in {own}"
+        layer_name = f"decoder layer {layer.index}"
+        names |= {
+            module: f"{name} in {layer_name}" if name else layer_name for name, module in layer.module.named_modules()
+        }
+        for layer_or_expert in layer.parts:
+            owner = layer_name if layer_or_expert.expert is None else f"expert {layer_or_expert.expert} of {layer_name}"
+            for projection in layer_or_expert.projections.values():
+                together = [
+                    name for name, other in layer_or_expert.projections.items() if other.linear is projection.linear
+                ]
+                names[projection.linear] = f"{', '.join(together)} in {owner}"
     return names

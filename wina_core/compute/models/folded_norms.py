@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from wina_core.compute.models.mapped import tensor_state
 from wina_core.compute.models.norms import norm_gain, set_norm_gain
 from wina_core.compute.models.view import LayerView, ModelView, Projection
 from wina_core.errors import WinaError
@@ -23,16 +24,14 @@ from wina_core.specs import FoldNorms
 from wina_core.specs.methods.base import BLOCKS
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from wina_core.compute.models.view import Projection
+    from torch import nn
 
 
 _BLOCK = 512
 """Rows of a weight scaled at a time."""
 _LEAST = 2.0**-14
 """Smallest factor, relative to the largest: columns of zeros, whose inputs come last in any case, stay finite."""
-_MADE_BY = {("o",): "v", ("down",): "up"}
+_PRODUCER = {("o",): "v", ("down",): "up"}
 """The projection whose rows carry the norms of these inputs; the others' are in the gain of a norm."""
 _PREFIX = "folded_norms_"
 
@@ -40,8 +39,8 @@ _PREFIX = "folded_norms_"
 def folded_norms(layer: LayerView, name: str) -> Tensor | None:
     """Return c [n] that a projection's input was multiplied by; None if it was not."""
     block = next(block for block in _blocks(layer) if name in block)
-    found: Tensor | None = getattr(layer.module, _PREFIX + block[0], None)
-    return found
+    factors: Tensor | None = getattr(layer.module, _PREFIX + block[0], None)
+    return factors
 
 
 def unfolded_column_norms(layer: LayerView, name: str) -> Tensor:
@@ -83,18 +82,18 @@ def fold_norms(view: ModelView, names: Collection[str]) -> None:
         blocks = [block for block in _blocks(layer) if block[0] in names]
         norms = [_joint_norms(view, layer, block) for block in blocks]
         for block, norm in zip(blocks, norms, strict=True):
-            _keep(view, layer, block, _scale(view, layer, block, norm))
+            _store(view, layer, block, _scale(view, layer, block, norm))
 
 
 @torch.no_grad()
 def unfold_norms(view: ModelView) -> None:
-    """Take the norms out of all inputs again, in place."""
+    """Remove the norms from all inputs, in place."""
     for layer in view.layers:
         for block in _blocks(layer):
             factors = folded_norms(layer, block[0])
             if factors is not None:
                 _scale(view, layer, block, 1 / factors)
-                _keep(view, layer, block, None)
+                _store(view, layer, block, None)
 
 
 def folded_names(view: ModelView) -> tuple[str, ...]:
@@ -115,12 +114,12 @@ def all_folded_norms(view: ModelView) -> dict[str, Tensor]:
 
 def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
     """Declare the norms in a folded model's inputs, named as by `all_folded_norms`; WinaError if they do not fit."""
-    places = {f"layers.{layer.index}.{block[0]}": (layer, block) for layer in view.layers for block in _blocks(layer)}
+    by_name = {f"layers.{layer.index}.{block[0]}": (layer, block) for layer in view.layers for block in _blocks(layer)}
     for name, factors in norms.items():
-        layer, block = places.get(name, (None, ()))
+        layer, block = by_name.get(name, (None, ()))
         if layer is None or factors.shape != layer.projections[block[0]].shape[1:] or not bool((factors > 0).all()):
             raise WinaError(f"The folded norms {name} do not fit this model; export the rotated model again.")
-        _keep(view, layer, block, factors.to(layer.projections[block[0]].linear.weight.device))
+        _store(view, layer, block, factors.to(layer.projections[block[0]].linear.weight.device))
 
 
 def is_folded(name: str) -> bool:
@@ -134,8 +133,8 @@ def restore_folded(layer: LayerView, name: str, factors: Tensor) -> None:
 
 
 def _row_factors(layer: LayerView, name: str) -> Tensor | None:
-    found: Tensor | None = getattr(layer.module, f"{_PREFIX}rows_{name}", None)
-    return found
+    factors: Tensor | None = getattr(layer.module, f"{_PREFIX}rows_{name}", None)
+    return factors
 
 
 def _blocks(layer: LayerView) -> list[tuple[str, ...]]:
@@ -159,9 +158,9 @@ def _joint_norms(view: ModelView, layer: LayerView, block: tuple[str, ...]) -> T
 
 def _scale(view: ModelView, layer: LayerView, block: tuple[str, ...], factors: Tensor) -> Tensor:
     """Multiply the block's input by factors [n] and divide its columns by them; return the factors as stored."""
-    if block in _MADE_BY:
-        made_by = layer.projections[_MADE_BY[block]]
-        _scale_rows(made_by, _of_rows(view, block, factors))
+    if block in _PRODUCER:
+        producer = layer.projections[_PRODUCER[block]]
+        _scale_rows(producer, _row_scales(view, block, factors))
     else:
         factors = _scale_norm(layer.attention_norm if "q" in block else layer.mlp_norm, factors)
     for linear in dict.fromkeys(layer.projections[name].linear for name in block):
@@ -176,6 +175,7 @@ def _scale_norm(norm: Any, factors: Tensor) -> Tensor:
     set_norm_gain(norm, gain * factors)
     rounded = norm_gain(norm).clone()
     set_norm_gain(norm, torch.where(rounded == 0, gain, rounded))
+    # Columns are divided by what the gain really holds, so that every product stays the same.
     factors = torch.where(rounded == 0, 1, rounded / gain).to(factors.dtype)
     if getattr(norm, "bias", None) is not None:
         norm.bias.copy_(norm.bias.double() * factors)
@@ -185,27 +185,27 @@ def _scale_norm(norm: Any, factors: Tensor) -> Tensor:
 def _scale_rows(projection: Projection, factors: Tensor) -> None:
     """Multiply the rows of a matrix, and its bias, by factors [m]."""
     weight, bias, linear = projection.weight, projection.bias, projection.linear
-    for rows, own in zip(weight.split(_BLOCK), factors.split(_BLOCK), strict=True):
-        rows.copy_(rows.double() * own[:, None])
+    for rows, row_factors in zip(weight.split(_BLOCK), factors.split(_BLOCK), strict=True):
+        rows.copy_(rows.double() * row_factors[:, None])
     linear.weight[projection.rows] = weight  # which is a copy where the rows are indices
     if bias is not None:
         linear.bias[projection.rows] = (bias.double() * factors).to(bias.dtype)
 
 
-def _of_rows(view: ModelView, block: tuple[str, ...], factors: Tensor) -> Tensor:
+def _row_scales(view: ModelView, block: tuple[str, ...], factors: Tensor) -> Tensor:
     """Return the factors of the rows that make the input: those of v serve each group of heads."""
     if block == ("down",):
         return factors
     return factors.view(view.kv_heads, -1, view.head_dim)[:, 0].flatten()
 
 
-def _keep(view: ModelView, layer: LayerView, block: tuple[str, ...], factors: Tensor | None) -> None:
+def _store(view: ModelView, layer: LayerView, block: tuple[str, ...], factors: Tensor | None) -> None:
     """Keep the factors of a block, and those of the rows that make its input, with the layer but out of the files of
     its weights."""
     keep = partial(layer.module.register_buffer, persistent=False)
     keep(_PREFIX + block[0], factors)
-    if block in _MADE_BY:
-        keep(f"{_PREFIX}rows_{_MADE_BY[block]}", None if factors is None else _of_rows(view, block, factors))
+    if block in _PRODUCER:
+        keep(f"{_PREFIX}rows_{_PRODUCER[block]}", None if factors is None else _row_scales(view, block, factors))
 
 
 _NORMED_BLOCK = 1 << 16
@@ -230,12 +230,12 @@ def column_norms(weight: Tensor) -> Tensor:
     columns = max(_ROUND, _NORMED_BLOCK // m // _ROUND * _ROUND)
     splits = tuple(range(columns, n - columns + 1, columns))
     norms = exact[0].float()
-    for part, block in zip(norms.tensor_split(splits), exact.tensor_split(splits, dim=1), strict=True):
-        part.copy_(block.float().norm(dim=0))
+    for target, block in zip(norms.tensor_split(splits), exact.tensor_split(splits, dim=1), strict=True):
+        target.copy_(block.float().norm(dim=0))
     return norms
 
 
-_KEPT: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = weakref.WeakKeyDictionary()
+_CACHE: weakref.WeakKeyDictionary[nn.Linear, dict[str, tuple[object, Tensor]]] = weakref.WeakKeyDictionary()
 """{linear layer: {projection: (state of the layer, norms)}}."""
 
 
@@ -247,14 +247,11 @@ def kept_column_norms(projection: Projection, rows: Tensor | None = None) -> Ten
     """
     linear = projection.linear
     # A quantized layer's weight is dequantized on every access; its buffers stay.
-    state = [_state(tensor) for tensor in (*linear.parameters(), *linear.buffers(), *([] if rows is None else [rows]))]
-    found = _KEPT.setdefault(linear, {})
-    if projection.name not in found or found[projection.name][0] != state:
+    state = [
+        tensor_state(tensor) for tensor in (*linear.parameters(), *linear.buffers(), *([] if rows is None else [rows]))
+    ]
+    cached = _CACHE.setdefault(linear, {})
+    if projection.name not in cached or cached[projection.name][0] != state:
         weight = projection.weight
-        found[projection.name] = state, column_norms(weight if rows is None else weight / rows[:, None])
-    return found[projection.name][1]
-
-
-def _state(tensor: Tensor) -> tuple[int, int]:
-    """Return a tensor's address and version; HQQ's inference tensors have no version."""
-    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+        cached[projection.name] = state, column_norms(weight if rows is None else weight / rows[:, None])
+    return cached[projection.name][1]

@@ -54,7 +54,7 @@ class LoadedModel:
     quantization_report: QuantizationReport | None = None
 
     def __post_init__(self) -> None:
-        """Let statistics of texts leave out the BOS token that the tokenizer adds."""
+        """Exclude the BOS token that the tokenizer adds from statistics of texts."""
         if first_token(self.tokenizer) is not None:
             self.view = replace(self.view, first_scored=1)
 
@@ -77,7 +77,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     """
     reporter.stage("loading")
     placed = placement(source.device, reporter)
-    folder = files_here(source, reporter)
+    folder = fetched_folder(source, reporter)
     weights = check_folder(folder).weights
     describe(folder)
     sizes = {name: entry.bytes for name, entry in weights.items()}
@@ -92,13 +92,13 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     stays = placed is None and sys.platform == "linux" and not fits_memory(loaded_bytes(weights, chosen.dtype))
     with reporting_weights(sizes, reporter), converted_in_files(give_back_unchanged) if stays else nullcontext():
         model = load_weights(folder, chosen, placed)
-    found = view(model)
+    model_view = view(model)
     if stays:
-        found = replace(found, mapped=_mapped(found, folder, reporter))
-    check_finite(found, folder)
+        model_view = replace(model_view, mapped=_mapped(model_view, folder, reporter))
+    check_finite(model_view, folder)
     reporter.progress(size, size, "bytes", "reading tokenizer")
     reporter.check()
-    loaded = LoadedModel(source, model, load_tokenizer(folder), found, folder)
+    loaded = LoadedModel(source, model, load_tokenizer(folder), model_view, folder)
     if rotated:
         loaded.rotation, loaded.rotation_report = rotated.rotation, rotated.report
         if rotated.shortcuts:
@@ -108,9 +108,9 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     return loaded
 
 
-def files_here(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
+def fetched_folder(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = fetching.DOWNLOADED) -> Path:
     """Return the folder of a model's files: for a hub id that of its download, for a GGUF file of its dequantized
-    weights; both are made unless they are here."""
+    weights; a missing one is made."""
     file = gguf_file(source)
     if file is not None:
         return dequantized(file, reporter)
@@ -123,11 +123,11 @@ def placement(name: str, reporter: Reporter) -> Placement:
     "spread" with fewer than two accelerators is "auto", with a warning.
     """
     if name == SPREAD:
-        found = torch.cuda.device_count()
-        if found > 1:
+        accelerators = torch.cuda.device_count()
+        if accelerators > 1:
             return "auto"
         reporter.log(
-            "warning", f'"{SPREAD}" needs two accelerators, but there {"is one" if found else "are none"} here.'
+            "warning", f'"{SPREAD}" needs two accelerators, but there {"is one" if accelerators else "are none"} here.'
         )
     device = torch_device(name)
     return None if device.type == "cpu" else {"": device}
@@ -161,7 +161,7 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = f
 
 def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     """Return transformers' model of a folder, whole; raise WinaError for files that do not fit each other."""
-    shown = transformers_logging.is_progress_bar_enabled()
+    bars_were_enabled = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
@@ -178,11 +178,12 @@ def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     except Exception as error:  # the libraries raise many kinds for files that do not fit each other
         if ran_out_of_memory(error):
             raise WinaError(_does_not_fit(source)) from error
-        others = "ignore_mismatched_sizes" in str(error)  # an option of the library's, of which nobody here knows
-        cause = "they have other shapes than it asks for; copy both anew" if others else reason(error)
+        # For other shapes the library suggests this option, which users of this program cannot set.
+        shapes_differ = "ignore_mismatched_sizes" in str(error)
+        cause = "they have other shapes than it asks for; copy both anew" if shapes_differ else reason(error)
         raise WinaError(f"The weights in {folder} do not fit its config.json: {cause}.") from error
     finally:
-        if shown:
+        if bars_were_enabled:
             transformers_logging.enable_progress_bar()
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
@@ -203,7 +204,7 @@ def _mapped(view: ModelView, folder: Path, reporter: Reporter) -> MappedWeights:
 
     Raises WinaError if the memory that the user allows does not hold a layer.
     """
-    layer = max(sum(each.nbytes for each in layer.module.parameters()) for layer in view.layers)
+    layer = max(sum(parameter.nbytes for parameter in layer.module.parameters()) for layer in view.layers)
     limit = memory_limit()
     if limit is not None and limit < layer:
         raise WinaError(
@@ -219,8 +220,11 @@ def _mapped(view: ModelView, folder: Path, reporter: Reporter) -> MappedWeights:
 def check_finite(view: ModelView, folder: Path) -> None:
     """Raise WinaError for weights that are not finite; mapped ones are given back once they were read."""
     for name, module in view.model.named_modules():
-        own = ((f"{name}.{each}".strip("."), weight) for each, weight in module.named_parameters(recurse=False))
-        check_weights_finite(own, f"the weight files in {folder}")
+        named_weights = (
+            (f"{name}.{weight_name}".strip("."), weight)
+            for weight_name, weight in module.named_parameters(recurse=False)
+        )
+        check_weights_finite(named_weights, f"the weight files in {folder}")
         if not list(module.children()):
             view.give_back(module)
 
@@ -253,7 +257,7 @@ def _try(tokenizer: Any) -> None:
     if isinstance(longest, bool) or not isinstance(longest, int | float) or longest <= 0:
         raise ValueError(f"its model_max_length is {longest!r} instead of a positive number")
     ids = tokenizer("The quick brown fox, 1 of 2.\n").input_ids
-    if not all(isinstance(each, int) for each in ids):
+    if not all(isinstance(token_id, int) for token_id in ids):
         raise ValueError("its tokens have no numbers")
     tokenizer.decode(ids)
 

@@ -65,7 +65,7 @@ class ScoredPositions:
 
     @classmethod
     def of(cls, view: ModelView, tokens: Tensor) -> "ScoredPositions":
-        """Return those of a model's rows of text, ids [rows, sequence]."""
+        """Return the scored positions of a model's rows of text, ids [rows, sequence]."""
         return cls(view.first_scored, tokens.shape[1])
 
     def count(self, tokens: Tensor) -> int:
@@ -86,8 +86,8 @@ class ScoredPositions:
         if self.first == 0:
             return None
         if isinstance(module, Expert):
-            places = module.places
-            assert places is not None  # it is being called
+            positions = module.positions
+            assert positions is not None  # it is being called
         else:
-            places = torch.arange(values[..., 0].numel(), device=values.device)
-        return (places % self.sequence >= self.first).to(values.device)
+            positions = torch.arange(values[..., 0].numel(), device=values.device)
+        return (positions % self.sequence >= self.first).to(values.device)

@@ -47,7 +47,7 @@ class MappedWeights:
     def __init__(self, model: nn.Module, files: Iterable[Path] = ()) -> None:
         """Find the weights of a model in mappings; `files` are those that they were read from."""
         self._files = {file: _file_state(file) for file in files}
-        self._states = {tensor: _state(tensor) for tensor in in_files(_tensors(model).values())}
+        self._states = {tensor: tensor_state(tensor) for tensor in in_files(_tensors(model).values())}
 
     @property
     def size(self) -> int:
@@ -56,7 +56,7 @@ class MappedWeights:
 
     def holds(self, tensor: Tensor) -> bool:
         """Return whether a parameter or buffer is unchanged in a file."""
-        return tensor in self._states and self._states[tensor] == _state(tensor)
+        return tensor in self._states and self._states[tensor] == tensor_state(tensor)
 
     def give_back(self, *modules: nn.Module) -> None:
         """Give back the memory of the unchanged weights of modules, which are read anew when they are touched.
@@ -80,6 +80,7 @@ class MappedWeights:
             if calls and "forward" not in vars(layer):  # else it is skipped
                 self.give_back(layer)
 
+        # A `Passage` calls the layers alone, for all batches, and gives each one back itself.
         model.register_forward_pre_hook(lambda *_: calls.append(None))
         model.register_forward_hook(lambda *_: calls.pop(), always_call=True)
         for layer in layers:
@@ -87,8 +88,8 @@ class MappedWeights:
 
     def read_ahead(self, module: nn.Module) -> None:
         """Read the unchanged weights of a module from disk on a thread, before they are touched."""
-        places = [(each.data_ptr(), each.nbytes) for each in _tensors(module).values() if self.holds(each)]
-        threading.Thread(target=_read_pages, args=(places,), daemon=True).start()
+        spans = [(tensor.data_ptr(), tensor.nbytes) for tensor in _tensors(module).values() if self.holds(tensor)]
+        threading.Thread(target=_read_pages, args=(spans,), daemon=True).start()
 
     def give_back_copies(self, tensors: Iterable[Tensor]) -> None:
         """Give back the memory of tensors that share it with an unchanged weight, as those of a state dict do."""
@@ -102,9 +103,12 @@ class MappedWeights:
 
         Raises WinaError if the disk refuses.
         """
-        changed = {name: each.contiguous() for name, each in _tensors(module).items() if not self.holds(each)}
-        owners = {each.data_ptr(): name for name, each in changed.items()}
-        changed = {name: each if owners[each.data_ptr()] == name else each.clone() for name, each in changed.items()}
+        changed = {name: tensor.contiguous() for name, tensor in _tensors(module).items() if not self.holds(tensor)}
+        # safetensors refuses tensors that share memory.
+        owners = {tensor.data_ptr(): name for name, tensor in changed.items()}
+        changed = {
+            name: tensor if owners[tensor.data_ptr()] == name else tensor.clone() for name, tensor in changed.items()
+        }
         if not changed:
             return
         try:
@@ -121,40 +125,43 @@ class MappedWeights:
         """
         try:
             with safe_open(file, framework="pt") as opened:
-                found = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
+                stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - a file is no mapping
         except (OSError, SafetensorError) as error:
             raise WinaError(f"{file} is damaged ({error}); delete it.") from error
-        own = _tensors(module)
+        current = _tensors(module)
         if any(
-            (found[name].shape, found[name].dtype) != (own[name].shape, own[name].dtype)
-            for name in found
-            if name in own
+            (stored[name].shape, stored[name].dtype) != (current[name].shape, current[name].dtype)
+            for name in stored
+            if name in current
         ):
             raise WinaError(f"{file} belongs to another model; delete it.")
-        for name in found.keys() - own.keys():
-            register(name, found[name])
-        own = _tensors(module)
-        if not found.keys() <= own.keys():
+        for name in stored.keys() - current.keys():
+            register(name, stored[name])
+        current = _tensors(module)
+        if not stored.keys() <= current.keys():
             raise WinaError(f"{file} belongs to another model; delete it.")
-        for tensor in in_files(own[name] for name in found):
+        for tensor in in_files(current[name] for name in stored):
             drop_pages(tensor)  # which the mapping of a whole file would keep
-        for name, tensor in found.items():
-            own[name].data = tensor
-            self._states[own[name]] = _state(own[name])
+        for name, tensor in stored.items():
+            current[name].data = tensor
+            self._states[current[name]] = tensor_state(current[name])
 
 
 def _file_state(file: Path) -> tuple[int, ...] | None:
     """Return a file's number and size; None once it is gone, which leaves what was mapped."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size
+    return status.st_ino, status.st_size
 
 
-def _state(tensor: Tensor) -> tuple[int, int]:
-    """Return a tensor's address and version; a new memory behind `data` has another address."""
-    return tensor.data_ptr(), tensor._version
+def tensor_state(tensor: Tensor) -> tuple[int, int]:
+    """Return a tensor's address and version, which change with its numbers; inference tensors have no version.
+
+    A new memory behind `data` has another address. torch does not count writes through `data`.
+    """
+    return tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -168,8 +175,8 @@ def in_files(tensors: Iterable[Tensor], mappings: Sequence[tuple[int, int]] | No
     starts = [start for start, _ in files]
 
     def mapped(tensor: Tensor) -> bool:
-        place = bisect_right(starts, tensor.data_ptr()) - 1
-        return place >= 0 and tensor.data_ptr() < files[place][1]
+        index = bisect_right(starts, tensor.data_ptr()) - 1
+        return index >= 0 and tensor.data_ptr() < files[index][1]
 
     return [tensor for tensor in tensors if tensor.is_cpu and mapped(tensor)]
 
@@ -179,13 +186,14 @@ def file_mappings() -> list[tuple[int, int]]:
     them."""
     if not _MAPS.exists():
         return []
-    found = []
+    mappings = []
     for line in _MAPS.read_text().splitlines():
         addresses, _, _, _, inode, *_ = line.split()
+        # Anonymous memory has no file, and so no inode.
         if inode != "0":
             start, end = addresses.split("-")
-            found.append((int(start, 16), int(end, 16)))
-    return found
+            mappings.append((int(start, 16), int(end, 16)))
+    return mappings
 
 
 def drop_pages(tensor: Tensor) -> None:
@@ -202,9 +210,9 @@ def drop_pages(tensor: Tensor) -> None:
         _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _DONT_NEED)
 
 
-def _read_pages(places: Iterable[tuple[int, int]]) -> None:
+def _read_pages(spans: Iterable[tuple[int, int]]) -> None:
     """Read the pages of memory (address, bytes) that is mapped from files; one that is no longer mapped is refused."""
-    for start, size in places:
+    for start, size in spans:
         first = start // mmap.PAGESIZE * mmap.PAGESIZE
         if _LIBRARY is not None:
             _LIBRARY.madvise(ctypes.c_void_p(first), ctypes.c_size_t(start + size - first), _WILL_NEED)
@@ -219,7 +227,7 @@ _MAKING = (
     _ATEN._to_copy.default,
 )
 """Operations that give new memory to a weight."""
-_WHAT = "Memory does not hold the model, and a weight that transformers converts takes"
+_ROOM_FOR = "Memory does not hold the model, and a weight that transformers converts takes"
 _IN_ONE_THREAD = "HF_DEACTIVATE_ASYNC_LOAD"
 """Variable that lets transformers read a weight when it is converted, in the thread whose operations are seen here."""
 
@@ -258,21 +266,21 @@ class _InFiles(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        if func not in _MAKING or not isinstance(found, Tensor) or not found.is_cpu or not found.numel():
-            return found
+        result = func(*args, **(kwargs or {}))
+        if func not in _MAKING or not isinstance(result, Tensor) or not result.is_cpu or not result.numel():
+            return result
         if self._latest is not None:
             drop_pages(self._latest)  # which is filled by now
         self._give_back(args[0] if isinstance(args[0], list | tuple) else (args[0],))
         try:
-            own = in_new_file(found.numel(), found.dtype, _WHAT, OTHER_DISK).view(found.shape)
+            copy_in_file = in_new_file(result.numel(), result.dtype, _ROOM_FOR, OTHER_DISK).view(result.shape)
         except WinaError as error:
             self.refused = error
             raise
         if func is not _ATEN.new_empty.default:
-            own.copy_(found)
-        self._latest = own
-        return own
+            copy_in_file.copy_(result)
+        self._latest = copy_in_file
+        return copy_in_file
 
 
 def give_back_unchanged(tensors: Iterable[Tensor]) -> None:
@@ -288,19 +296,20 @@ def give_back_converted(tensors: Iterable[Tensor]) -> None:
             drop_pages(tensor)
 
 
-def in_new_file(count: int, dtype: torch.dtype, what: str, advice: str) -> Tensor:
+def in_new_file(count: int, dtype: torch.dtype, purpose: str, advice: str) -> Tensor:
     """Return a tensor [count] of zeros whose memory is a file in the cache folder, which goes with it; for Linux alone.
 
-    The file has no name, so that it is gone with the process, too. Raises WinaError without room for `what`, such as
+    The file has no name, so that it is gone with the process, too. Raises WinaError without room for `purpose`, such as
     "The states take", with `advice`.
     """
     folder = cache_folder()
     size = count * dtype.itemsize
-    check_room(folder, size, what, advice)
+    check_room(folder, size, purpose, advice)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a page without room would end the process
+            # torch maps a file by its path, and this one has no other.
             return torch.from_file(f"/proc/self/fd/{file.fileno()}", shared=True, size=count, dtype=dtype)
     except (OSError, RuntimeError) as error:  # torch's, if the system refuses another mapping
         raise WinaError(f"{folder} could not be written to ({error}); {advice}.") from error

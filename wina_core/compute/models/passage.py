@@ -10,7 +10,7 @@ Single forward passes may end early or have parts replaced.
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.hooks import hooked
+from wina_core.compute.hooks import attributes, hooked
 from wina_core.compute.memory import trim_memory
-from wina_core.compute.models.finite import not_numbers
+from wina_core.compute.models.finite import non_finite_error
 from wina_core.compute.models.mapped import drop_pages, in_new_file
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
@@ -73,7 +73,7 @@ class PassCheckpoint:
     """A name for each lane; a pass may continue with fewer lanes than were kept."""
     earlier: str = ""
     """Name of the pass that is continued, if it is another one."""
-    found: Callable[[], Mapping[str, Tensor]] = dict
+    collected: Callable[[], Mapping[str, Tensor]] = dict
     """Returns what the measurement has found in the layers so far."""
     restore: Callable[[dict[str, Tensor]], None] = lambda _: None
     """Takes that again; raises KeyError or ValueError, and changes nothing, if it does not fit."""
@@ -115,7 +115,7 @@ class Passage:
         if the measurement, `where`, is named, as in "on demo_choice".
         """
         first = 0 if checkpoint is None else self._resume(checkpoint, reporter)
-        begun = saved = pausable_clock.now()
+        pass_start = saved = pausable_clock.now()
         interval = CHECKPOINT_SECONDS
         for layer in self._view.layers[first:]:
             self._view.read_ahead(self._view.layers[layer.index + 1 :])
@@ -125,19 +125,21 @@ class Passage:
             yield layer
             self._view.give_back(layer.module)
             trim_memory()
-            since = begun if layer is self._view.layers[-1] else saved
+            # After the last layer, only a pass that took long is worth a checkpoint.
+            since = pass_start if layer is self._view.layers[-1] else saved
             if checkpoint is not None and pausable_clock.now() - since > interval:
                 start = pausable_clock.now()
                 self._save(checkpoint, layer.index + 1)
                 saved = pausable_clock.now()
+                # Slow disks get fewer checkpoints, so that writing takes at most its share of the time.
                 interval = max(CHECKPOINT_SECONDS, (saved - start) / _WRITING)
 
     def _save(self, checkpoint: PassCheckpoint, passed: int) -> None:
-        tensors = {f"found/{key}": each for key, each in checkpoint.found().items()}
+        tensors = {f"found/{key}": tensor for key, tensor in checkpoint.collected().items()}
         for lane, (name, gates) in enumerate(zip(checkpoint.lanes, self._lanes, strict=True)):
-            tensors |= {f"states/{name}/{batch}": each for batch, each in enumerate(self._hidden.of(lane))}
+            tensors |= {f"states/{name}/{batch}": tensor for batch, tensor in enumerate(self._hidden.of(lane))}
             counts = gates.counts() if isinstance(gates, CountedLane) else {}
-            tensors |= {f"counts/{name}/{key}": each for key, each in counts.items()}
+            tensors |= {f"counts/{name}/{key}": tensor for key, tensor in counts.items()}
         checkpoint.stages.write(
             checkpoint.name, tensors, passed=passed, batches=self.digest, lanes=list(checkpoint.lanes)
         )
@@ -153,7 +155,7 @@ class Passage:
                 return 0
             passed = int(stage.note["passed"])
             states = [[stage.tensors[f"states/{name}/{batch}"] for batch in batches] for name in checkpoint.lanes]
-            if not all(self._hidden.fits(lane, own) for lane, own in enumerate(states)):
+            if not all(self._hidden.fits(lane, lane_states) for lane, lane_states in enumerate(states)):
                 return 0
             named = zip(checkpoint.lanes, self._lanes, strict=True)
             counts = [
@@ -161,16 +163,16 @@ class Passage:
                 for name, gates in named
                 if isinstance(gates, CountedLane)
             ]
-            if not all(gates.accepts(known) for gates, known in counts):
+            if not all(gates.accepts(gate_counts) for gates, gate_counts in counts):
                 return 0
             checkpoint.restore(_under("found/", stage.tensors))
         except (KeyError, TypeError, ValueError):  # of another version, or without one of the lanes
             return 0
-        for gates, known in counts:
-            gates.set_counts(known)
-        for lane, own in enumerate(states):
-            for batch, each in enumerate(own):
-                self._hidden.set(lane, batch, each.to(self._hidden.get(lane, batch).device, copy=True))
+        for gates, gate_counts in counts:
+            gates.set_counts(gate_counts)
+        for lane, lane_states in enumerate(states):
+            for batch, batch_states in enumerate(lane_states):
+                self._hidden.set(lane, batch, batch_states.to(self._hidden.get(lane, batch).device, copy=True))
         reporter.log("info", f"This continues after layer {passed} of {len(self._view.layers)}.")
         return passed
 
@@ -183,14 +185,14 @@ class Passage:
                 if gates is not None:
                     gates.begin(batch)
                 forward = partial(layer.module, self._hidden.get(lane, index), **arguments[layer.index])
-                found = forward()
-                if where is not None and not found.isfinite().all():
-                    raise not_numbers(self._view, where, forward)
-                self._hidden.set(lane, index, found)
+                hidden = forward()
+                if where is not None and not hidden.isfinite().all():
+                    raise non_finite_error(self._view, where, forward)
+                self._hidden.set(lane, index, hidden)
                 reporter.check()
 
     def run(self, reporter: Reporter, checkpoint: PassCheckpoint | None = None) -> None:
-        """Let all batches pass all layers."""
+        """Pass all batches through all layers."""
         for _ in self.layers(reporter, checkpoint=checkpoint):
             pass
 
@@ -200,12 +202,15 @@ class Passage:
 
     @contextmanager
     def arriving(self, lane: int = 0) -> Iterator[None]:
-        """Let model calls on the batches within the block, or on single rows of them, skip the layers, with what has
-        passed them in a lane."""
+        """Skip the layers in model calls on the batches, or on single rows of them, within the block.
+
+        The calls continue with the hidden states that have passed the layers in a lane.
+        """
         arrived: dict[tuple[torch.Size, bytes], Tensor] = {}
         for key, rows, hidden in zip(self._keys, self._row_keys, self._hidden.of(lane), strict=True):
             arrived |= dict(zip(rows, hidden.split(1), strict=True))
             arrived[key] = hidden
+        # The last layer does not get the ids of its call, by which the states are looked up.
         called: list[Tensor] = []
 
         def record(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -222,10 +227,10 @@ class Passage:
 
 def digest_of(batches: Sequence[Tensor]) -> str:
     """Return a hash of batches of ids."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for shape, ids in map(_key, batches):
-        found.update(repr(tuple(shape)).encode() + ids)
-    return found.hexdigest()[:16]
+        digest.update(repr(tuple(shape)).encode() + ids)
+    return digest.hexdigest()[:16]
 
 
 def in_batches(tokens: Tensor) -> tuple[Tensor, ...]:
@@ -246,14 +251,15 @@ def _entry(view: ModelView, tokens: Tensor) -> tuple[Tensor, list[dict[str, Any]
     with ExitStack() as stack, torch.no_grad():
         for layer in layers:
             stack.enter_context(replaced(layer, record))
-        given = stack.enter_context(stopping_at(last))
+        # The layers pass their input on: a call computes the embedding and the masks, and no matrix.
+        calls = stack.enter_context(stopping_at(last))
         view.model(tokens, use_cache=False)
-    hidden, own = layer_inputs(*given[0])
-    return hidden, [*arguments, own]
+    hidden, last_arguments = layer_inputs(*calls[0])
+    return hidden, [*arguments, last_arguments]
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): each for key, each in tensors.items() if key.startswith(prefix)}
+    return {key.removeprefix(prefix): tensor for key, tensor in tensors.items() if key.startswith(prefix)}
 
 
 def _unchanged(hidden_states: Tensor, **_: Any) -> Tensor:
@@ -264,17 +270,9 @@ def _key(tokens: Tensor) -> tuple[torch.Size, bytes]:
     return tokens.shape, tokens.cpu().numpy().tobytes()
 
 
-@contextmanager
-def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+def replaced(module: nn.Module, forward: Callable[..., Any]) -> AbstractContextManager[None]:
     """Redirect calls of the module to `forward` within the block."""
-    own = module.__dict__.get("forward")
-    module.forward = forward
-    try:
-        yield
-    finally:
-        del module.forward
-        if own is not None:
-            module.forward = own
+    return attributes(module, forward=forward)
 
 
 class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an error
@@ -282,7 +280,7 @@ class _Reached(Exception):  # noqa: N818 - where a pass was meant to end, not an
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
-        self.given = args, kwargs
+        self.call = args, kwargs
 
 
 @contextmanager
@@ -292,19 +290,19 @@ def stopping_at(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[
     def stop(*args: Any, **kwargs: Any) -> None:
         raise _Reached(*args, **kwargs)
 
-    given: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     with replaced(module, stop):
         try:
-            yield given
+            yield calls
         except _Reached as reached:
-            given.append(reached.given)
+            calls.append(reached.call)
 
 
 def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dict[str, Any]]:
     """Return a decoder layer's inputs in a pass over `tokens` [rows, sequence]: hidden states, other arguments."""
-    with stopping_at(view.layers[layer].module) as given, torch.no_grad():
+    with stopping_at(view.layers[layer].module) as calls, torch.no_grad():
         view.model(tokens, use_cache=False)
-    return layer_inputs(*given[0])
+    return layer_inputs(*calls[0])
 
 
 def layer_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
@@ -346,14 +344,14 @@ class HiddenStates:
         if self._room is None:
             self._lanes[lane][batch] = states
             return
-        own = self._lanes[lane][batch]
-        own.copy_(states)
-        drop_pages(own)
+        slot = self._lanes[lane][batch]
+        slot.copy_(states)
+        drop_pages(slot)
 
     def fits(self, lane: int, states: Sequence[Tensor]) -> bool:
         """Return whether states of all batches have the shapes and the dtype of those in a lane."""
-        own = self._lanes[lane]
-        return [(each.shape, each.dtype) for each in own] == [(each.shape, each.dtype) for each in states]
+        held = self._lanes[lane]
+        return [(tensor.shape, tensor.dtype) for tensor in held] == [(tensor.shape, tensor.dtype) for tensor in states]
 
     def release(self, lane: int, batch: int) -> None:
         """Give back the memory of the states of a batch, which are read anew if they are in a file, or else lost."""
@@ -372,11 +370,11 @@ class HiddenStates:
 
     def _put(self, states: Tensor) -> Tensor:
         assert self._room is not None
-        own = self._room[self._used : self._used + states.numel()].view(states.shape)
+        slot = self._room[self._used : self._used + states.numel()].view(states.shape)
         self._used += states.numel()
-        own.copy_(states)
-        drop_pages(own)
-        return own
+        slot.copy_(states)
+        drop_pages(slot)
+        return slot
 
 
 def exceeds_memory(size: float, like: Tensor) -> bool:

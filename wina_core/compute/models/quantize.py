@@ -19,7 +19,7 @@ from wina_core.compute import pausable_clock
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import mean_divergence, probe_logits, relative_deviation
-from wina_core.compute.models.quantized_linear import QuantizedLinear, places_of, replace_linear
+from wina_core.compute.models.quantized_linear import QuantizedLinear, parents_of, replace_linear
 from wina_core.compute.models.shortcuts import attach_shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import ModelView
@@ -71,12 +71,13 @@ def quantize(
     start = pausable_clock.now()
     if isinstance(quantization, QuantizationSpec):
         assert plan is not None  # of a spec
-        known = None if cache is None else cache.read()
-        made = apply_spec(loaded, quantization, plan, reporter, known)
-        if cache is not None and known is None:
+        cached = None if cache is None else cache.read()
+        made = apply_spec(loaded, quantization, plan, reporter, cached)
+        if cache is not None and cached is None:
             cache.write(made, pausable_clock.now() - start)
     else:
         _apply_named(loaded, linears, quantization, reporter)
+    # The view, and the forwards with shortcuts that are bound to it, still hold the replaced layers.
     loaded.view = replace(view(loaded.model), mapped=loaded.view.mapped, first_scored=loaded.view.first_scored)
     attach_shortcuts(loaded.view)
     seconds = pausable_clock.now() - start
@@ -95,12 +96,12 @@ def quantize(
 
 
 def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits, reporter: Reporter) -> None:
-    places = places_of(loaded.model)
+    parents = parents_of(loaded.model)
     reporter.stage("quantization")
     for done, linear in enumerate(linears.values(), start=1):
         made = _QUANTIZERS[bits](linear)
         loaded.view.give_back(linear)
-        replace_linear(linear, made, places)
+        replace_linear(linear, made, parents)
         reporter.progress(done, len(linears), "matrices", bits)
         reporter.check()
 
@@ -108,10 +109,10 @@ def _apply_named(loaded: LoadedModel, linears: dict[str, nn.Linear], bits: Bits,
 def gated_linears(view: ModelView) -> dict[str, nn.Linear]:
     """Return the distinct linear layers of all projections by the name of the first one, such as "q of layer 0"."""
     linears: dict[nn.Linear, str] = {}
-    for part in view.parts:
-        place = "" if part.expert is None else f"expert {part.expert} of "
-        for name, projection in part.projections.items():
-            linears.setdefault(projection.linear, f"{name} of {place}layer {part.index}")
+    for layer in view.parts:
+        owner = "" if layer.expert is None else f"expert {layer.expert} of "
+        for name, projection in layer.projections.items():
+            linears.setdefault(projection.linear, f"{name} of {owner}layer {layer.index}")
     return {name: linear for linear, name in linears.items()}
 
 
@@ -140,6 +141,7 @@ def int8(linear: nn.Linear) -> QuantizedLinear:
         logging.getLogger(name).setLevel(logging.ERROR)
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
+    # torchao replaces the weight of a layer in place, and the original one is still needed.
     holder = nn.Linear(linear.in_features, linear.out_features, bias=False, device="meta")
     holder.weight = nn.Parameter(linear.weight.detach(), requires_grad=False)
     quantize_(holder, Int8WeightOnlyConfig())

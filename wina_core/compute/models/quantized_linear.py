@@ -1,4 +1,4 @@
-"""A linear layer with weights of few bits, in the place of a plain one: of a number of bits, or in planes.
+"""Replacements of linear layers, with weights of few bits: of a fixed number, or in planes.
 
 torch.compile leaves functions alone that call libraries and keep states that it cannot see.
 """
@@ -27,11 +27,11 @@ _Result = TypeVar("_Result")
 
 
 def uncompiled(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Let a compiled model run a function in Python, between two of its graphs."""
+    """Exclude a function from compilation: a compiled model runs it in Python, between two of its graphs."""
 
     @wraps(function)
     def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
-        if torch.compiler.is_compiling():  # importing the compiler takes seconds, so that it is wrapped here at first
+        if torch.compiler.is_compiling():  # wrapped only now, since importing the compiler takes seconds
             return torch.compiler.disable(function)(*args, **kwargs)
         return function(*args, **kwargs)
 
@@ -56,13 +56,16 @@ class QuantizedLinear(nn.Linear):
         self.dtype = linear.weight.dtype
         """Data type of `weight`."""
         self.weight_t = weight_t
-        for name, part in _parts(weight_t).items():
-            self.register_buffer(name, part)
+        for name, tensor in _tensors(weight_t).items():
+            self.register_buffer(name, tensor)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         stored = list(self.buffers())
-        super()._apply(lambda each: moved(fn, each) if any(each is part for part in stored) else fn(each), recurse)
-        self.weight_t = _with_parts(self.weight_t, dict(self.named_buffers()))
+        # `model.half()` and the like cast weights, but must leave codes and scales as they are.
+        super()._apply(
+            lambda tensor: moved(fn, tensor) if any(tensor is buffer for buffer in stored) else fn(tensor), recurse
+        )
+        self.weight_t = _with_tensors(self.weight_t, dict(self.named_buffers()))
         self.dtype = fn(torch.empty(1, dtype=self.dtype, device=self.weight_t.device)).dtype
         return self
 
@@ -83,8 +86,8 @@ class QuantizedLinear(nn.Linear):
 
 def moved(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
     """Return `fn(tensor)` of a move, such as `Module.to`, in the data type that the tensor has."""
-    found = fn(tensor)
-    return found if found.dtype == tensor.dtype else tensor.to(found.device)
+    moved_tensor = fn(tensor)
+    return moved_tensor if moved_tensor.dtype == tensor.dtype else tensor.to(moved_tensor.device)
 
 
 def weight_like(linear: nn.Linear) -> Tensor:
@@ -94,23 +97,23 @@ def weight_like(linear: nn.Linear) -> Tensor:
     return linear.weight
 
 
-Places = dict[nn.Module, tuple[nn.Module, str]]
+Parents = dict[nn.Module, tuple[nn.Module, str]]
 """The parent of each module, and its name there."""
 
 
-def places_of(model: nn.Module) -> Places:
-    """Return the places of a model's modules."""
+def parents_of(model: nn.Module) -> Parents:
+    """Return the parent of each of a model's modules."""
     return {child: (parent, name) for parent in model.modules() for name, child in parent.named_children()}
 
 
-def replace_linear(linear: nn.Linear, made: QuantizedLinear, places: Places, *, keep: bool = False) -> None:
-    """Put a quantized layer in the place of a linear one, whose memory is freed unless its weight is to be kept."""
-    setattr(*places[linear], made)
+def replace_linear(linear: nn.Linear, made: QuantizedLinear, parents: Parents, *, keep: bool = False) -> None:
+    """Replace a linear layer by a quantized one; free its memory, unless `keep`."""
+    setattr(*parents[linear], made)
     if not keep:
         linear.weight = None  # type: ignore[assignment]  # its memory is needed, whoever still holds the layer
 
 
-def _parts(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tensor | None]:
+def _tensors(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tensor | None]:
     """Return the tensors of a weight by names."""
     if isinstance(weight_t, Tensor):
         return {f"{prefix}values": weight_t}
@@ -118,30 +121,30 @@ def _parts(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Tenso
         return {name: getattr(weight_t, name) for name in ("codes", "scale", "planes")}
     if isinstance(weight_t, QuantizedWeight):
         return {f"{prefix}{name}": getattr(weight_t, name) for name in ("codes", "scale", "zero")}
-    runs = [_parts(run, f"run{place}_") for place, run in enumerate(weight_t.runs)]
-    return {"order": weight_t.order, **{name: part for run in runs for name, part in run.items()}}
+    runs = [_tensors(run, f"run{index}_") for index, run in enumerate(weight_t.runs)]
+    return {"order": weight_t.order, **{name: tensor for run in runs for name, tensor in run.items()}}
 
 
-def _with_parts(weight_t: Any, parts: dict[str, Tensor], prefix: str = "") -> Any:
+def _with_tensors(weight_t: Any, tensors: dict[str, Tensor], prefix: str = "") -> Any:
     """Return the weight with other tensors."""
     if isinstance(weight_t, Tensor):
-        return parts[f"{prefix}values"]
+        return tensors[f"{prefix}values"]
     if isinstance(weight_t, PlaneWeight):
-        return replace(weight_t, codes=parts["codes"], scale=parts["scale"], planes=parts.get("planes"))
+        return replace(weight_t, codes=tensors["codes"], scale=tensors["scale"], planes=tensors.get("planes"))
     if isinstance(weight_t, QuantizedWeight):
-        codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
-        return replace(weight_t, codes=codes, scale=scale, zero=parts.get(f"{prefix}zero"))
-    runs = [_with_parts(run, parts, f"run{place}_") for place, run in enumerate(weight_t.runs)]
-    return MixedWeight(runs, parts.get("order"))
+        codes, scale = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"]
+        return replace(weight_t, codes=codes, scale=scale, zero=tensors.get(f"{prefix}zero"))
+    runs = [_with_tensors(run, tensors, f"run{index}_") for index, run in enumerate(weight_t.runs)]
+    return MixedWeight(runs, tensors.get("order"))
 
 
-def parts_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
+def tensors_of(weight_t: WeightT | PlaneWeight) -> dict[str, Tensor]:
     """Return the tensors of a weight by the names of a quantized layer's buffers."""
-    return {name: part for name, part in _parts(weight_t).items() if part is not None}
+    return {name: tensor for name, tensor in _tensors(weight_t).items() if tensor is not None}
 
 
 def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
-    """Return what a weight is beside its tensors, as JSON."""
+    """Return the fields of a weight that are no tensors, as JSON."""
     if isinstance(weight_t, Tensor):
         return {}
     if isinstance(weight_t, MixedWeight):
@@ -150,24 +153,24 @@ def form_of(weight_t: WeightT | PlaneWeight) -> dict[str, Any]:
     return {name: getattr(weight_t, name) for name in names}
 
 
-def weight_of(form: Mapping[str, Any], parts: Mapping[str, Tensor], prefix: str = "") -> Any:
+def weight_of(form: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: str = "") -> Any:
     """Return the weight of these tensors and `form_of`; KeyError, TypeError or ValueError if they fit no weight."""
     if not form:
-        values = parts[f"{prefix}values"]
+        values = tensors[f"{prefix}values"]
         if values.ndim != 2 or values.dtype not in FLOATS:
             raise ValueError(f"its values are {values.dtype} {list(values.shape)}")
         return values
     if "runs" in form:
-        runs = [weight_of(run, parts, f"run{place}_") for place, run in enumerate(form["runs"])]
-        return MixedWeight(runs, parts.get("order"))
-    codes, scale = parts[f"{prefix}codes"], parts[f"{prefix}scale"]
+        runs = [weight_of(run, tensors, f"run{index}_") for index, run in enumerate(form["runs"])]
+        return MixedWeight(runs, tensors.get("order"))
+    codes, scale = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"]
     if codes.ndim != 2 or not codes.numel() or not scale.numel():
         raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
     if "errors" in form:
-        weight = PlaneWeight(codes, scale, parts.get("planes"), form["outputs"], tuple(form["errors"]))
+        weight = PlaneWeight(codes, scale, tensors.get("planes"), form["outputs"], tuple(form["errors"]))
         _check_planes(weight)
         return weight
-    weight_t = QuantizedWeight(codes, scale, parts.get(f"{prefix}zero"), **form)
+    weight_t = QuantizedWeight(codes, scale, tensors.get(f"{prefix}zero"), **form)
     _check_codes(weight_t)
     return weight_t
 
@@ -190,13 +193,13 @@ def _check_codes(weight_t: QuantizedWeight) -> None:
 
 
 def _check_planes(weight: PlaneWeight) -> None:
-    """Raise ValueError likewise."""
+    """Raise ValueError for tensors of planes that do not go together."""
     codes, scale, planes, errors = weight.codes, weight.scale, weight.planes, weight.errors
     if codes.dtype != torch.uint8 or scale.dtype != torch.float16 or scale.ndim != 1 or type(weight.outputs) is not int:
         raise ValueError(f"its codes are {codes.dtype} and its scales {scale.dtype} {list(scale.shape)}")
     if planes is not None and (planes.shape, planes.dtype) != (scale.shape, torch.uint8):
         raise ValueError(f"its numbers of planes are {planes.dtype} {list(planes.shape)}")
-    if len(errors) != MOST_PLANES or not all(type(each) is float and 0 <= each < math.inf for each in errors):
+    if len(errors) != MOST_PLANES or not all(type(error) is float and 0 <= error < math.inf for error in errors):
         raise ValueError(f"its errors by planes are not {MOST_PLANES} numbers of at least 0")
     counts = weight.counts
     if not 1 <= int(counts.min()) <= int(counts.max()) <= MOST_PLANES or (
@@ -207,7 +210,7 @@ def _check_planes(weight: PlaneWeight) -> None:
 
 
 def _check_finite(*numbers: Tensor) -> None:
-    if not all(math.isfinite(float(end)) for each in numbers for end in each.aminmax()):
+    if not all(math.isfinite(float(end)) for tensor in numbers for end in tensor.aminmax()):
         raise ValueError("its scales are not finite")
 
 
@@ -228,6 +231,6 @@ class PlaneLinear(QuantizedLinear):
         return functional.linear(input, self.weight, self.bias)
 
     def graded(self, x: Tensor, levels: Tensor, rows: Rows, bias: Tensor | None) -> Tensor:
-        """Return y [..., rows] of x [..., n], of which each input is read in its first `levels` planes."""
+        """Return y [..., rows] of x [..., n]; only the first `levels` planes of each input are read."""
         y = self.weight_t.product(x, levels)[..., rows]
         return y if bias is None else y + bias

@@ -8,7 +8,7 @@ from torch import nn
 
 from wina_core.compute.models.describe import describe
 from wina_core.compute.models.folded_norms import folded_names, has_stream_gains
-from wina_core.compute.models.loading import LoadedModel, files_here
+from wina_core.compute.models.loading import LoadedModel, fetched_folder
 from wina_core.compute.models.quantized_linear import quantized_weights
 from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.view import LayerView, ModelView
@@ -27,7 +27,7 @@ def empty_model(source: ModelSource, reporter: Reporter) -> Any:
     Its dtype is the source's, or with "auto" what suits the processor: the config's, or else float32. Raises WinaError
     for what `load_model` refuses by the config alone.
     """
-    folder = files_here(source, reporter, ("config.json",))
+    folder = fetched_folder(source, reporter, ("config.json",))
     read_supported(folder)
     return describe(folder, suited(source, folder).dtype)
 
@@ -36,7 +36,7 @@ def model_shape(view: ModelView) -> ModelShape:
     """Return the sizes of a model that is not quantized; its tensors may be on the meta device."""
     config: Any = view.model.config
     layout = view.layout
-    gated = {projection.linear for part in view.parts for projection in part.projections.values()}
+    gated = {projection.linear for layer in view.parts for projection in layer.projections.values()}
     routers = [reader for layer in view.layers for reader in layer.further_readers if not isinstance(reader, nn.Linear)]
     idle = sum(map(_idle_biases, view.layers))
     linears = [module for module in view.model.modules() if isinstance(module, nn.Linear)]
@@ -52,7 +52,8 @@ def model_shape(view: ModelView) -> ModelShape:
         heads=view.heads,
         kv_heads=view.kv_heads,
         head_dim=view.head_dim,
-        rotary_dim=max((2 * each.numel() for name, each in buffers if name.endswith("inv_freq")), default=0),
+        # A frequency turns a pair of dimensions.
+        rotary_dim=max((2 * buffer.numel() for name, buffer in buffers if name.endswith("inv_freq")), default=0),
         windows=attention_windows(config, layout.layers),
         head_weights=view.head.in_features * view.head.out_features,
         further_weights=sum(
@@ -63,6 +64,7 @@ def model_shape(view: ModelView) -> ModelShape:
         + sum(cast(Any, router).weight.numel() for router in routers),
         embedding_row=sum(table.embedding_dim for table in tables),
         embedding_weights=sum(table.num_embeddings * table.embedding_dim for table in tables),
+        # A quantized head makes its `weight` anew on every access, so that it is never that of the embedding.
         tied_head=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         rms_norm_inputs=_norm_inputs(rms, view),
         layer_norm_inputs=_norm_inputs([norm for norm in norms if norm not in rms], view),
@@ -87,14 +89,14 @@ def _biases(module: nn.Module) -> int:
 
 
 def _further_biases(view: ModelView) -> int:
-    return sum(each.numel() for name, each in view.model.named_parameters() if name.endswith(FURTHER_BIASES))
+    return sum(parameter.numel() for name, parameter in view.model.named_parameters() if name.endswith(FURTHER_BIASES))
 
 
 def _idle_biases(layer: LayerView) -> int:
     """Return the biases of the experts that a token does not read."""
     if not layer.experts:
         return 0
-    of_one = sum(_biases(each.linear) for each in layer.experts[0].projections.values())
+    of_one = sum(_biases(projection.linear) for projection in layer.experts[0].projections.values())
     return (len(layer.experts) - layer.active) * of_one
 
 
@@ -152,7 +154,9 @@ def summarize(loaded: LoadedModel) -> ModelSummary:
         tied_embeddings=type(view.head) is nn.Linear and view.head.weight is view.embedding.weight,
         dtype=str(view.embedding.weight.dtype).removeprefix("torch."),
         parameters=sum(parameter.numel() for parameter in parameters) + quantized_weights(loaded.model),
-        gated_parameters=sum(math.prod(each.shape) for part in view.parts for each in part.projections.values()),
+        gated_parameters=sum(
+            math.prod(projection.shape) for layer in view.parts for projection in layer.projections.values()
+        ),
         memory_bytes=sum(tensor.numel() * tensor.element_size() for tensor in (*parameters, *buffers)),
         rotations=tuple(mode for mode in modes if mode not in view.refused_rotations),
         rotation_reason=rotation_reason(view.refused_rotations) if shortcuts == "none" else ROTATED,

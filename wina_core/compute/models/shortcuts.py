@@ -38,6 +38,7 @@ def set_shortcut(layer: LayerView, branch: Branch, matrix: Tensor) -> None:
     The matrix becomes a buffer of the layer, so that it moves and is stored with it.
     """
     layer.module.register_buffer(branch + _SUFFIX, matrix)
+    # The forward of transformers adds the residual as it is.
     layer.module.forward = partial(_forward, layer)
 
 
@@ -66,11 +67,11 @@ def shortcuts(view: ModelView) -> dict[str, Tensor]:
 
 def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
     """Attach matrices named as by `shortcuts`; raise WinaError if they do not fit the model."""
-    places = {f"layers.{layer.index}.{branch}": (layer, branch) for layer in view.layers for branch in _BRANCHES}
+    by_name = {f"layers.{layer.index}.{branch}": (layer, branch) for layer in view.layers for branch in _BRANCHES}
     for name, matrix in matrices.items():
-        if name not in places or matrix.shape != (view.hidden_size, view.hidden_size):
+        if name not in by_name or matrix.shape != (view.hidden_size, view.hidden_size):
             raise WinaError(f"The residual shortcut {name} does not fit this model; export the rotated model again.")
-        layer, branch = places[name]
+        layer, branch = by_name[name]
         device = weight_like(layer.projections["o"].linear).device
         set_shortcut(layer, branch, matrix.to(device, view.embedding.weight.dtype))
 

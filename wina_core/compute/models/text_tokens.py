@@ -17,7 +17,7 @@ from wina_core.studies.tasks.check_runs import check_rows
 _LONGEST = 16 * 2**20
 """Most characters read of a text, so that a file of many GB takes seconds at most."""
 T = TypeVar("T")
-_kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 """What was read before, by tokenizer."""
 
 
@@ -31,20 +31,20 @@ def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     return _once(_ids, spec, tokenizer).clone()
 
 
-def read_other_tokens(spec: TextSpec, others: Sequence[TextSpec], tokenizer: Any) -> Tensor:
-    """Return `read_tokens` of rows that share no token with those of the `others`, which read the same source, spread
+def read_other_tokens(spec: TextSpec, excluded: Sequence[TextSpec], tokenizer: Any) -> Tensor:
+    """Return `read_tokens` of rows that share no token with those of the `excluded`, which read the same source, spread
     evenly over what is left of the text.
 
     Raises WinaError if too little is left.
     """
     ids, first = _once(_all_ids, spec, tokenizer), first_token(tokenizer)
-    taken = torch.zeros(len(ids), dtype=torch.bool)
-    for other in others:
+    used = torch.zeros(len(ids), dtype=torch.bool)
+    for other in excluded:
         size = _text_length(other, first)
         for start in _starts(other, len(ids), size):
-            taken[start : start + size] = True
+            used[start : start + size] = True
     length = _text_length(spec, first)
-    free = [start for start in range(0, len(ids) - length + 1, length) if not taken[start : start + length].any()]
+    free = [start for start in range(0, len(ids) - length + 1, length) if not used[start : start + length].any()]
     rows = spec.tokens // spec.sequence
     if len(free) < rows:
         raise WinaError(
@@ -76,14 +76,15 @@ def first_token(tokenizer: Any) -> int | None:
 
 
 def _once(tokenized: Callable[[str, TextSpec, Any], T], spec: TextSpec, tokenizer: Any) -> T:
-    """Return what `tokenized` makes of the text, or made before: each run of a job reads it."""
+    """Return `tokenized(text, ...)` from the cache if possible: each run of a job reads the same text."""
     text = _read(spec)
-    kept = _kept.setdefault(tokenizer, {})
+    cached = _cache.setdefault(tokenizer, {})
+    # The length of the tokenizer, since tokens may have been added to it.
     key = tokenized, hashlib.sha256(text.encode("utf-8")).digest(), len(tokenizer), spec.tokens, spec.sequence
-    if key not in kept:
-        kept[key] = tokenized(text, spec, tokenizer)
-    found: T = kept[key]
-    return found
+    if key not in cached:
+        cached[key] = tokenized(text, spec, tokenizer)
+    tokens: T = cached[key]
+    return tokens
 
 
 def _all_ids(text: str, _spec: TextSpec, tokenizer: Any) -> list[int]:
@@ -127,13 +128,13 @@ def _text_length(spec: TextSpec, first: int | None) -> int:
 
 def _starts(spec: TextSpec, available: int, length: int) -> list[int]:
     """Return where rows of `length` tokens begin among the text's tokens."""
-    wanted, rows = spec.tokens // spec.sequence, available // length
-    if rows < wanted:
+    requested, rows = spec.tokens // spec.sequence, available // length
+    if rows < requested:
         raise WinaError(
             f"The text {spec.source} has {available:,} tokens, but {spec.tokens:,} were requested; "
             "choose fewer tokens or a longer text."
         )
-    return [row * rows // wanted * length for row in range(wanted)]
+    return [row * rows // requested * length for row in range(requested)]
 
 
 def _rows(ids: list[int], starts: list[int], length: int, first: int | None) -> Tensor:

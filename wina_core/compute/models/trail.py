@@ -60,6 +60,7 @@ class Trail:
             left[:] = [output.detach().requires_grad_()]
             return left[0]
 
+        # Cut off from the layers, the graph of a batch holds the final norm and the head alone.
         last = self._view.layers[-1].module
         with passage.arriving(lane), torch.enable_grad(), hooked([last.register_forward_hook(leaf)]):
             for index, batch in enumerate(self._batches):
@@ -82,12 +83,12 @@ class Trail:
             self._view.give_back(layer.module)
             trim_memory()
 
-    def _pass_back(self, layer: LayerView, place: int) -> None:
-        entered = self._states.get(0, place).detach().requires_grad_()
-        above = place + len(self._batches)
-        layer.module(entered, **self._arguments[place]).backward(self._states.get(0, above))
+    def _pass_back(self, layer: LayerView, index: int) -> None:
+        entered = self._states.get(0, index).detach().requires_grad_()
+        above = index + len(self._batches)
+        layer.module(entered, **self._arguments[index]).backward(self._states.get(0, above))
         assert entered.grad is not None
-        self._states.set(0, place, entered.grad)
+        self._states.set(0, index, entered.grad)
         self._states.release(0, above)
 
 

@@ -105,8 +105,8 @@ class LayerView:
 
     def matrices(self, names: Collection[str]) -> Iterator[Projection]:
         """Yield the projections of these names, those of all experts included."""
-        for part in self.parts:
-            yield from (projection for name, projection in part.projections.items() if name in names)
+        for layer in self.parts:
+            yield from (projection for name, projection in layer.projections.items() if name in names)
 
     def shape(self, name: str) -> tuple[int, int]:
         """Return (m, n) of a projection, of one expert if they have it."""
@@ -166,7 +166,7 @@ class ModelView:
     @property
     def parts(self) -> tuple[LayerView, ...]:
         """Every decoder layer, followed by its experts."""
-        return tuple(part for layer in self.layers for part in layer.parts)
+        return tuple(view for layer in self.layers for view in layer.parts)
 
     @property
     def has_experts(self) -> bool:

@@ -1,16 +1,14 @@
 """Quantization of a loaded model's gated matrices and head by a spec.
 
-Planes of each input of the gated matrices are equally many, or more for inputs of more energy. Quantized weights are
-stored in a safetensors file, so that a model is quantized once.
+Quantized weights are stored in a safetensors file, so that a model is quantized once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +16,21 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight, in_planes
+from wina_kernels.planes import PlaneWeight, in_planes
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLinear, places_of, replace_linear
+from wina_core.compute.models.quantized_linear import (
+    PlaneLinear,
+    QuantizedLinear,
+    form_of,
+    parents_of,
+    replace_linear,
+    tensors_of,
+)
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.inputs import (
     QuantizationSite,
-    mean_squares,
     output_sensitivities,
     second_moments,
     sites_of,
@@ -42,16 +46,20 @@ from wina_core.compute.quantization.rounding import (
     reverse_cholesky,
     round_to_nearest,
 )
-from wina_core.compute.quantization.runs import BitsRun, EnergySite, SitePlan, share_bits
+from wina_core.compute.quantization.sharing import (
+    BitsRun,
+    EnergySite,
+    SitePlan,
+    cell_bits,
+    planes_of_inputs,
+    share_bits,
+)
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import save_atomically
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.terms import NUMBER_BITS, SCALE_BITS, group_scale_bits
+from wina_core.model_info.cost.terms import group_scale_bits
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.quantization import QUANTIZER_PLUGINS, check_made, quantizer_names
-
-Moments = dict[nn.Linear, Tensor]
-"""E[x x^T] by the first linear layer of each site of a decoder layer."""
 
 
 def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
@@ -69,10 +77,10 @@ def check_spec(loaded: LoadedModel, spec: QuantizationSpec) -> BitsPlan:
             for names in site.linears.values():
                 bits = {name: cell_bits(plan, layer.index, name) for name in names}
                 if len(set(bits.values())) > 1:
-                    shown = ", ".join(f"{name} {value:g}" for name, value in bits.items())
+                    listed_bits = ", ".join(f"{name} {value:g}" for name, value in bits.items())
                     raise WinaError(
                         f"The matrices {', '.join(names)} of layer {layer.index} are one matrix in this model and take "
-                        f"equal bits, but the plan has {shown}; give them the same."
+                        f"equal bits, but the plan has {listed_bits}; give them the same."
                     )
     return plan
 
@@ -82,48 +90,50 @@ def apply_spec(
     spec: QuantizationSpec,
     plan: BitsPlan,
     reporter: Reporter,
-    known: QuantizedSites | None = None,
+    stored: QuantizedSites | None = None,
 ) -> QuantizedSites:
-    """Quantize the weights in place, a decoder layer at a time, and return the gated ones; from `known` if given.
+    """Quantize the weights in place, a decoder layer at a time, and return the gated ones; from `stored` if given.
 
     After a cancellation, load the model again.
     """
-    view, found = loaded.view, known or QuantizedSites()
-    tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text and known is None else None
+    view, quantized = loaded.view, stored or QuantizedSites()
+    tokens = read_tokens(spec.text, loaded.tokenizer) if spec.reads_text and stored is None else None
     chosen = planes = moments = None
-    if spec.quantizer == "planes" and known is None:
+    if spec.quantizer == "planes" and stored is None:
         planes = planes_of_inputs(loaded, spec, plan, tokens, reporter)
     elif tokens is not None:
         chosen = _by_energy(loaded, spec, plan, tokens, reporter) if spec.by_energy else None
         moments = second_moments(view, tokens, reporter)
-    places = places_of(loaded.model)
+    parents = parents_of(loaded.model)
     reporter.stage("quantization")
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", spec.label)
         reporter.check()
-        measured: Moments = {} if moments is None else next(moments)
+        measured = {} if moments is None else next(moments)
         for site in sites_of(layer):
             keys = {linear: (site.name, names[0]) for linear, names in site.linears.items()}
-            if known is None:
+            if stored is None:
                 if planes is not None:
                     weights = _in_planes(site, planes)
                 else:
-                    own = chosen[site.layer, _key(site)] if chosen else _whole(site, plan)
-                    weights = _quantized(own, spec, measured.get(next(iter(site.linears))))
-                found.weights |= {
-                    keys[linear]: each for linear, each in weights.items() if not isinstance(each, Tensor)
+                    site_plan = chosen[site.layer, site.first_names] if chosen else _one_run_each(site, plan)
+                    weights = _quantized(site_plan, spec, measured.get(site.first_linear))
+                quantized.weights |= {
+                    keys[linear]: weight for linear, weight in weights.items() if not isinstance(weight, Tensor)
                 }
             for linear, key in keys.items():
-                if key in found.weights:
+                if key in quantized.weights:
+                    # Before the layer is replaced: afterwards nothing refers to the pages of its weight.
                     view.give_back(linear)
-                    replace_linear(linear, _layer(linear, found.weights[key]), places)
+                    replace_linear(linear, _layer(linear, quantized.weights[key]), parents)
     if spec.head_bits < 16:
         head = loaded.view.head
         codes = round_to_nearest(head.weight.detach().t().float(), spec.head_bits, spec.group)
+        # The embedding still reads a tied weight; saved as tied, the head would get the numbers of the embedding again.
         tied = head.weight is view.embedding.weight
-        replace_linear(head, _layer(head, _packed(codes)), places, keep=tied)
+        replace_linear(head, _layer(head, _packed(codes)), parents, keep=tied)
         loaded.model.config.tie_word_embeddings = False
-    return found
+    return quantized
 
 
 def _in_planes(site: QuantizationSite, planes: dict[nn.Linear, int | Tensor]) -> dict[nn.Linear, Tensor | Stored]:
@@ -132,12 +142,7 @@ def _in_planes(site: QuantizationSite, planes: dict[nn.Linear, int | Tensor]) ->
     }
 
 
-def _key(site: QuantizationSite) -> tuple[str, ...]:
-    return next(iter(site.linears.values()))
-
-
-def _whole(site: QuantizationSite, plan: BitsPlan) -> SitePlan:
-    """Return one run for each matrix."""
+def _one_run_each(site: QuantizationSite, plan: BitsPlan) -> SitePlan:
     bits = {linear: int(cell_bits(plan, site.layer, names[0])) for linear, names in site.linears.items()}
     return SitePlan(None, {linear: (BitsRun(site.inputs, width),) for linear, width in bits.items()})
 
@@ -152,16 +157,19 @@ def _by_energy(
     reporter.stage("energies of inputs")
     for layer, moments in zip(loaded.view.layers, second_moments(loaded.view, tokens, reporter), strict=True):
         for site in sites_of(layer):
-            own = moments[next(iter(site.linears))]
+            site_moments = moments[site.first_linear]
             compensated = spec.quantizer == "gptq"
-            sites.append(EnergySite(site, own, sensitivities, spec.group, compensated=compensated))
+            sites.append(EnergySite(site, site_moments, sensitivities, spec.group, compensated=compensated))
         reporter.progress(layer.index + 1, len(loaded.view.layers), "layers")
         reporter.check()
     if isinstance(spec.bits, BitsPlan):
         plans = [site.within(_budgets(site.site, plan, spec.group)) for site in sites]
     else:
         plans = share_bits(sites, held_bits(spec.bits, spec.group))
-    return {(each.site.layer, _key(each.site)): own for each, own in zip(sites, plans, strict=True)}
+    return {
+        (energies.site.layer, energies.site.first_names): site_plan
+        for energies, site_plan in zip(sites, plans, strict=True)
+    }
 
 
 def held_bits(bits: float, group: int) -> float:
@@ -187,19 +195,21 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
         ordered = moments if order is None else moments[order][:, order]
         factor = reverse_cholesky(ordered) if spec.quantizer == "gptq" else None
     importance = None if moments is None or order is None else moments.diagonal()[order]
-    found: dict[nn.Linear, Tensor | Stored] = {}
+    by_linear: dict[nn.Linear, Tensor | Stored] = {}
     for linear, runs in plan.runs.items():
         weight_t = linear.weight.detach().t()
         weight_t = (weight_t if order is None else weight_t[order]).float().contiguous()
         if factor is not None:
-            parts = error_compensated(weight_t, factor, [(run.inputs, run.bits) for run in runs], spec.group)
+            quantized_runs = error_compensated(weight_t, factor, [(run.inputs, run.bits) for run in runs], spec.group)
         else:
-            parts = _rounded(weight_t, runs, spec, importance)
+            quantized_runs = _rounded(weight_t, runs, spec, importance)
         stored = [
-            _packed(part) if isinstance(part, Codes) else part.to(_sixteen(linear.weight.dtype)) for part in parts
+            _packed(run) if isinstance(run, Codes) else run.to(_half_dtype(linear.weight.dtype))
+            for run in quantized_runs
         ]
-        found[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
-    return found
+        # Without an order there is one run.
+        by_linear[linear] = stored[0] if plan.order is None else MixedWeight(stored, plan.order)
+    return by_linear
 
 
 def _rounded(
@@ -207,20 +217,20 @@ def _rounded(
 ) -> list[Codes | Tensor]:
     """Quantize the runs of W^T one by one."""
     quantizers: dict[str, Callable[[Tensor, int, slice], Codes]] = {
-        "rtn": lambda rows, bits, own: round_to_nearest(
-            rows, bits, spec.group, None if importance is None else importance[own]
+        "rtn": lambda rows, bits, inputs: round_to_nearest(
+            rows, bits, spec.group, None if importance is None else importance[inputs]
         ),
         "hqq": lambda rows, bits, _: half_quadratic(rows, bits, spec.group),
     }
     quantize = quantizers.get(spec.quantizer, lambda rows, bits, _: by_package(spec.quantizer, rows, bits, spec.group))
-    parts: list[Codes | Tensor] = []
+    quantized_runs: list[Codes | Tensor] = []
     for run, (start, stop) in zip(runs, pairwise(np.cumsum([0, *(run.inputs for run in runs)])), strict=True):
-        rows, own = weight_t[start:stop], slice(start, stop)
-        parts.append(rows if run.bits == 16 else quantize(rows, run.bits, own))
-    return parts
+        rows, inputs = weight_t[start:stop], slice(start, stop)
+        quantized_runs.append(rows if run.bits == 16 else quantize(rows, run.bits, inputs))
+    return quantized_runs
 
 
-def _sixteen(dtype: torch.dtype) -> torch.dtype:
+def _half_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype in which a run of 16 bits is held in a model of this one."""
     return dtype if dtype.itemsize == 2 else torch.float16
 
@@ -259,114 +269,11 @@ def _check(codes: Tensor, scale: Tensor, zero: Tensor | None, weight_t: Tensor, 
         raise ValueError(f"its codes are not whole numbers from {low} to {high} of the shape {n} x {m}")
     if (zero is None) != is_symmetric(bits):
         raise ValueError("it gives 8 bits a zero, or fewer bits none")
-    for what, values in (("scales", scale), ("zeros", zero)):
+    for kind, values in (("scales", scale), ("zeros", zero)):
         if values is not None and (values.shape != groups or not bool((values.abs() <= LARGEST_ZERO).all())):
-            raise ValueError(f"its {what} are not numbers of float16 of the shape {groups[0]} x {m}")
+            raise ValueError(f"its {kind} are not numbers of float16 of the shape {groups[0]} x {m}")
     if codes.device != weight_t.device or scale.device != weight_t.device:
         raise ValueError(f"its codes and scales are not on {weight_t.device}")
-
-
-_BESIDE = SCALE_BITS + NUMBER_BITS
-"""Bits of an input beside its planes, in each matrix."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlaneSite:
-    """Inputs that some linear layers share, and with which all of them have equally many planes."""
-
-    linears: tuple[nn.Linear, ...]
-    gains: Tensor
-    """Divergence that each plane of an input saves for each bit, float64 [n, MOST_PLANES], nats; falling."""
-
-    @property
-    def outputs(self) -> int:
-        """Return the outputs of all layers."""
-        return sum(linear.out_features for linear in self.linears)
-
-
-def plane_site(linears: Iterable[nn.Linear], squares: Tensor, sensitivities: dict[nn.Linear, Tensor]) -> PlaneSite:
-    """Return the gains of a site's planes from E[x_i^2], [n], and the sensitivities of the layers' outputs.
-
-    Without input i, the divergence grows by E_i = E[x_i^2] sum_j s_j W[j, i]^2 / 2, with only its first p planes by
-    e_p E_i, where e_p is the relative squared error of the layers' weights in p planes.
-    """
-    chosen = tuple(linears)
-    gains = torch.zeros(len(squares), MOST_PLANES, dtype=torch.float64)
-    for linear in chosen:
-        weight_t = linear.weight.detach().t().float()
-        energy = squares * (weight_t.square() @ sensitivities[linear]) / 2
-        gains += energy.double().cpu()[:, None] * torch.tensor(in_planes(weight_t, 1).gains, dtype=torch.float64)
-    return PlaneSite(chosen, gains / (PLANE_BITS * sum(linear.out_features for linear in chosen)))
-
-
-def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
-    """Return the planes of each site's inputs, int64 [n], that save most and hold at most `bits` a weight in all.
-
-    Scales and numbers of planes are left out. Every input has at least one plane. Raises WinaError below that.
-    """
-    costs = torch.cat([torch.full((site.gains.numel(),), float(site.outputs * PLANE_BITS)) for site in sites])
-    gains = torch.cat([site.gains.flatten() for site in sites])
-    first = torch.cat([(torch.arange(site.gains.numel()) % MOST_PLANES) == 0 for site in sites])
-    order = torch.where(first, torch.inf, gains).argsort(descending=True, stable=True)
-    held = costs[order].double().cumsum(0)
-    budget = bits * sum(site.outputs * len(site.gains) for site in sites)
-    if float(costs[first].double().sum()) > budget + 1e-6:
-        raise WinaError(
-            f"{bits:.3g} bits a weight are fewer than one plane of every input; allow {PLANE_BITS + 1} or more."
-        )
-    taken = torch.zeros(len(costs), dtype=torch.bool)
-    taken[order] = held <= budget + 1e-6
-    parts = taken.split([site.gains.numel() for site in sites])
-    return [part.view(-1, MOST_PLANES).sum(1) for part in parts]
-
-
-def planes_of_inputs(
-    loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, tokens: Tensor | None, reporter: Reporter
-) -> dict[nn.Linear, int | Tensor]:
-    """Return the planes of the inputs of each gated layer with fewer than 16 bits: a number, or int64 [n] by energy.
-
-    By energy, `tokens` [rows, sequence] are those of the spec's text, and bits include scales and numbers of planes.
-    """
-    cells = {
-        linear: cell_bits(plan, layer.index, names[0])
-        for layer in loaded.view.layers
-        for site in sites_of(layer)
-        for linear, names in site.linears.items()
-    }
-    if all(bits == 16 for bits in cells.values()):
-        return {}
-    if tokens is None:
-        return {linear: int(bits) // PLANE_BITS for linear, bits in cells.items() if bits < 16}
-    sensitivities = output_sensitivities(loaded.view, tokens, reporter)
-    squares = mean_squares(loaded.view, tokens, reporter)
-    sites = [site for layer in loaded.view.layers for site in sites_of(layer)]
-    if isinstance(spec.bits, float):
-        gains = [plane_site(site.linears, squares[_first(site)], sensitivities) for site in sites]
-        weights = sum(site.inputs * site.outputs for site in sites)
-        beside = sum(_BESIDE * site.inputs * len(site.linears) for site in sites)
-        if spec.bits < (least := PLANE_BITS + beside / weights):
-            raise WinaError(
-                f"{spec.bits:.3g} bits a weight are fewer than one plane of every input with its scale; "
-                f"allow {ceil(100 * least) / 100:.2f} or more."
-            )
-        shared = share_planes(gains, spec.bits - beside / weights)
-        return {linear: own for site, own in zip(sites, shared, strict=True) for linear in site.linears}
-    found: dict[nn.Linear, int | Tensor] = {}
-    for site in sites:
-        for linear in site.linears:
-            if cells[linear] < 16:
-                alone = plane_site([linear], squares[_first(site)], sensitivities)
-                (found[linear],) = share_planes([alone], max(cells[linear] - _BESIDE / linear.out_features, PLANE_BITS))
-    return found
-
-
-def cell_bits(plan: BitsPlan, layer: int, name: str) -> float:
-    """Return the bits of a projection."""
-    return plan.bits[layer][plan.layout.projections.index(name)]
-
-
-def _first(site: QuantizationSite) -> nn.Linear:
-    return next(iter(site.linears))
 
 
 Stored = QuantizedWeight | MixedWeight | PlaneWeight
@@ -391,10 +298,13 @@ class QuantizedSites:
             order = weight.order if isinstance(weight, MixedWeight) else None
             if order is not None:
                 tensors[f"{site}.order"] = order.cpu()
-            for place, run in enumerate(runs):
-                tensors |= {f"{site}/{name}.{place}.{part}": value for part, value in _tensors(run).items()}
+            for index, run in enumerate(runs):
+                tensors |= {
+                    f"{site}/{name}.{index}.{kind}": tensor.contiguous().cpu()
+                    for kind, tensor in tensors_of(run).items()
+                }
             forms.append(
-                {"site": site, "name": name, "ordered": order is not None, "runs": [_form(run) for run in runs]}
+                {"site": site, "name": name, "ordered": order is not None, "runs": [form_of(run) for run in runs]}
             )
         try:
             save_atomically(tensors, path, {_FORM: json.dumps(forms)})
@@ -415,26 +325,10 @@ class QuantizedSites:
             raise WinaError(f"{path} holds no complete quantized weights ({error}).") from error
 
 
-def _tensors(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Tensor]:
-    if isinstance(run, Tensor):
-        return {"values": run.contiguous().cpu()}
-    names = ("codes", "scale", "planes" if isinstance(run, PlaneWeight) else "zero")
-    parts = {name: getattr(run, name) for name in names}
-    return {name: part.contiguous().cpu() for name, part in parts.items() if part is not None}
-
-
-def _form(run: Tensor | QuantizedWeight | PlaneWeight) -> dict[str, Any]:
-    if isinstance(run, Tensor):
-        return {}
-    if isinstance(run, PlaneWeight):
-        return {"outputs": run.outputs, "errors": run.errors}
-    return {"group": run.group, "bits": run.bits, "signed": run.signed}
-
-
 def _weight(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Stored:
     runs: list[Tensor | QuantizedWeight] = []
-    for place, run in enumerate(form["runs"]):
-        prefix = f"{form['site']}/{form['name']}.{place}."
+    for index, run in enumerate(form["runs"]):
+        prefix = f"{form['site']}/{form['name']}.{index}."
         if not run:
             runs.append(tensors[f"{prefix}values"])
             continue

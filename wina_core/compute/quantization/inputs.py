@@ -33,15 +33,25 @@ class QuantizationSite:
     """The layer, or the expert; its call in progress says which tokens an expert reads."""
 
     @property
+    def first_linear(self) -> nn.Linear:
+        """Return the first linear layer, the key of the site's statistics."""
+        return next(iter(self.linears))
+
+    @property
+    def first_names(self) -> tuple[str, ...]:
+        """Return the projections of the first linear layer."""
+        return self.linears[self.first_linear]
+
+    @property
     def name(self) -> str:
         """Return the layer, the expert if there is one, and the first projection, such as "3.q" or "3.17.gate"."""
-        first, *_ = next(iter(self.linears.values()))
-        return ".".join(str(part) for part in (self.layer, self.expert, first) if part is not None)
+        first, *_ = self.first_names
+        return ".".join(str(number) for number in (self.layer, self.expert, first) if number is not None)
 
     @property
     def inputs(self) -> int:
         """Return the number of inputs, n."""
-        return next(iter(self.linears)).in_features
+        return self.first_linear.in_features
 
     @property
     def outputs(self) -> int:
@@ -51,16 +61,16 @@ class QuantizationSite:
 
 def sites_of(layer: LayerView) -> list[QuantizationSite]:
     """Return the inputs of a layer's gated matrices, in order, then those of its experts."""
-    found = []
-    for part, block in product(layer.parts, BLOCKS):
+    sites = []
+    for layer_or_expert, block in product(layer.parts, BLOCKS):
         linears: dict[nn.Linear, tuple[str, ...]] = {}
         for name in block:
-            if name in part.projections:
-                linear = part.projections[name].linear
+            if name in layer_or_expert.projections:
+                linear = layer_or_expert.projections[name].linear
                 linears[linear] = (*linears.get(linear, ()), name)
         if linears:
-            found.append(QuantizationSite(layer.index, linears, part.expert, part.module))
-    return found
+            sites.append(QuantizationSite(layer.index, linears, layer_or_expert.expert, layer_or_expert.module))
+    return sites
 
 
 def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
@@ -76,7 +86,7 @@ def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Itera
     def hooks(layer: LayerView) -> Iterable[Any]:
         held.clear()
         for site in sites_of(layer):
-            linear = next(iter(site.linears))
+            linear = site.first_linear
             held[linear] = torch.zeros(site.inputs, site.inputs, device=linear.weight.device)
             yield linear.register_forward_pre_hook(partial(_add_moment, held[linear], scored, site.module))
 
@@ -92,22 +102,22 @@ def mean_squares(view: ModelView, tokens: Tensor, reporter: Reporter) -> dict[nn
 
     Raises WinaError for inputs that are no numbers.
     """
-    found: dict[nn.Linear, Tensor] = {}
+    by_linear: dict[nn.Linear, Tensor] = {}
     scored = ScoredPositions.of(view, tokens)
 
     def hooks(layer: LayerView) -> Iterable[Any]:
         for site in sites_of(layer):
-            linear = next(iter(site.linears))
-            found[linear] = torch.zeros(site.inputs, device=linear.weight.device)
-            yield linear.register_forward_pre_hook(partial(_add_input_squares, found[linear], scored, site.module))
+            linear = site.first_linear
+            by_linear[linear] = torch.zeros(site.inputs, device=linear.weight.device)
+            yield linear.register_forward_pre_hook(partial(_add_input_squares, by_linear[linear], scored, site.module))
 
     reporter.stage("energies of inputs")
     for layer in Passage(view, in_batches(tokens)).layers(reporter, hooks):
         reporter.progress(layer.index + 1, len(view.layers), "layers")
-    for squares in found.values():
+    for squares in by_linear.values():
         squares /= scored.count(tokens)
         check_numbers(squares, "activations")
-    return found
+    return by_linear
 
 
 def _add_input_squares(
@@ -132,11 +142,12 @@ def output_sensitivities(view: ModelView, tokens: Tensor, reporter: Reporter) ->
     """
     sampled, scored = tokens[::SAMPLED], ScoredPositions.of(view, tokens)
     modules = {linear: site.module for layer in view.layers for site in sites_of(layer) for linear in site.linears}
-    found = {linear: _Squares(linear, scored, module) for linear, module in modules.items()}
-    hooks = (linear.register_forward_hook(squares.watch) for linear, squares in found.items())
+    by_linear = {linear: _Squares(linear, scored, module) for linear, module in modules.items()}
+    hooks = (linear.register_forward_hook(squares.watch) for linear, squares in by_linear.items())
     reporter.stage("sensitivities of outputs")
     differentiate_samples(view, sampled, hooks, reporter)
-    return {linear: squares.total / max(squares.tokens, 1) for linear, squares in found.items()}
+    # An expert may have read no token.
+    return {linear: squares.total / max(squares.tokens, 1) for linear, squares in by_linear.items()}
 
 
 class _Squares:

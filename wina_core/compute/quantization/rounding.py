@@ -47,7 +47,7 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
         return rounded
     weights = grouped(weight_t, group)
     least, most = extremes(weights)
-    scale = ((most - least) / (2**bits - 1)).clamp(min=2.0**-24).to(SCALES).float()
+    scale = ((most - least) / (2**bits - 1)).clamp(min=_SMALLEST).to(SCALES).float()
     zero = -least / scale
     strength, lowest = _STRENGTH, torch.inf
     best = zero
@@ -68,8 +68,8 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
 
 def as_codes(codes: Tensor, scale: Tensor, zero: Tensor | None, group: int, bits: int) -> Codes:
     """Return codes [n, m] and ranges [groups, m] in the dtypes in which they are kept."""
-    kept = codes.to(torch.int8 if zero is None else torch.uint8)
-    return Codes(kept, scale.to(SCALES), None if zero is None else zero.to(SCALES), group, bits)
+    stored_codes = codes.to(torch.int8 if zero is None else torch.uint8)
+    return Codes(stored_codes, scale.to(SCALES), None if zero is None else zero.to(SCALES), group, bits)
 
 
 DAMPING = 0.01
@@ -85,6 +85,7 @@ def reverse_cholesky(moments: Tensor, damping: float = DAMPING) -> Tensor:
     diagonal = damped.diagonal()
     diagonal += damping * diagonal.mean()
     diagonal.masked_fill_(diagonal <= 0, 1.0)
+    # With P the reversal and P H P = L L^T, R = P L P is upper triangular and R R^T = H.
     return torch.linalg.cholesky(damped.flip(0, 1)).flip(0, 1)
 
 
@@ -98,36 +99,37 @@ def error_compensated(
     inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=True).float()
     importance = factor.diagonal().square().float()
     rows, start = weight_t.clone(), 0
-    found: list[Codes | Tensor] = []
+    quantized_runs: list[Codes | Tensor] = []
     for inputs, bits in runs:
         stop = start + inputs
         if bits == 16:
-            found.append(rows[start:stop])
+            quantized_runs.append(rows[start:stop])
         else:
-            parts = [
+            groups = [
                 _group(rows, inverse, importance, first, min(first + group, stop), bits)
                 for first in range(start, stop, group)
             ]
-            codes, scales, zeros = zip(*parts, strict=True)
+            codes, scales, zeros = zip(*groups, strict=True)
             zero = None if zeros[0] is None else torch.stack(zeros)
-            found.append(as_codes(torch.cat(codes), torch.stack(scales), zero, group, bits))
+            quantized_runs.append(as_codes(torch.cat(codes), torch.stack(scales), zero, group, bits))
         start = stop
-    return found
+    return quantized_runs
 
 
 def _group(
     rows: Tensor, inverse: Tensor, importance: Tensor, start: int, stop: int, bits: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Quantize rows [start, stop), and change those that follow; return codes, scale [m] and zero."""
-    own = rows[start:stop]
-    scale, zero = best_ranges(own[None], importance[start:stop].view(1, -1, 1), bits)
-    codes, errors = torch.empty_like(own), torch.empty_like(own)
+    block = rows[start:stop]
+    scale, zero = best_ranges(block[None], importance[start:stop].view(1, -1, 1), bits)
+    codes, errors = torch.empty_like(block), torch.empty_like(block)
     for row in range(stop - start):
         at = start + row
-        codes[row] = encode(own[None, row : row + 1], scale, zero, bits)[0, 0]
+        codes[row] = encode(block[None, row : row + 1], scale, zero, bits)[0, 0]
         value = (codes[row] if zero is None else codes[row] - zero[0]) * scale[0]
-        errors[row] = (own[row] - value) / inverse[at, at]
-        own[row + 1 :] -= inverse[at, at + 1 : stop, None] * errors[row]
+        errors[row] = (block[row] - value) / inverse[at, at]
+        block[row + 1 :] -= inverse[at, at + 1 : stop, None] * errors[row]
+    # Later groups get the errors of this one in a single product, as in the batches of GPTQ.
     rows[stop:] -= inverse[start:stop, stop:].T @ errors
     return codes, scale[0], None if zero is None else zero[0]
 
@@ -147,27 +149,27 @@ def best_ranges(weight_t: Tensor, importance: Tensor, bits: int) -> tuple[Tensor
     They minimize the sum of importance * error^2 over each group; `importance` [groups, group, 1] or as the weights is
     not negative. The zero is None for symmetric codes.
     """
-    found: tuple[Tensor, Tensor | None] | None = None
+    best: tuple[Tensor, Tensor | None] | None = None
     lowest = torch.empty(0)
     for clip in _CLIPS if bits > 3 else _COARSE_CLIPS:
         scale, zero = _rounded(*_full_range(weight_t, clip, bits))
         for step in range(_RANGE_STEPS + 1):
             codes = encode(weight_t, scale, zero, bits)
             error = _error(weight_t, codes, importance, scale, zero)
-            if found is None:
-                found, lowest = (scale, zero), error
+            if best is None:
+                best, lowest = (scale, zero), error
             else:
                 better = error < lowest
                 lowest = torch.where(better, error, lowest)
-                known, known_zero = found
-                found = (
-                    torch.where(better, scale, known),
-                    None if zero is None or known_zero is None else torch.where(better, zero, known_zero),
+                best_scale, best_zero = best
+                best = (
+                    torch.where(better, scale, best_scale),
+                    None if zero is None or best_zero is None else torch.where(better, zero, best_zero),
                 )
             if step < _RANGE_STEPS:
                 scale, zero = _rounded(*_least_squares(weight_t, codes, importance, scale, zero))
-    assert found is not None  # there is a first clip
-    return found
+    assert best is not None  # there is a first clip
+    return best
 
 
 def _full_range(weight_t: Tensor, clip: float, bits: int) -> tuple[Tensor, Tensor | None]:
@@ -257,6 +259,7 @@ def grouped(rows: Tensor, group: int) -> Tensor:
     """Return rows [n, m] as [ceil(n / group), group, m], the last group filled with copies of the last row."""
     missing = -len(rows) % group
     if missing:
+        # Copies leave the ranges of the last group as they are; zeros could widen them.
         rows = torch.cat((rows, rows[-1:].expand(missing, -1)))
     return rows.unflatten(0, (-1, group))
 

@@ -95,7 +95,7 @@ def _with_moments(
 
     if not all(is_stored):
         checkpoint = PassCheckpoint(
-            search, "moments", found=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
+            search, "moments", collected=lambda: {"yielded": torch.tensor(yielded)}, restore=restore
         )
         for layer, moment in dense_moments(view, tokens, reporter, checkpoint):
             # A continued pass skips the first layers, whose bases are stored.
@@ -164,7 +164,7 @@ def stream_bases(
 
         layers: Iterable[tuple[LayerView, Moments | None]] = zip(view.layers, repeat(None), strict=False)
         if tokens is not None:
-            checkpoint = PassCheckpoint(search, "moments", found=lambda: {"grams": sums}, restore=restore)
+            checkpoint = PassCheckpoint(search, "moments", collected=lambda: {"grams": sums}, restore=restore)
             layers = dense_moments(view, tokens, reporter, checkpoint)
         reporter.stage("moments of inputs")
         for layer, moment in layers:

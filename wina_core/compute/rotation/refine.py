@@ -270,7 +270,7 @@ class StreamGate:
 
     def _before_reader(self, reader: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         assert self._stream is not None  # the norm has passed
-        x, positions = args[0], reader.places if isinstance(reader, Expert) else None
+        x, positions = args[0], reader.positions if isinstance(reader, Expert) else None
         if positions is not None and self._alone:
             dropped, mean = self._drop(self._stream[positions])  # an expert with its own mask reads few of the tokens
         else:

@@ -8,7 +8,7 @@ from wina_core.compute.evaluation.fidelity import check_window
 from wina_core.compute.evaluation.original import BatchSize, ReferenceFile, make_reference, reference_bytes
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.memory import release_memory
-from wina_core.compute.models.loading import SPREAD, LoadedModel, files_here, torch_device
+from wina_core.compute.models.loading import SPREAD, LoadedModel, fetched_folder, torch_device
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.cache import read_cached, stages_of
@@ -38,7 +38,7 @@ def reference_of(
     for a text too large for the disk or for `MAX_REFERENCE_BYTES`.
     """
     original = unchanged(source.unquantized)
-    folder = files_here(original, reporter)
+    folder = fetched_folder(original, reporter)
     original = in_float32(original, folder, reporter)
     file = products.reference_file(original, folder, text)
     opened = session.references.get(file)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from wina_core.compute.gating.gates import Gates
 from wina_core.compute.hooks import attributes
 from wina_core.compute.models.loading import LoadedModel
-from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of
+from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, tensors_of
 from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.rotation.transform import SHARD, giving_back, new_folder
 from wina_core.compute.scoring import TopKSelection
@@ -58,14 +58,16 @@ def save_sparse(
         WinaError: if the folder is in use or the disk refuses.
     """
     selections = [rule.select for row in gates.rules for rule in row.values()]
-    matrices = {SHORTCUT + name.replace(".", "_"): each.contiguous() for name, each in shortcuts(loaded.view).items()}
+    matrices = {
+        SHORTCUT + name.replace(".", "_"): tensor.contiguous() for name, tensor in shortcuts(loaded.view).items()
+    }
     tensors = {**gate_tensors(gates, loaded.view), **matrices}
     section = SparseSection(
         program=__version__,
         method=method,
         plan=plan,
         dense_prefix=dense_prefix,
-        ties=any(each.ties for each in selections if isinstance(each, TopKSelection)),
+        ties=any(select.ties for select in selections if isinstance(select, TopKSelection)),
         rotation=loaded.rotation and shared_rotation(loaded.rotation),
         quantization=shared_quantization(loaded.source.quantization),
         weights=_weights(loaded.model),
@@ -76,7 +78,8 @@ def save_sparse(
     )
     config = WinaConfig(**section.signed().model_dump(mode="json"))
     with new_folder(folder, "sparse model") as partial, giving_back(loaded.view.mapped), gates.removed():
-        state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": each for name, each in tensors.items()}}
+        state = {**whole_state(loaded.model), **{f"{PREFIX}.{name}": tensor for name, tensor in tensors.items()}}
+        # For the file alone: the model in memory keeps its own config.
         with attributes(loaded.model.config, quantization_config=config, fusion_config=UNREGISTERED):
             loaded.model.save_pretrained(partial, state_dict=state, max_shard_size=SHARD)
         loaded.tokenizer.save_pretrained(partial)
@@ -86,22 +89,22 @@ def save_sparse(
 
 
 def _weights(model: nn.Module) -> tuple[StoredWeights, ...]:
-    found: dict[str, StoredWeights] = {}
+    entries: dict[str, StoredWeights] = {}
     names: dict[str, list[str]] = {}
     for name, linear in model.named_modules():
         if isinstance(linear, QuantizedLinear):
-            one = StoredWeights(names=(), form=form_of(linear.weight_t), parts=_forms(parts_of(linear.weight_t)))
-            names.setdefault(key := one.model_dump_json(), []).append(name)
-            found[key] = one
-    return tuple(one.model_copy(update={"names": tuple(names[key])}) for key, one in found.items())
+            entry = StoredWeights(names=(), form=form_of(linear.weight_t), parts=_forms(tensors_of(linear.weight_t)))
+            names.setdefault(key := entry.model_dump_json(), []).append(name)
+            entries[key] = entry
+    return tuple(entry.model_copy(update={"names": tuple(names[key])}) for key, entry in entries.items())
 
 
 def _gates(tensors: Mapping[str, Tensor]) -> tuple[StoredTensors, ...]:
-    found: dict[TensorForm, list[str]] = {}
+    by_form: dict[TensorForm, list[str]] = {}
     for name, form in _forms(tensors).items():
-        found.setdefault(form, []).append(name)
-    return tuple(StoredTensors(names=tuple(names), form=form) for form, names in found.items())
+        by_form.setdefault(form, []).append(name)
+    return tuple(StoredTensors(names=tuple(names), form=form) for form, names in by_form.items())
 
 
 def _forms(tensors: Mapping[str, Tensor]) -> dict[str, TensorForm]:
-    return {name: (_NAMES[each.dtype], tuple(each.shape)) for name, each in tensors.items()}
+    return {name: (_NAMES[tensor.dtype], tuple(tensor.shape)) for name, tensor in tensors.items()}

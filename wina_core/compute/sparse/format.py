@@ -84,17 +84,17 @@ class SparseSection(BaseModel):
     run: str = ""
     """Hash of the run that measured it."""
     digest: str = ""
-    """Hash of all this, by which changes are noticed."""
+    """Hash of the other fields, to detect changes."""
 
     @property
     def weights_by_name(self) -> dict[str, StoredWeights]:
         """Return the entry of each quantized layer."""
-        return {name: each for each in self.weights for name in each.names}
+        return {name: entry for entry in self.weights for name in entry.names}
 
     @property
     def gates_by_name(self) -> dict[str, TensorForm]:
         """Return the form of each tensor of the gates."""
-        return {name: each.form for each in self.gates for name in each.names}
+        return {name: entry.form for entry in self.gates for name in entry.names}
 
     def signed(self) -> "SparseSection":
         """Return the section with its hash."""
@@ -149,28 +149,28 @@ class GateTensors(nn.Module):
         """Threads whose calls of the model are in progress."""
         self._turn = Lock()
 
-    def attach(self, found: ModelView, section: SparseSection) -> None:
+    def attach(self, view: ModelView, section: SparseSection) -> None:
         """Gate the model; raise WinaError if the gates do not fit it."""
-        self._gated = found, section
+        self._gated = view, section
         self._attach()
-        found.model.register_forward_pre_hook(self._before_call, with_kwargs=True)
-        found.model.register_forward_hook(self._after_call, always_call=True)
+        view.model.register_forward_pre_hook(self._before_call, with_kwargs=True)
+        view.model.register_forward_hook(self._after_call, always_call=True)
 
     def _attach(self) -> None:
         assert self._gated is not None
-        found, section = self._gated
-        section.plan.for_layout(found.layout)
+        view, section = self._gated
+        section.plan.for_layout(view.layout)
         tensors = dict(self.named_buffers())
         set_shortcuts(
-            found,
+            view,
             {
-                name.removeprefix(SHORTCUT).replace("_", "."): each
-                for name, each in tensors.items()
+                name.removeprefix(SHORTCUT).replace("_", "."): tensor
+                for name, tensor in tensors.items()
                 if name.startswith(SHORTCUT)
             },
         )
-        rules, low_ranks, biases = gates_of(tensors, found, section.method, section.plan, ties=section.ties)
-        self.gates = Gates(found, section.method, rules, low_ranks, section.dense_prefix, biases=biases)
+        rules, low_ranks, biases = gates_of(tensors, view, section.method, section.plan, ties=section.ties)
+        self.gates = Gates(view, section.method, rules, low_ranks, section.dense_prefix, biases=biases)
 
     @uncompiled
     def _before_call(self, _model: nn.Module, _args: Any, kwargs: dict[str, Any]) -> None:
@@ -209,24 +209,28 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
     """Return the rules and low-rank parts of gates as tensors that share no memory."""
     numbers: dict[int, int] = {}
     values: list[float] = []
-    found: dict[str, Tensor] = {}
+    added_tensors: dict[str, Tensor] = {}
     packs: dict[str, dict[int, Tensor]] = {}
     table = torch.full((len(view.parts), len(view.projections)), -1, dtype=torch.int32)
-    for part, (row, added, biases) in enumerate(zip(gates.rules, gates.low_ranks, gates.biases, strict=True)):
+    for row_index, (row, added, biases) in enumerate(zip(gates.rules, gates.low_ranks, gates.biases, strict=True)):
         for name, rule in row.items():
             number = numbers.setdefault(id(rule), len(values))
             if number == len(values):
                 select = rule.select
                 values.append(select.keep if isinstance(select, TopKSelection) else select.threshold)
                 vectors = {kind: getattr(rule, kind) for kind in _VECTORS}
-                for kind, each in vectors.items():
-                    if each is not None:
-                        dtype = str(each.dtype).removeprefix("torch.")
-                        packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(each)
-            table[part, view.projections.index(name)] = number
-        found |= {f"bias_{part}_{name}": bias.clone() for name, bias in biases.items()}
-        for name, each in added.items():
-            found |= {f"right_{part}_{name}": each.right.clone(), f"left_{part}_{name}": each.left.clone()}
+                for kind, vector in vectors.items():
+                    if vector is not None:
+                        dtype = str(vector.dtype).removeprefix("torch.")
+                        packs.setdefault(f"{kind}_{dtype}", {})[number] = _stored(vector)
+            table[row_index, view.projections.index(name)] = number
+        # safetensors refuses tensors that share memory.
+        added_tensors |= {f"bias_{row_index}_{name}": bias.clone() for name, bias in biases.items()}
+        for name, low_rank in added.items():
+            added_tensors |= {
+                f"right_{row_index}_{name}": low_rank.right.clone(),
+                f"left_{row_index}_{name}": low_rank.left.clone(),
+            }
     packed = {name: torch.cat([pack[number] for number in sorted(pack)]) for name, pack in packs.items()}
     lengths = [[len(packs[name].get(number, ())) for name in sorted(packs)] for number in range(len(values))]
     return {
@@ -234,7 +238,7 @@ def gate_tensors(gates: Gates, view: ModelView) -> dict[str, Tensor]:
         "values": torch.tensor(values, dtype=torch.float64),
         "lengths": torch.tensor(lengths, dtype=torch.int32).view(len(values), len(packs)),
         **packed,
-        **found,
+        **added_tensors,
     }
 
 
@@ -257,13 +261,13 @@ def _vectors(tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
     """Return the vectors of each rule by their kinds."""
     names = sorted(name for name in tensors if name.startswith(_VECTORS))
     lengths = tensors["lengths"]
-    found: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
-    for name, own in zip(names, lengths.T.tolist(), strict=True):
+    by_rule: list[dict[str, Tensor]] = [{} for _ in range(len(tensors["values"]))]
+    for name, rule_lengths in zip(names, lengths.T.tolist(), strict=True):
         _check_numbers(name, tensors[name])
-        for vectors, vector in zip(found, tensors[name].split(own), strict=True):
+        for vectors, vector in zip(by_rule, tensors[name].split(rule_lengths), strict=True):
             if len(vector):
                 vectors[name.partition("_")[0]] = vector
-    return found
+    return by_rule
 
 
 def gates_of(
@@ -297,37 +301,39 @@ def gates_of(
         )
     if not all(map(math.isfinite, values)):
         raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
-    known = {f"bias_{number}_{name}" for number, part in enumerate(view.parts) for name in part.projections}
-    strange = {name for name in tensors if name.startswith("bias_")} - (known if method.is_tuned else set())
-    if strange:
+    possible_biases = {f"bias_{number}_{name}" for number, layer in enumerate(view.parts) for name in layer.projections}
+    unexpected = {name for name in tensors if name.startswith("bias_")} - (
+        possible_biases if method.is_tuned else set()
+    )
+    if unexpected:
         raise WinaError(
-            f"The sparse model has a wina.{min(strange)}, which its method has not; export the model again."
+            f"The sparse model has a wina.{min(unexpected)}, which its method has not; export the model again."
         )
     gate_rule, targets = get_method(method), ResolvedPlan.of(plan, method).masks
-    kept = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
+    kept_count = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
     rules: dict[int, Rule] = {}
     rows: Rules = []
     added: LowRanks = []
     biases: Biases = []
-    for number, (part, chosen) in enumerate(zip(view.parts, table, strict=True)):
+    for number, (layer, chosen) in enumerate(zip(view.parts, table, strict=True)):
         row: dict[str, Rule] = {}
-        for name, rule, target in zip(view.projections, chosen, targets[part.index], strict=True):
-            gated = name in part.projections and gate_rule.gates(name)
+        for name, rule, target in zip(view.projections, chosen, targets[layer.index], strict=True):
+            gated = name in layer.projections and gate_rule.gates(name)
             if gated != (rule >= 0):
                 raise WinaError(
-                    f"The sparse model has {'no' if gated else 'a'} rule for {name} of layer {part.index}, which its "
+                    f"The sparse model has {'no' if gated else 'a'} rule for {name} of layer {layer.index}, which its "
                     f"method {'gates' if gated else 'leaves dense'}; export the model again."
                 )
             if not gated:
                 continue
-            projection = part.projections[name]
+            projection = layer.projections[name]
             inputs = projection.shape[1]
-            if any(len(each) not in (1, inputs) for each in vectors[rule].values()):
+            if any(len(vector) not in (1, inputs) for vector in vectors[rule].values()):
                 raise WinaError(
                     f"Rule {rule} of the sparse model has vectors of another length than the inputs of {name}; "
                     "export the model again."
                 )
-            selection, most = method.selection_of(name), kept(inputs, target)
+            selection, most = method.selection_of(name), kept_count(inputs, target)
             if selection == "topk" and values[rule] != most:
                 raise WinaError(
                     f"Rule {rule} of the sparse model keeps {values[rule]:g} of the {inputs} inputs of {name}, but its "
@@ -343,14 +349,14 @@ def gates_of(
         added.append(
             {
                 name: _low_rank(tensors, f"{number}_{name}", projection)
-                for name, projection in part.projections.items()
+                for name, projection in layer.projections.items()
                 if f"right_{number}_{name}" in tensors
             }
         )
         biases.append(
             {
                 name: _bias(tensors[f"bias_{number}_{name}"], f"bias_{number}_{name}", projection)
-                for name, projection in part.projections.items()
+                for name, projection in layer.projections.items()
                 if f"bias_{number}_{name}" in tensors
             }
         )
@@ -373,9 +379,9 @@ def _bias(bias: Tensor, key: str, projection: Projection) -> Tensor:
             f"wina.{key} of the sparse model is {list(bias.shape)} instead of [{projection.shape[0]}]; export the "
             "model again."
         )
-    found = bias.to(like.device, like.dtype)
-    _check_numbers(key, found)
-    return found
+    bias = bias.to(like.device, like.dtype)
+    _check_numbers(key, bias)
+    return bias
 
 
 def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:

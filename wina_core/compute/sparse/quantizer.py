@@ -66,12 +66,13 @@ class WinaConfig(QuantizationConfigMixin):
 class WinaQuantizer(HfQuantizer):
     """Loader of a sparse model."""
 
+    # transformers then refuses to sparsify a plain model by this config, which has no gates for it.
     requires_calibration = True
     quantization_config: WinaConfig
 
     @property
     def section(self) -> SparseSection:
-        """Return what config.json says of the model."""
+        """Return the section of config.json."""
         return self.quantization_config.section
 
     def is_serializable(self) -> bool:
@@ -89,10 +90,10 @@ class WinaQuantizer(HfQuantizer):
         transformers calls this before it builds the model; before version 5.18 it called `update_tp_plan`.
         """
         text, layers = config.get_text_config(decoder=True), self.section.plan.layout.layers
-        if (given := text.num_hidden_layers) != layers:
+        if (described_layers := text.num_hidden_layers) != layers:
             raise WinaError(
-                f"The config.json of the sparse model describes {given} layers, but its section {layers}; export the "
-                "model again."
+                f"The config.json of the sparse model describes {described_layers} layers, but its section {layers}; "
+                "export the model again."
             )
         check_sizes(Path(config.name_or_path), vars(text))
         config.fusion_config = None
@@ -143,33 +144,33 @@ class WinaQuantizer(HfQuantizer):
         return whole_state(model), {}
 
 
-class _Stored(nn.Module):
+class _StoredPlaceholder(nn.Module):
     """The place of a quantized layer while its tensors are read."""
 
-    def __init__(self, linear: nn.Linear, parts: Mapping[str, TensorForm]) -> None:
+    def __init__(self, linear: nn.Linear, forms: Mapping[str, TensorForm]) -> None:
         super().__init__()
         self.linear = [linear]  # no submodule
         self.bias = linear.bias
-        for name, form in parts.items():
+        for name, form in forms.items():
             self.register_buffer(name, _empty(*form))
 
 
 def whole_state(model: nn.Module) -> dict[str, Tensor]:
     """Return a model's tensors, contiguous and without shared memory but for tied ones; no residual shortcuts."""
     seen: dict[int, Tensor] = {}
-    found = {}
+    state = {}
     for name, tensor in model.state_dict().items():
         if is_shortcut(name):  # stored with the gates: other names are changed by some families
             continue
-        other = seen.setdefault(tensor.data_ptr(), tensor)
-        tied = other is tensor or name.endswith("weight")
-        found[name] = tensor.contiguous() if tied else tensor.clone()
-    return found
+        owner = seen.setdefault(tensor.data_ptr(), tensor)
+        tied = owner is tensor or name.endswith("weight")
+        state[name] = tensor.contiguous() if tied else tensor.clone()
+    return state
 
 
 def _check_devices(model: nn.Module) -> None:
     """Raise WinaError for a model with weights that are not where it computes, as device_map may leave them."""
-    kinds = {each.device.type for each in (*model.parameters(), *model.buffers())}
+    kinds = {tensor.device.type for tensor in (*model.parameters(), *model.buffers())}
     if "meta" in kinds or len(kinds) > 1:
         raise WinaError(
             "Parts of the sparse model are offloaded, which its gates cannot read; load it with a device_map of GPUs "
@@ -179,32 +180,32 @@ def _check_devices(model: nn.Module) -> None:
 
 def _check_parts(weights: Mapping[str, StoredWeights], entries: Mapping[str, TensorEntry]) -> None:
     """Raise WinaError for files with other tensors of quantized weights; some families rename their layers."""
-    wanted = Counter(part for stored in weights.values() for part in stored.parts if part != "scale")
-    found = Counter(name.rpartition(".")[2] for name in entries)
-    for part in {*wanted, "codes"}:
-        if found[part] != (count := wanted[part]):
+    expected = Counter(kind for stored in weights.values() for kind in stored.parts if kind != "scale")
+    counts = Counter(name.rpartition(".")[2] for name in entries)
+    for kind in {*expected, "codes"}:
+        if counts[kind] != (count := expected[kind]):
             raise WinaError(
-                f"The sparse model's files hold {found[part]} tensors {part} of quantized weights, but its section "
+                f"The sparse model's files hold {counts[kind]} tensors {kind} of quantized weights, but its section "
                 f"names {count}; export the model again."
             )
     for name, stored in weights.items():
-        for part, form in stored.parts.items():
-            entry = entries.get(f"{name}.{part}")
+        for kind, form in stored.parts.items():
+            entry = entries.get(f"{name}.{kind}")
             if entry is not None and (entry.dtype, entry.shape) != form:
                 raise WinaError(
-                    f"{name}.{part} of the sparse model is {entry.dtype} {list(entry.shape)} instead of {form[0]} "
+                    f"{name}.{kind} of the sparse model is {entry.dtype} {list(entry.shape)} instead of {form[0]} "
                     f"{list(form[1])}; export the model again."
                 )
 
 
-def _check_gates(wanted: Mapping[str, TensorForm], found: Mapping[str, TensorEntry]) -> None:
+def _check_gates(expected: Mapping[str, TensorForm], entries: Mapping[str, TensorEntry]) -> None:
     """Raise WinaError for files with other tensors of gates than the section names."""
-    forms = {name: (entry.dtype, entry.shape) for name, entry in found.items()}
-    for name in sorted(wanted.keys() | forms.keys()):
-        if (given := forms.get(name)) != (named := wanted.get(name)):
+    forms = {name: (entry.dtype, entry.shape) for name, entry in entries.items()}
+    for name in sorted(expected.keys() | forms.keys()):
+        if (stored := forms.get(name)) != (expected_form := expected.get(name)):
             raise WinaError(
-                f"{PREFIX}.{name} of the sparse model is {_described(given)} in its files, but {_described(named)} in "
-                "its section; export the model again."
+                f"{PREFIX}.{name} of the sparse model is {_described(stored)} in its files, but "
+                f"{_described(expected_form)} in its section; export the model again."
             )
 
 
@@ -213,22 +214,28 @@ def _check_fits(model: Any, entries: Mapping[str, TensorEntry]) -> None:
 
     Some families rename and stack tensors while they are read: where names differ, only the elements are counted.
     """
-    wanted = {name: tuple(each.shape) for name, each in model.state_dict(keep_vars=True).items()}
-    given = {name: entry.shape for name, entry in entries.items()}
-    other = dict(wanted.items() - given.items())
-    for name in sorted(other.keys() & given.keys()):
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict(keep_vars=True).items()}
+    stored = {name: entry.shape for name, entry in entries.items()}
+    different = dict(expected.items() - stored.items())
+    for name in sorted(different.keys() & stored.keys()):
         raise WinaError(
-            f"{name} of the sparse model is {list(given[name])} in its files, but {list(wanted[name])} by its "
+            f"{name} of the sparse model is {list(stored[name])} in its files, but {list(expected[name])} by its "
             "config.json; export the model again."
         )
-    absent, surplus = sorted(other.keys() - model.all_tied_weights_keys.keys()), sorted(given.keys() - wanted.keys())
-    asked, held = sum(prod(wanted[name]) for name in absent), sum(prod(given[name]) for name in surplus)
-    if asked != held:
-        first, *others = absent or surplus
-        more = f" and {len(others)} more tensors" if others else ""
+    absent, surplus = (
+        sorted(different.keys() - model.all_tied_weights_keys.keys()),
+        sorted(stored.keys() - expected.keys()),
+    )
+    expected_size, stored_size = (
+        sum(prod(expected[name]) for name in absent),
+        sum(prod(stored[name]) for name in surplus),
+    )
+    if expected_size != stored_size:
+        first, *further = absent or surplus
+        more = f" and {len(further)} more tensors" if further else ""
         raise WinaError(
-            f"The sparse model's files hold {held:,} elements of {first}{more}, but its config.json asks for "
-            f"{asked:,}; export the model again."
+            f"The sparse model's files hold {stored_size:,} elements of {first}{more}, but its config.json asks for "
+            f"{expected_size:,}; export the model again."
         )
 
 
@@ -237,11 +244,11 @@ def _described(form: TensorForm | None) -> str:
 
 
 def _replace(modules: Mapping[str, nn.Module], name: str, stored: StoredWeights) -> None:
-    parent, _, own = name.rpartition(".")
+    parent, _, attribute = name.rpartition(".")
     linear = modules.get(name)
     with suppress(KeyError):  # the name of a tensor that no module may have
         if type(linear) is nn.Linear:
-            setattr(modules[parent], own, _Stored(linear, stored.parts))
+            setattr(modules[parent], attribute, _StoredPlaceholder(linear, stored.parts))
             return
     raise WinaError(
         f"The sparse model's section names the quantized weight {name}, which no such model has; export it again."
@@ -249,13 +256,13 @@ def _replace(modules: Mapping[str, nn.Module], name: str, stored: StoredWeights)
 
 
 def _finish(modules: Mapping[str, nn.Module], name: str, form: Mapping[str, Any]) -> None:
-    parent, _, own = name.rpartition(".")
+    parent, _, attribute = name.rpartition(".")
     stored: Any = modules[name]
     (linear,) = stored.linear
     linear.bias = stored.bias
-    parts = dict(stored.named_buffers())
+    tensors = dict(stored.named_buffers())
     try:
-        weight_t = weight_of(form, parts)
+        weight_t = weight_of(form, tensors)
         if weight_t.shape != (linear.in_features, linear.out_features):
             raise ValueError(f"it is {list(weight_t.shape)}")
     except (KeyError, TypeError, ValueError) as error:
@@ -263,7 +270,7 @@ def _finish(modules: Mapping[str, nn.Module], name: str, form: Mapping[str, Any]
             f"The quantized weight {name} of the sparse model is damaged ({error}); export it again."
         ) from error
     made = PlaneLinear if "errors" in form else QuantizedLinear
-    setattr(modules[parent], own, made(linear, weight_t))
+    setattr(modules[parent], attribute, made(linear, weight_t))
 
 
 def _under(prefix: str, entries: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:

@@ -29,8 +29,8 @@ TEAL = MethodSpec(name="teal", selection="threshold")
 
 def threshold(scores: torch.Tensor, fraction: float) -> float:
     histogram = ScoreHistogram(torch.device("cpu"))
-    for part in scores.chunk(3):
-        histogram.add(part)
+    for chunk in scores.chunk(3):
+        histogram.add(chunk)
     return float(histogram.quantiles(torch.tensor([fraction]))[0])
 
 
@@ -156,12 +156,12 @@ def test_the_error_is_the_relative_norm_of_what_the_mask_takes_away():
     norms = weight.norm(dim=0)
     errors, energies = loss_curves(weight, x, masked(x, norms))
     for index, sparsity in enumerate(ERROR_SPARSITIES):
-        kept = max(1, 10 - math.floor(sparsity * 10 + 0.5))
+        keep = max(1, 10 - math.floor(sparsity * 10 + 0.5))
         wrong, lost = [], []
         for token in x:
             order = sorted(range(10), key=lambda i: -float(token[i].abs() * norms[i]))
             rest = torch.zeros(10, dtype=torch.float64)
-            rest[order[kept:]] = token[order[kept:]]
+            rest[order[keep:]] = token[order[keep:]]
             wrong.append(weight @ rest)
             lost.append(rest * norms)
         expected = torch.stack(wrong).norm() / (x @ weight.T).norm()
@@ -212,10 +212,10 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("quantiles", lambda each: each[..., :-1].contiguous()),
-        ("quantiles", lambda each: each.index_fill(-1, torch.tensor([7]), torch.nan)),
-        ("errors", lambda each: each.index_fill(-1, torch.tensor([7]), torch.inf)),
-        ("energies", lambda each: each.double()),
+        ("quantiles", lambda curve: curve[..., :-1].contiguous()),
+        ("quantiles", lambda curve: curve.index_fill(-1, torch.tensor([7]), torch.nan)),
+        ("errors", lambda curve: curve.index_fill(-1, torch.tensor([7]), torch.inf)),
+        ("energies", lambda curve: curve.double()),
     ],
     ids=["shape", "NaN", "infinity", "dtype"],
 )
@@ -271,21 +271,21 @@ def test_sampled_positions_are_one_in_each_equal_stretch(total: int, count: int)
 
 
 def test_sampled_positions_do_not_favour_a_place_in_the_row() -> None:
-    places = sampled_positions(96 * 512, 256) % 512
-    assert (places == 0).sum() <= 3
-    assert len(places.unique()) > 150
+    columns = sampled_positions(96 * 512, 256) % 512
+    assert (columns == 0).sum() <= 3
+    assert len(columns.unique()) > 150
 
 
 def test_selections_have_cuts_of_their_own_but_top_k_and_threshold_share_theirs(tmp_path: Path) -> None:
     loaded = tiny_loaded(layers=1)
-    found = {
+    quantiles = {
         selection: calibrated(tmp_path, loaded, MethodSpec(name="wina", selection=selection), 256).quantiles
         for selection in ("topk", "threshold", "statistical", "top_p", "mixed")
     }
-    assert torch.equal(found["topk"], found["threshold"])
-    assert torch.equal(found["topk"], found["mixed"])
-    assert not torch.equal(found["topk"], found["statistical"])
-    assert found["top_p"].max() <= 1 + 1 / 64
+    assert torch.equal(quantiles["topk"], quantiles["threshold"])
+    assert torch.equal(quantiles["topk"], quantiles["mixed"])
+    assert not torch.equal(quantiles["topk"], quantiles["statistical"])
+    assert quantiles["top_p"].max() <= 1 + 1 / 64
 
 
 @settings(max_examples=20)
@@ -331,14 +331,14 @@ def test_signed_thresholds_start_below_all_and_never_fall(tmp_path: Path) -> Non
 
 def test_a_part_of_a_calibration_is_that_of_its_layers(tmp_path: Path) -> None:
     whole = calibrated(tmp_path, tiny_loaded(), MethodSpec(name="scap", correction="mean"), 128)
-    part = whole.of_layers([2, 0])
-    assert part.layout.layers == 2
-    for place, layer in enumerate((2, 0)):
+    selected = whole.of_layers([2, 0])
+    assert selected.layout.layers == 2
+    for index, layer in enumerate((2, 0)):
         for column in range(4, 7):
-            assert part.threshold(place, column, 0.5) == whole.threshold(layer, column, 0.5)
-            assert torch.equal(part.centres[place, column], whole.centres[layer, column])
-            assert torch.equal(part.means[place, column], whole.means[layer, column])
-    assert len(part.centres) == len(part.means) == 2 * 3
+            assert selected.threshold(index, column, 0.5) == whole.threshold(layer, column, 0.5)
+            assert torch.equal(selected.centres[index, column], whole.centres[layer, column])
+            assert torch.equal(selected.means[index, column], whole.means[layer, column])
+    assert len(selected.centres) == len(selected.means) == 2 * 3
 
 
 @pytest.mark.parametrize(("variant", "cells", "sizes"), [("own", 7, {32, 80}), ("paper", 3, {1})])

@@ -31,15 +31,15 @@ def test_inputs_of_low_scores_are_read_in_the_first_planes():
     assert isinstance(linear, PlaneLinear)
     x = torch.randn(1, 5, linear.in_features, generator=torch.Generator().manual_seed(0)) ** 3
     score = x.abs() * linear.weight_t.dequantize().norm(dim=1)
-    kept = top_k_mask(score, linear.in_features // 2)
-    lowest = score.masked_fill(~kept, torch.inf).amin(-1, keepdim=True)
-    levels = kept * (1 + sum((score >= factor * lowest).long() for factor in linear.weight_t.ladder))
+    mask = top_k_mask(score, linear.in_features // 2)
+    lowest = score.masked_fill(~mask, torch.inf).amin(-1, keepdim=True)
+    levels = mask * (1 + sum((score >= factor * lowest).long() for factor in linear.weight_t.ladder))
     assert len(levels.unique()) >= 4
     expected = sum((x * (levels == most)) @ linear.weight_t.dequantize(most) for most in range(1, 7)) + linear.bias
     with attach(loaded, WINA, UniformSparsity(sparsity=0.5)) as gates:
         torch.testing.assert_close(linear(x), expected)
-    (group,) = next(each.groups for each in gates.forwards if each.linear is linear)
-    assert group.counted() == (int(kept.sum()), x.numel())
+    (group,) = next(forward.groups for forward in gates.forwards if forward.linear is linear)
+    assert group.counted() == (int(mask.sum()), x.numel())
     assert group.planes_read() == int(levels.sum())
     torch.testing.assert_close(linear(x), x @ linear.weight_t.dequantize() + linear.bias)
 
@@ -66,8 +66,8 @@ def test_tokens_that_are_left_dense_are_read_in_all_planes():
     loaded = model_in_planes(8)
     with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.5), dense_prefix=1.0) as gates:
         loaded.model(tiny_tokens(), use_cache=False)
-    planes, masks = sum(group.planes_read() for each in gates.forwards for group in each.groups), gates.forwards
-    assert planes == sum(4 * group.counted()[1] for each in masks for group in each.groups)
+    planes, masks = sum(group.planes_read() for forward in gates.forwards for group in forward.groups), gates.forwards
+    assert planes == sum(4 * group.counted()[1] for forward in masks for group in forward.groups)
 
 
 def test_every_part_of_a_mixed_weight_is_counted_where_its_inputs_are_kept():
@@ -86,7 +86,7 @@ def test_every_part_of_a_mixed_weight_is_counted_where_its_inputs_are_kept():
 def test_padding_is_not_counted():
     counts = KeptInputs()
     counts.add(torch.ones(1, 3, 2), torch.tensor([[True, False, True]]))
-    assert (counts.tokens, counts.kept.tolist()) == (2, [2, 2])
+    assert (counts.tokens, counts.kept_counts.tolist()) == (2, [2, 2])
     loaded, tokens = model_in_planes(8), tiny_tokens()
     real = torch.ones_like(tokens, dtype=torch.bool)
     real[:, -3:] = False
@@ -98,13 +98,13 @@ def test_padding_is_not_counted():
 @pytest.mark.skipif(native_library() is None, reason="the native library is not built")
 @torch.no_grad()
 def test_the_kernel_reads_a_prompt_of_many_tokens_with_the_same_masks_and_planes():
-    loaded, found = model_in_planes(), []
+    loaded, results = model_in_planes(), []
     for kernels in (False, True):
         with attach(loaded, WINA, UniformSparsity(sparsity=0.5), kernels=kernels) as gates:
             linear = loaded.view.layers[0].projections["gate"].linear
             x = torch.randn(3, 7, linear.in_features, generator=torch.Generator().manual_seed(0))
             y = linear(x)
-            (group,) = next(each.groups for each in gates.forwards if each.linear is linear)
-            found.append((y, group.counted(), group.planes_read()))
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-3, atol=1e-3)
-    assert found[0][1:] == found[1][1:]
+            (group,) = next(forward.groups for forward in gates.forwards if forward.linear is linear)
+            results.append((y, group.counted(), group.planes_read()))
+    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-3, atol=1e-3)
+    assert results[0][1:] == results[1][1:]

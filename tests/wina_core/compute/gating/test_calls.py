@@ -59,14 +59,14 @@ def test_quantized_weights_are_the_same_after_a_move_to_another_data_type(quanti
 @pytest.mark.parametrize("tokens", [4, 24])
 def test_gradients_of_the_inputs_pass_the_masks(quantization, tokens):
     """In float64 nothing is compiled: there the gradient is that of products with a constant mask."""
-    found = []
+    gradients = []
     for dtype in (torch.float64, torch.float32):
         loaded = loaded_in(quantization, dtype)
         inputs = loaded.view.embedding(tiny_tokens(1, tokens)).detach().requires_grad_()
         with attach(loaded, WINA, HALF, kernels=True):
             loaded.model(inputs_embeds=inputs, use_cache=False).logits.square().sum().backward()
-        found.append(inputs.grad.double())
-    assert float((found[1] - found[0]).norm() / found[0].norm()) < 1e-4
+        gradients.append(inputs.grad.double())
+    assert float((gradients[1] - gradients[0]).norm() / gradients[0].norm()) < 1e-4
 
 
 @pytest.mark.parametrize("method", [WINA, MethodSpec(name="cats")], ids=["wina", "cats"])
@@ -81,35 +81,35 @@ def test_threads_call_a_gated_model_at_once(method):
         for layer in loaded.view.layers:
             layer.projections["down"].linear.register_forward_pre_hook(lambda *_: in_step.append(turn.wait()))
         with ThreadPoolExecutor(2) as threads:
-            found = list(threads.map(lambda ids: logits(loaded, ids), prompts))
-        assert all(map(torch.equal, found, expected))
+            outputs = list(threads.map(lambda ids: logits(loaded, ids), prompts))
+        assert all(map(torch.equal, outputs, expected))
         assert torch.equal(gates.counts()["numbers"], counts["numbers"])
 
 
 @pytest.mark.parametrize("family", ["llama", "starcoder2", "gemma3_text"])
 def test_left_padding_is_known_with_a_static_cache(family):
     """Whose masks are of four dimensions; families with windows have several."""
-    loaded, found = tiny_loaded(family), []
+    loaded, sequences = tiny_loaded(family), []
     ids = tiny_tokens(2, 12)
     with attach(loaded, WINA, HALF, dense_prefix=0.5) as gates:
         for cache in ("dynamic", "static"):
             gates.reset_counts()
-            given = {"attention_mask": (~PADDED).long(), "cache_implementation": cache, "disable_compile": True}
-            new = loaded.model.generate(ids, max_new_tokens=4, min_new_tokens=4, do_sample=False, **given)
-            found.append((new.tolist(), gates.counts()["numbers"].tolist()))
-    assert found[0] == found[1]
+            options = {"attention_mask": (~PADDED).long(), "cache_implementation": cache, "disable_compile": True}
+            new = loaded.model.generate(ids, max_new_tokens=4, min_new_tokens=4, do_sample=False, **options)
+            sequences.append((new.tolist(), gates.counts()["numbers"].tolist()))
+    assert sequences[0] == sequences[1]
 
 
 def test_a_dense_prefix_needs_the_whole_prompt():
     loaded, ids = tiny_loaded(), tiny_tokens(1, 12)
-    given = {"max_new_tokens": 4, "do_sample": False}
+    options = {"max_new_tokens": 4, "do_sample": False}
     with attach(loaded, WINA, HALF):
-        whole = loaded.model.generate(ids, **given)
-        assert torch.equal(loaded.model.generate(ids, prefill_chunk_size=5, **given), whole)
+        whole = loaded.model.generate(ids, **options)
+        assert torch.equal(loaded.model.generate(ids, prefill_chunk_size=5, **options), whole)
     with attach(loaded, WINA, HALF, dense_prefix=0.5):
         with pytest.raises(WinaError, match=r"generate without prefill_chunk_size\.$"):
-            loaded.model.generate(ids, prefill_chunk_size=5, **given)
-        loaded.model.generate(ids, prompt_lookup_num_tokens=3, **given)
+            loaded.model.generate(ids, prefill_chunk_size=5, **options)
+        loaded.model.generate(ids, prompt_lookup_num_tokens=3, **options)
         cache = loaded.model(ids, use_cache=True).past_key_values
         loaded.model(ids[:, :1], past_key_values=cache)
         loaded.model(ids, past_key_values=cache)  # the next turn of a conversation

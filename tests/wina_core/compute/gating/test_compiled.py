@@ -52,9 +52,9 @@ def loaded_family(name: str, dtype: torch.dtype = torch.float32) -> LoadedModel:
 
 
 def compiled(loaded: LoadedModel, gates: Gates | None = None) -> CompiledModel:
-    found = compile_model(loaded, gates, 64)
-    assert isinstance(found, CompiledModel), found
-    return found
+    call = compile_model(loaded, gates, 64)
+    assert isinstance(call, CompiledModel), call
+    return call
 
 
 def past(loaded: LoadedModel) -> DynamicCache:
@@ -77,8 +77,8 @@ def by_calls(loaded: LoadedModel, gates: Gates | None = None, gated: bool = True
     return torch.stack([sequence.read(token, gated=gated) for token in TOKENS])
 
 
-def distance(found: Tensor, wanted: Tensor) -> float:
-    return float((found - wanted).norm() / wanted.norm())
+def distance(actual: Tensor, expected: Tensor) -> float:
+    return float((actual - expected).norm() / expected.norm())
 
 
 @contextmanager
@@ -99,8 +99,8 @@ def test_dense_and_gated_tokens_have_the_logits_of_transformers(name: str) -> No
     assert distance(by_calls(loaded), dense) < 1e-5
     for masks in ("separate", "shared"):
         with gated(loaded, MethodSpec(name="wina", masks=masks)) as gates:
-            wanted = by_torch(loaded)
-            assert distance(by_calls(loaded, gates), wanted) < 1e-5 < distance(dense, wanted)
+            expected = by_torch(loaded)
+            assert distance(by_calls(loaded, gates), expected) < 1e-5 < distance(dense, expected)
             assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-5, "all inputs, gates attached"
 
 
@@ -110,10 +110,10 @@ def test_thresholds_drop_and_count_the_same_inputs(method: str) -> None:
     loaded = loaded_family("llama")
     with gated(loaded, MethodSpec(name=method, selection="threshold")) as gates:
         gates.reset_counts()
-        wanted = by_torch(loaded)
+        expected = by_torch(loaded)
         counted = gates.measured()
         gates.reset_counts()
-        assert distance(by_calls(loaded, gates), wanted) < 1e-5
+        assert distance(by_calls(loaded, gates), expected) < 1e-5
         assert gates.measured() == counted
         gates.reset_counts()
         sequence = compiled(loaded, gates).begin(past(loaded))
@@ -135,8 +135,8 @@ def test_gated_tokens_have_tuned_biases_and_dense_ones_have_none(name: str) -> N
     calibration = replace(Calibration.empty(layout, 0), tuned=biases)
     dense, method = by_torch(loaded), MethodSpec(name="wina", masks="shared", correction="tuned")
     with attach(loaded, method, UniformSparsity(sparsity=0.5), calibration, kernels=True) as gates:
-        wanted = by_torch(loaded)
-        assert distance(by_calls(loaded, gates), wanted) < 1e-5 < distance(dense, wanted)
+        expected = by_torch(loaded)
+        assert distance(by_calls(loaded, gates), expected) < 1e-5 < distance(dense, expected)
         assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-5
 
 
@@ -158,8 +158,8 @@ def test_bfloat16_is_as_near_to_float32_as_in_torch(sparsity: float, factor: flo
     with gated(wide, MethodSpec(name="wina"), sparsity):
         exact = by_torch(wide)
     with gated(narrow, MethodSpec(name="wina"), sparsity) as gates:
-        own, torchs = distance(by_calls(narrow, gates), exact), distance(by_torch(narrow), exact)
-    assert own < factor * torchs
+        compiled_error, torch_error = distance(by_calls(narrow, gates), exact), distance(by_torch(narrow), exact)
+    assert compiled_error < factor * torch_error
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])
@@ -210,12 +210,12 @@ def test_weights_in_planes_are_read_by_scores_and_counted(family: str, method: M
         past(loaded)
         prompt = counted(gates)
         gates.reset_counts()
-        wanted = by_torch(loaded)
+        expected = by_torch(loaded)
         decoded = counted(gates)
         gates.reset_counts()
-        assert distance(by_calls(loaded, gates), wanted) < 1e-3 < distance(dense, wanted)
+        assert distance(by_calls(loaded, gates), expected) < 1e-3 < distance(dense, expected)
         assert counted(gates) == decoded
-        assert all(own[2] > before[2] for own, before in zip(decoded, prompt, strict=True))
+        assert all(after[2] > before[2] for after, before in zip(decoded, prompt, strict=True))
         assert 0 < gates.bits_read < gates.bits_held
         gates.reset_counts()
         assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-3
@@ -250,12 +250,14 @@ def test_two_readers_take_turns_on_one_compiled_model() -> None:
     loaded = loaded_family("qwen2")
     with gated(loaded, MethodSpec(name="wina")) as gates:
         call = compiled(loaded, gates)
-        found = []
-        for each in (call, None):
-            sides = [SequenceReader(loaded, gates, gated=own, compiled=each) for own in (True, False)]
+        outputs = []
+        for compiled_call in (call, None):
+            sides = [
+                SequenceReader(loaded, gates, gated=is_gated, compiled=compiled_call) for is_gated in (True, False)
+            ]
             pieces: list[list[int]] = [PROMPT[0].tolist(), *([token] for token in TOKENS)]
-            found.append(torch.stack([torch.stack([side.read(piece) for side in sides]) for piece in pieces]))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
+            outputs.append(torch.stack([torch.stack([side.read(piece) for side in sides]) for piece in pieces]))
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def measured(
     with attach(loaded, method, plan, calibration) as gates, torch.no_grad():
         for row in tokens.split(32):
             loaded.model(row, use_cache=False)
-        return {(each.layer, each.projection): each.value for each in gates.measured()}, gates.gated_sparsity
+        return {(record.layer, record.projection): record.value for record in gates.measured()}, gates.gated_sparsity
 
 
 def correct(
@@ -59,10 +59,10 @@ def correct(
     return correct_fractions(loaded, method, resolved, calibration, tokens, reporter or NullReporter())
 
 
-def misses(found: dict[tuple[int, str], float], table: SparsityPlan) -> list[float]:
+def misses(sparsities: dict[tuple[int, str], float], table: SparsityPlan) -> list[float]:
     """Return how far each matrix is from its target."""
     return [
-        abs(found.get((layer, name), 0.0) - target)
+        abs(sparsities.get((layer, name), 0.0) - target)
         for layer, row in enumerate(table.sparsity)
         for name, target in zip(table.layout.projections, row, strict=True)
     ]
@@ -88,7 +88,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize(
-    ("method", "sparsity", "uncorrected"), METHODS, ids=[f"{each[0].label}-{each[0].selection}" for each in METHODS]
+    ("method", "sparsity", "uncorrected"), METHODS, ids=[f"{case[0].label}-{case[0].selection}" for case in METHODS]
 )
 def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tmp_path, method, sparsity, uncorrected):
     loaded, plan = tiny_loaded(layers=2), UniformSparsity(sparsity=sparsity)
@@ -111,15 +111,15 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
     corrected = correct(loaded, method, plan, calibration, tokens)
     with attach(loaded, method, corrected, calibration) as gates, torch.no_grad():
         loaded.model(tokens[:4], use_cache=False)
-        numbers = {each.layer: {} for each in gates.measured()}
+        numbers = {record.layer: {} for record in gates.measured()}
         for layer, row in enumerate(gates.rules):
             numbers[layer] = {name: type(rule.select).__name__ for name, rule in row.items()}
     selections = {"gate": "ThresholdSelection", "up": "ThresholdSelection"}
     expected = {name: selections.get(name, "TopKSelection") for name in loaded.view.layout.projections}
     assert numbers == {0: expected, 1: expected}
-    found, _ = measured(loaded, method, corrected, calibration, tokens)
+    sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
     inputs = {name: projection.shape[1] for name, projection in loaded.view.layers[0].projections.items()}
-    for (_, name), value in found.items():
+    for (_, name), value in sparsities.items():
         rounded = round(0.5 * inputs[name]) / inputs[name]
         assert value == pytest.approx(0.5 if name in selections else rounded, abs=1e-3 if name in selections else 1e-9)
 
@@ -138,8 +138,8 @@ def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
     loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
     corrected = correct(loaded, method, plan, calibration, tokens)
-    found, _ = measured(loaded, method, corrected, calibration, tokens)
-    assert list(found.values()) == pytest.approx([0.5] * len(found), abs=1e-3)
+    sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
+    assert list(sparsities.values()) == pytest.approx([0.5] * len(sparsities), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["teal", "rsparse"])
@@ -153,9 +153,9 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     corrected = correct(loaded, method, plan, calibration, tokens)
     zeros = [[value == 0 for value in row] for row in plan.sparsity]
     assert [[value == 0 for value in row] for row in corrected.fractions] == zeros
-    found, _ = measured(loaded, method, corrected, calibration, tokens)
-    assert found[0, "q"] == found[1, "o"] == 0
-    assert max(misses(found, plan)) <= 1e-3
+    sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
+    assert sparsities[0, "q"] == sparsities[1, "o"] == 0
+    assert max(misses(sparsities, plan)) <= 1e-3
 
 
 def test_matrices_that_share_a_mask_still_do(tmp_path):

@@ -66,16 +66,16 @@ def test_every_method_decodes_the_logits_of_the_masked_model(family, method):
 
 def test_the_kernels_are_asked_once_for_each_input(way, monkeypatch):
     loaded = tiny_loaded("llama")
-    asked = []
-    place, name = (PreparedWeight, "top_k") if way == "native" else (decoding, "sparse_linear")
-    own = getattr(place, name)
-    monkeypatch.setattr(place, name, lambda *args, **kwargs: asked.append(args) or own(*args, **kwargs))
+    calls = []
+    owner, name = (PreparedWeight, "top_k") if way == "native" else (decoding, "sparse_linear")
+    original = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args, **kwargs: calls.append(args) or original(*args, **kwargs))
     with attach(loaded, METHODS["shared"], HALF, kernels=True):
         decode_step(loaded)
-        assert len(asked) == 4 * len(loaded.view.layers), "q, k, v; o; gate, up; down"
-        asked.clear()
+        assert len(calls) == 4 * len(loaded.view.layers), "q, k, v; o; gate, up; down"
+        calls.clear()
         loaded.model(PROMPT, use_cache=False)
-        assert not asked, "a prompt is multiplied as ever"
+        assert not calls, "a prompt is multiplied as ever"
 
 
 def test_padded_rows_and_a_dense_prefix_are_counted_as_in_the_masked_model():
@@ -85,7 +85,7 @@ def test_padded_rows_and_a_dense_prefix_are_counted_as_in_the_masked_model():
     for kernels in (False, True):
         with attach(loaded, METHODS["separate"], HALF, dense_prefix=0.5, kernels=kernels) as gates:
             logits.append(loaded.model(ids, attention_mask=mask, use_cache=False).logits)
-            counted.append({(part.layer, part.names): part.counted() for part in gates._mask_groups})
+            counted.append({(group.layer, group.names): group.counted() for group in gates._mask_groups})
     assert counted[0] == counted[1]
     torch.testing.assert_close(logits[1], logits[0], rtol=1e-4, atol=1e-4)
 
@@ -123,13 +123,13 @@ def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dt
         name: torch.randn(1, 4, projection.shape[1], generator=torch.Generator().manual_seed(3)).to(dtype)
         for name, projection in projections.items()
     }
-    found, measured = [], []
+    outputs, measured = [], []
     for kernels in (False, True):
         with attach(loaded, method, HALF, calibration, kernels=kernels) as gates:
-            found.append({name: projections[name].linear(x) for name, x in inputs.items()})
+            outputs.append({name: projections[name].linear(x) for name, x in inputs.items()})
             measured.append(gates.measured())
     for name in projections:
-        error, size = (found[1][name] - found[0][name]).abs().max(), found[0][name].abs().max()
+        error, size = (outputs[1][name] - outputs[0][name]).abs().max(), outputs[0][name].abs().max()
         assert error <= 4 * torch.finfo(dtype).eps * size, name  # a bias is added before or after rounding
     assert measured[0] == measured[1]
 
@@ -143,18 +143,18 @@ def test_quantized_layers_decode_as_ever():
         assert generated(loaded, 12) == expected
 
 
-@pytest.mark.parametrize("broken", ["bind_kernel", "_trim"])
+@pytest.mark.parametrize("broken", ["bind_kernel", "trim_memory"])
 def test_an_attachment_that_fails_leaves_the_model_as_it_was(broken, monkeypatch):
     loaded = tiny_loaded("llama")
     linears = [projection.linear for layer in loaded.view.layers for projection in layer.projections.values()]
     strides = [linear.weight.stride() for linear in linears]
-    before, calls, own = decode_step(loaded), [], getattr(decoding, broken)
+    before, calls, original = decode_step(loaded), [], getattr(decoding, broken)
 
     def fails(*args):
         calls.append(args)
         if len(calls) == 6:
             raise MemoryError
-        return own(*args)
+        return original(*args)
 
     monkeypatch.setattr(decoding, broken, fails)
     with pytest.raises(MemoryError):
@@ -206,14 +206,14 @@ def test_weights_in_planes_are_gated_multiplied_and_counted_as_in_the_masked_mod
             CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)),
             NullReporter(),
         )
-    plan, found = UniformSparsity(sparsity=sparsity), []
+    plan, results = UniformSparsity(sparsity=sparsity), []
     x = {n: torch.randn(1, 4, n, generator=torch.Generator().manual_seed(n)) for n in (32, 80)}
     for kernels in (False, True):
         with attach(loaded, method, plan, calibration, kernels=kernels) as gates:
             products = [forward.linear(x[forward.linear.in_features]) for forward in gates.forwards]
-            assert all((group.decode is not None) == kernels for each in gates.forwards for group in each.groups)
-        counts = [(group.counted(), group.planes_read()) for each in gates.forwards for group in each.groups]
-        found.append((products, counts, gates.bits_read))
-    assert found[0][1:] == found[1][1:]
-    for masked, multiplied in zip(found[0][0], found[1][0], strict=True):
+            assert all((group.decode is not None) == kernels for forward in gates.forwards for group in forward.groups)
+        counts = [(group.counted(), group.planes_read()) for forward in gates.forwards for group in forward.groups]
+        results.append((products, counts, gates.bits_read))
+    assert results[0][1:] == results[1][1:]
+    for masked, multiplied in zip(results[0][0], results[1][0], strict=True):
         torch.testing.assert_close(multiplied, masked, rtol=1e-3, atol=1e-3)

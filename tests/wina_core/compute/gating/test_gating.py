@@ -2,12 +2,14 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.wina_core.tiny import tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.linear import ForwardContext
-from wina_core.compute.gating.rules import Rule
+from wina_core.compute.gating.rules import Rule, dense_prefix, real_tokens, without_trailing
 from wina_core.compute.models.shortcuts import set_shortcut
 from wina_core.compute.scoring import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
@@ -28,7 +30,7 @@ def logits(loaded, ids: Tensor, **kwargs) -> Tensor:
 
 def counts(gates) -> dict[tuple[int, str], tuple[int, int]]:
     """{(layer, projection): (inputs kept, inputs seen)}."""
-    return {(part.layer, name): part.counted() for part in gates._mask_groups for name in part.names}
+    return {(group.layer, name): group.counted() for group in gates._mask_groups for name in group.names}
 
 
 def table(loaded, **sparsities: float) -> SparsityPlan:
@@ -171,9 +173,9 @@ def test_inputs_and_masks_may_be_strided(selection):
     twin.begin(real.flatten().clone(), dense.flatten().clone())
     strided, plain = call.gate(x, rule), twin.gate(x.reshape(12, 6).contiguous(), rule)
     flat = call.gate(x.reshape(12, 6).T.contiguous().T, rule)
-    for each in (strided, flat):
-        assert torch.equal(each.x.reshape(12, 6), plain.x)
-        assert (int(each.kept), int(each.seen)) == (int(plain.kept), int(plain.seen))
+    for gated in (strided, flat):
+        assert torch.equal(gated.x.reshape(12, 6), plain.x)
+        assert (int(gated.kept_inputs), int(gated.seen_inputs)) == (int(plain.kept_inputs), int(plain.seen_inputs))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -228,3 +230,45 @@ def test_gating_twice_is_a_defect():
 def test_a_method_without_the_calibration_it_needs_is_refused(method):
     with pytest.raises(WinaError, match="selection needs a calibration"):
         attach(tiny_loaded(), method, HALF)
+
+
+# ---- gated tokens: padding and the dense prefix ----------------------------------------------------------------------
+
+
+def test_trailing_padding_is_distinguished_from_zeros_inside():
+    ids = torch.tensor([[5, 0, 7, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
+    assert without_trailing(ids, 0).sum(-1).tolist() == [3, 1, 5]
+
+
+@given(tokens=st.integers(1, 300), percent=st.integers(0, 99))
+@settings(max_examples=60)
+def test_the_dense_prefix_is_rounded_as_released_code_does(tokens, percent):
+    """Up to a half the gated rest is rounded down (WINA, TEAL), above it the prefix is (R-Sparse)."""
+    real = torch.ones(1, tokens, dtype=torch.bool)
+    fraction = percent / 100
+    expected = tokens - int((1 - fraction) * tokens) if percent <= 50 else int(fraction * tokens)
+    expected = 0 if tokens == 1 else expected
+    prefix = dense_prefix(real, percent / 100)[0]
+    assert prefix.tolist() == [True] * expected + [False] * (tokens - expected)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.5, 0.9])
+def test_a_single_token_is_gated(fraction):
+    real = torch.tensor([[1, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 0]], dtype=torch.bool)
+    assert dense_prefix(real, fraction).sum(-1).tolist() == [0, 0, 0, 1]
+
+
+def test_padding_on_either_side_does_not_change_the_prefix():
+    right = torch.tensor([[1, 1, 1, 1, 0, 0, 0, 0]], dtype=torch.bool)
+    assert dense_prefix(right, 0.5).int().tolist() == [[1, 1, 0, 0, 0, 0, 0, 0]]
+    assert dense_prefix(right.flip(-1), 0.5).int().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("cached", [0, 3])
+def test_masks_of_four_dimensions_know_the_padding(cached):
+    keys = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [1] * 8], dtype=torch.bool)
+    seen = (keys[:, None, None] & torch.ones(8, 8, dtype=torch.bool).tril())[:, :, cached : cached + 5]
+    added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    for mask in (seen, added, {"full_attention": seen, "sliding_attention": seen}):
+        assert torch.equal(real_tokens(mask, 5, cached), keys[:, cached : cached + 5])
+    assert real_tokens({"full_attention": None}, 5, cached) is None

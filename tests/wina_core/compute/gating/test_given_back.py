@@ -49,7 +49,7 @@ def test_a_model_in_files_is_the_same_while_transposed_and_afterwards(
     with attach(loaded, method, plan):
         gated = logits()
     with attach(loaded, method, plan, kernels=True) as gates:
-        weights = [each.weight_t for each in gates.transposed]
+        weights = [transposed.weight_t for transposed in gates.transposed]
         assert len(in_files(weights)) == (len(weights) if memory else 0)
         torch.testing.assert_close(logits(), gated, rtol=0, atol=1e-4)
     torch.testing.assert_close(logits(), before, rtol=0, atol=1e-4)

@@ -25,9 +25,9 @@ TEAL, WINA = MethodSpec(name="teal"), MethodSpec(name="wina")
 
 
 def inspected(
-    loaded: LoadedModel, projection: str, *asked: GateTarget, calibration: Calibration | None = None, tokens: int = 64
+    loaded: LoadedModel, projection: str, *targets: GateTarget, calibration: Calibration | None = None, tokens: int = 64
 ) -> GateRecord:
-    return inspect_gate(loaded, (1, projection), PROMPT, asked, tokens, lambda _: calibration, NullReporter())
+    return inspect_gate(loaded, (1, projection), PROMPT, targets, tokens, lambda _: calibration, NullReporter())
 
 
 def asking(method: MethodSpec, target: float = 0.5, rho: float | None = None) -> GateTarget:
@@ -102,7 +102,7 @@ def test_the_error_is_that_of_the_gated_layer(exact, method, rho):
     spec = method if rho is None else method.model_copy(update={"rho": rho})
     with attach(exact, spec, UniformSparsity(sparsity=0.5)) as gates:
         gated = projection.linear(x)[..., projection.rows] - bias
-        measured = {(each.layer, each.projection): each.value for each in gates.measured()}
+        measured = {(measured.layer, measured.projection): measured.value for measured in gates.measured()}
     (gate,) = record.gates
     assert gate.output_error == pytest.approx(float((gated - dense).norm() / dense.norm()), rel=1e-5)
     low_rank = gate.rank * (80 + 32) / (80 * 32)
@@ -171,11 +171,11 @@ def test_ties_are_kept_where_the_method_keeps_them():
 @pytest.mark.parametrize("rho", [None, 1.0, 0.8])
 def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_scored_by(tmp_path, exact, rho):
     method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
-    found: list[Calibration] = []
+    calibrations: list[Calibration] = []
 
     def calibrating(spec: MethodSpec) -> Calibration:
-        found.append(calibrated(tmp_path, exact, spec))
-        return found[-1]
+        calibrations.append(calibrated(tmp_path, exact, spec))
+        return calibrations[-1]
 
     record = inspect_gate(exact, (1, "up"), PROMPT, [asking(method, rho=rho)], 64, calibrating, NullReporter())
     weight, x = exact.view.layers[1].projections["up"].weight, reaching(exact, "up")
@@ -197,15 +197,15 @@ def test_mixed_selection_is_live_with_top_k_and_with_thresholds(tmp_path, exact,
     mask = first.mask_at(0.73)
     assert mask is not None
     assert np.array_equal(mask, second.mask)
-    kept, lowest = mask.sum(axis=1), first.thresholds(0.73, mask)
+    kept_counts, lowest = mask.sum(axis=1), first.thresholds(0.73, mask)
     if projection == "up":
         fewest = method.fewest(kept_inputs(mask.shape[1], 0.73))
-        assert kept.min() >= fewest
-        above = lowest[kept > fewest]
+        assert kept_counts.min() >= fewest
+        above = lowest[kept_counts > fewest]
         assert len(set(above)) == 1, "one threshold for all tokens but those at the floor"
         assert (lowest <= above[0]).all()
     else:
-        assert len(set(kept)) == 1
+        assert len(set(kept_counts)) == 1
 
 
 def test_other_selections_are_left_to_the_engine(tmp_path, exact):
@@ -274,8 +274,8 @@ def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):
 def test_folded_norms_change_what_is_scored_but_not_what_is_kept(projection):
     plain, folded = tiny_loaded(dtype=torch.float64), tiny_loaded(dtype=torch.float64)
     fold_norms(folded.view, foldable(folded.view, "exact"))
-    asked = [asking(WINA), asking(MethodSpec(name="wina", masks="shared")), asking(TEAL)]
-    before, after = inspected(plain, projection, *asked), inspected(folded, projection, *asked)
+    targets = [asking(WINA), asking(MethodSpec(name="wina", masks="shared")), asking(TEAL)]
+    before, after = inspected(plain, projection, *targets), inspected(folded, projection, *targets)
     assert (before.folded, after.folded) == (False, True)
     for mine, theirs in zip(before.gates, after.gates, strict=True):
         assert np.array_equal(mine.mask.array(), theirs.mask.array())

@@ -83,7 +83,9 @@ def test_rsparse_takes_the_plan_s_own_rho():
     plan = SparsityPlan(layout=plan.layout, sparsity=plan.sparsity, rho=rho)
     with attach(loaded, MethodSpec(name="rsparse"), plan) as gates:
         ranks = {
-            part.names[0]: len(part.low_rank.right) for part in gates._mask_groups if part.layer == 0 and part.low_rank
+            group.names[0]: len(group.low_rank.right)
+            for group in gates._mask_groups
+            if group.layer == 0 and group.low_rank
         }
     assert ranks["o"] == int(32 * 32 * 0.5 * 0.4 / 64)
     assert ranks["up"] == int(80 * 32 * 0.5 * 0.1 / 112 + 1e-9)
@@ -101,11 +103,14 @@ def test_the_low_rank_part_of_a_small_matrix_is_that_of_a_full_decomposition(sha
     weight = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(dtype)
     u, s, v = torch.linalg.svd(weight.double(), full_matrices=False)
     for rank in (1, 9, min(shape)):
-        found = low_rank(weight, rank)
+        approximation = low_rank(weight, rank)
         torch.testing.assert_close(
-            (found.left @ found.right).double(), (u[:, :rank] * s[:rank]) @ v[:rank], rtol=0, atol=tolerance
+            (approximation.left @ approximation.right).double(),
+            (u[:, :rank] * s[:rank]) @ v[:rank],
+            rtol=0,
+            atol=tolerance,
         )
-        assert found.left.dtype == found.right.dtype == dtype
+        assert approximation.left.dtype == approximation.right.dtype == dtype
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.02, 0.2])
@@ -116,8 +121,8 @@ def test_the_low_rank_part_of_a_large_matrix_nears_that_of_a_full_decomposition(
     v, _ = torch.linalg.qr(torch.randn(120, 120, generator=generator, dtype=torch.float64))
     values = torch.exp(-decay * torch.arange(120, dtype=torch.float64)) * torch.linspace(2, 1, 120, dtype=torch.float64)
     weight = ((u * values) @ v).float()
-    found = low_rank(weight, 10)
-    residual = float(torch.linalg.matrix_norm(weight - found.left @ found.right))
+    approximation = low_rank(weight, 10)
+    residual = float(torch.linalg.matrix_norm(weight - approximation.left @ approximation.right))
     assert residual <= float(values[10:].norm()) * 1.005
 
 
@@ -146,12 +151,12 @@ def test_thresholds_of_rsparse_as_released_are_those_of_a_plan_s_scores(tmp_path
     method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
     plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": ((1.0, 0.8) + (1.0,) * 5,)})
     text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
-    found, plain, normed = (
+    by_plan, plain, normed = (
         calibrate(loaded, spec, text, NullReporter(), shares).quantiles[0]
         for spec, shares in ((method, plan), (method, None), (MethodSpec(name="wina", selection="threshold"), None))
     )
     for column in range(7):
-        assert torch.equal(found[column], (normed if column == 1 else plain)[column])
+        assert torch.equal(by_plan[column], (normed if column == 1 else plain)[column])
     assert not torch.equal(plain[1], normed[1])
 
 
@@ -164,11 +169,11 @@ def test_mean_correction_replaces_a_dropped_input_by_its_mean_where_it_is_droppe
     calibration = calibrated(tmp_path, loaded, method)
     target = 0.5 if name == "wina" else 1 - 0.5 * 0.95
     with attach(loaded, method, HALF, calibration):
-        for column, each in enumerate(loaded.view.layout.projections):
+        for column, projection in enumerate(loaded.view.layout.projections):
             below, above = (calibration.means[1, column][index].double() for index in (10, 11))
             nu = below + (target / 0.05 - 10) * (above - below)
             x = inputs(len(nu)) + 0.3
-            y, weight, bias = of_projection(loaded, each, x)
+            y, weight, bias = of_projection(loaded, projection, x)
             score = x.abs() if name == "rsparse" else x.abs() * weight.norm(dim=0).float()
             mask = kept(score, target) if selection == "topk" else score > calibration.threshold(1, column, target)
             expected = ((x - nu) * mask) @ weight.T + weight @ nu + bias

@@ -53,7 +53,7 @@ def gated(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[LoadedModel, 
 
 
 def counted(gates: Gates) -> list[tuple[int, int]]:
-    return [part.counted() for part in gates._mask_groups]
+    return [group.counted() for group in gates._mask_groups]
 
 
 @runs
@@ -63,7 +63,7 @@ def test_the_tokens_and_counts_of_the_masked_model(gated: tuple[LoadedModel, Cal
     with attached(False) as gates:
         expected, numbers = generated(loaded, NEW), counted(gates)
     with attached(True) as gates:
-        assert all(part.decode is not None for part in gates._mask_groups)
+        assert all(group.decode is not None for group in gates._mask_groups)
         decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
         for _ in range(2):
             gates.reset_counts()
@@ -131,13 +131,13 @@ def fused_tokens(loaded: LoadedModel, gates: Gates | None) -> list[int]:
     fused = fuse(loaded, gates)
     assert isinstance(fused, FusedModel), fused
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW, fused=fused)
-    found = []
+    tokens = []
     for _ in range(2):
         if gates is not None:
             gates.reset_counts()
-        found.append([int(token) for token in decoder.tokens(PROMPT.to(DEVICE), NEW)])
-    assert found[0] == found[1]
-    return found[0]
+        tokens.append([int(token) for token in decoder.tokens(PROMPT.to(DEVICE), NEW)])
+    assert tokens[0] == tokens[1]
+    return tokens[0]
 
 
 @runs

@@ -70,9 +70,9 @@ def tuned(
 def test_the_gated_model_comes_closer_to_the_dense_one(family, name, tokens):
     loaded, method = tiny_loaded(family, layers=2), MethodSpec(name=name, correction="tuned")
     before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
-    found = tuned(loaded, method, tokens)
-    plain = replace(found, tuned={})
-    assert divergence(loaded, method, found, tokens) < divergence(loaded, method, plain, tokens)
+    calibration = tuned(loaded, method, tokens)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, method, calibration, tokens) < divergence(loaded, method, plain, tokens)
     after = loaded.model.state_dict()
     assert all(torch.equal(after[key], value) for key, value in before.items()), "no weight changes"
 
@@ -82,14 +82,14 @@ def test_other_rules_and_selections_are_tuned_on_their_calibration(method, tmp_p
     name, _, threshold = method.partition(" by ")
     spec = MethodSpec(name=name, selection="threshold" if threshold else "topk", correction="tuned")
     loaded, text = tiny_loaded(layers=2), varied_text(tmp_path / "other.txt", tokens=1024)
-    known = None
+    untuned = None
     if spec.untuned.needs_calibration:
-        known = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
-    found = tuned(loaded, spec, tokens, known)
-    plain = replace(found, tuned={})
-    assert divergence(loaded, spec, found, tokens) < divergence(loaded, spec, plain, tokens)
-    if known is not None:
-        assert torch.equal(found.quantiles.nan_to_num(), known.quantiles.nan_to_num())
+        untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    calibration = tuned(loaded, spec, tokens, untuned)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, spec, calibration, tokens) < divergence(loaded, spec, plain, tokens)
+    if untuned is not None:
+        assert torch.equal(calibration.quantiles.nan_to_num(), untuned.quantiles.nan_to_num())
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
@@ -102,9 +102,9 @@ def test_a_bias_is_added_to_the_outputs_of_its_matrix_alone(family):
     plain = Calibration.empty(layout, 0)
     for column, projection in enumerate(loaded.view.layers[0].projections.values()):
         outputs: list[Tensor] = []
-        for own in (zeros, zeros | {(0, column): biases[0, column]}):
-            with attach(loaded, SHARED, PLAN, replace(plain, tuned=own)) as gates, torch.no_grad():
-                (forward,) = [each for each in gates.forwards if each.linear is projection.linear]
+        for tuned_biases in (zeros, zeros | {(0, column): biases[0, column]}):
+            with attach(loaded, SHARED, PLAN, replace(plain, tuned=tuned_biases)) as gates, torch.no_grad():
+                (forward,) = [gated for gated in gates.forwards if gated.linear is projection.linear]
                 x = torch.randn(2, 5, projection.shape[1], generator=torch.Generator().manual_seed(column))
                 outputs.append(forward(x))
                 gates.enabled = False
@@ -123,10 +123,10 @@ def test_tokens_that_are_left_dense_have_no_bias(family, tokens):
     calibration = replace(Calibration.empty(loaded.view.layout, 0), tuned=biases)
     dense = loaded.model(tokens[:1], use_cache=False).logits
     with attach(loaded, SHARED, PLAN, calibration, dense_prefix=0.5):
-        found = loaded.model(tokens[:1], use_cache=False).logits
+        gated_logits = loaded.model(tokens[:1], use_cache=False).logits
     half = tokens.shape[1] // 2
-    torch.testing.assert_close(found[:, :half], dense[:, :half])
-    assert not torch.allclose(found[:, half:], dense[:, half:])
+    torch.testing.assert_close(gated_logits[:, :half], dense[:, :half])
+    assert not torch.allclose(gated_logits[:, half:], dense[:, half:])
 
 
 def test_only_matrices_that_drop_inputs_have_biases(tokens):
@@ -140,16 +140,16 @@ def test_only_matrices_that_drop_inputs_have_biases(tokens):
 def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
     monkeypatch.setattr(tuning, "RATE", 600.0)
     loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
-    found = tuned(loaded, SHARED, tokens, reporter=reporter)
-    assert not any(bias.any() for bias in found.tuned.values())
+    calibration = tuned(loaded, SHARED, tokens, reporter=reporter)
+    assert not any(bias.any() for bias in calibration.tuned.values())
     assert any("biases of 0 are used" in line for line in reporter.lines)
 
 
 def test_biases_are_tuned_where_nothing_else_has_gradients(tokens):
     loaded = tiny_loaded(layers=1)
     with torch.inference_mode():
-        found = tuned(loaded, SHARED, tokens)
-    assert any(bias.any() for bias in found.tuned.values())
+        calibration = tuned(loaded, SHARED, tokens)
+    assert any(bias.any() for bias in calibration.tuned.values())
 
 
 @pytest.mark.parametrize("after", [1, 5])
@@ -198,43 +198,43 @@ def test_rows_that_judge_the_biases_do_not_move_them(tmp_path, monkeypatch):
 def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
     spec = MethodSpec(name="wina", selection="threshold", correction="tuned")
     loaded, text = tiny_loaded(layers=1), varied_text(tmp_path / "other.txt", tokens=1024)
-    known = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
     resolved = resolve_plan(PLAN, loaded.view.layout, spec)
     plain, moved = (
-        tuned_calibration(loaded, spec, replace(resolved, fractions=fractions), known, tokens, NullReporter())
+        tuned_calibration(loaded, spec, replace(resolved, fractions=fractions), untuned, tokens, NullReporter())
         for fractions in (resolved.masks, loaded.view.layout.uniform(0.7))
     )
     assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
 
 
 def test_a_kept_calibration_has_the_biases(tokens, tmp_path):
-    found = tuned(tiny_loaded(layers=1), SHARED, tokens)
-    found.save(tmp_path / "tuned.safetensors")
-    known = Calibration.load(tmp_path / "tuned.safetensors")
-    assert all(torch.equal(known.tuned[cell], bias) for cell, bias in found.tuned.items())
-    assert known.digest == found.digest
+    calibration = tuned(tiny_loaded(layers=1), SHARED, tokens)
+    calibration.save(tmp_path / "tuned.safetensors")
+    loaded = Calibration.load(tmp_path / "tuned.safetensors")
+    assert all(torch.equal(loaded.tuned[cell], bias) for cell, bias in calibration.tuned.items())
+    assert loaded.digest == calibration.digest
 
 
 def test_biases_of_another_model_are_refused(tokens, tmp_path):
     loaded, file = tiny_loaded(layers=1), tmp_path / "tuned.safetensors"
-    found = tuned(loaded, SHARED, tokens)
-    found.save(file)
-    assert set(tuned_biases_of(loaded.view, file).tuned) == set(found.tuned)
-    short = {cell: bias[:1] if cell == (0, 3) else bias for cell, bias in found.tuned.items()}
-    for other in (short, {(-1, 0): found.tuned[0, 0]}, {(0, 0): found.tuned[0, 4]}):
-        replace(found, tuned=other).save(file)
+    calibration = tuned(loaded, SHARED, tokens)
+    calibration.save(file)
+    assert set(tuned_biases_of(loaded.view, file).tuned) == set(calibration.tuned)
+    short = {cell: bias[:1] if cell == (0, 3) else bias for cell, bias in calibration.tuned.items()}
+    for other in (short, {(-1, 0): calibration.tuned[0, 0]}, {(0, 0): calibration.tuned[0, 4]}):
+        replace(calibration, tuned=other).save(file)
         with pytest.raises(WinaError, match=r"of another model|cannot be read"):
             tuned_biases_of(loaded.view, file)
 
 
 def test_gates_hold_their_biases(tokens):
     loaded = tiny_loaded(layers=1)
-    found = tuned(loaded, SHARED, tokens)
+    calibration = tuned(loaded, SHARED, tokens)
     held = []
-    for each in (found, replace(found, tuned={})):
-        with attach(loaded, SHARED, PLAN, each) as gates:
+    for tried in (calibration, replace(calibration, tuned={})):
+        with attach(loaded, SHARED, PLAN, tried) as gates:
             held.append(sum(tensor.numel() for tensor in gates.held))
-    assert held[0] - held[1] == sum(map(len, found.tuned.values()))
+    assert held[0] - held[1] == sum(map(len, calibration.tuned.values()))
 
 
 def test_one_row_and_weights_in_files_are_refused(tokens):

@@ -123,16 +123,16 @@ def test_a_basis_from_a_gate_that_is_not_there_is_refused(text: TextSpec, family
 def test_a_basis_keeps_the_mean_by_a_turn_in_one_plane(d: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     q, _ = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64, generator=generator))
-    kept = preserve_mean(q)
+    basis = preserve_mean(q)
     ones = torch.ones(d, dtype=torch.float64)
-    assert orthogonality_error(kept) < 1e-12
-    torch.testing.assert_close((kept @ ones).abs(), ones, rtol=0, atol=1e-12)
-    assert (kept @ ones).std() < 1e-12, "one sign"
-    assert torch.linalg.matrix_rank(kept - q, atol=1e-9) <= 2
-    assert preserve_mean(kept) is kept
+    assert orthogonality_error(basis) < 1e-12
+    torch.testing.assert_close((basis @ ones).abs(), ones, rtol=0, atol=1e-12)
+    assert (basis @ ones).std() < 1e-12, "one sign"
+    assert torch.linalg.matrix_rank(basis - q, atol=1e-9) <= 2
+    assert preserve_mean(basis) is basis
     x = torch.randn(7, d, dtype=torch.float64, generator=generator)
     norm = nn.LayerNorm(d, dtype=torch.float64).requires_grad_(False)
-    torch.testing.assert_close(norm(x @ kept), norm(x) @ kept)
+    torch.testing.assert_close(norm(x @ basis), norm(x) @ basis)
 
 
 def test_a_basis_that_holds_the_mean_in_one_column_stays_closest() -> None:
@@ -185,8 +185,8 @@ def test_interleaved_rows_are_what_the_attention_takes_for_its_queries_keys_and_
     fused = layer.projections["q"].linear
     chunks = fused(x).view(2, 5, 4, 24).transpose(1, 2).chunk(3, dim=-1)
     for name, chunk in zip("qkv", chunks, strict=True):
-        own = nn.functional.linear(x, layer.projections[name].weight, layer.projections[name].bias)
-        torch.testing.assert_close(own.view(2, 5, 4, 8).transpose(1, 2), chunk)
+        by_rows = nn.functional.linear(x, layer.projections[name].weight, layer.projections[name].bias)
+        torch.testing.assert_close(by_rows.view(2, 5, 4, 8).transpose(1, 2), chunk)
     everything = joined(joined(layer.projections["q"].rows, layer.projections["k"].rows), layer.projections["v"].rows)
     assert torch.equal(torch.as_tensor(everything), torch.arange(96))
 
@@ -208,8 +208,8 @@ def test_an_interleaved_layer_gates_each_of_its_projections_by_itself() -> None:
     for name, target in targets.items():
         projection = layer.projections[name]
         score = x.abs() * projection.weight.norm(dim=0)
-        kept = score.topk(32 - int(32 * target), dim=-1).indices
-        masked = torch.zeros_like(x).scatter(-1, kept, x.gather(-1, kept))
+        kept_inputs = score.topk(32 - int(32 * target), dim=-1).indices
+        masked = torch.zeros_like(x).scatter(-1, kept_inputs, x.gather(-1, kept_inputs))
         torch.testing.assert_close(
             y[..., projection.rows], nn.functional.linear(masked, projection.weight, projection.bias)
         )

@@ -61,7 +61,7 @@ def test_a_file_is_dequantized_once_and_then_described_without_loading(tmp_path:
         files_of(source)
     size = weights_bytes(source)
     loaded = load_model(source, NullReporter())
-    monkeypatch.setattr(module, "_make", lambda *_: pytest.fail("it was dequantized again"))
+    monkeypatch.setattr(module, "_write_folder", lambda *_: pytest.fail("it was dequantized again"))
     again = load_model(source, NullReporter())
     assert torch.equal(logits(loaded.model), logits(again.model))
     assert weights_bytes(source) == size

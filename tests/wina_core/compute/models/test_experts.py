@@ -48,11 +48,11 @@ def _moe(layer: LayerView) -> Any:
 
 def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return inputs and outputs of a layer's experts in a pass, with the chosen ones and their weights."""
-    found: list[Tensor] = []
-    hook = _moe(layer).experts.register_forward_hook(lambda _m, args, y: found.extend((*args, y)))
+    inputs: list[Tensor] = []
+    hook = _moe(layer).experts.register_forward_hook(lambda _m, args, y: inputs.extend((*args, y)))
     forward()
     hook.remove()
-    x, chosen, weights, y = found
+    x, chosen, weights, y = inputs
     return x, y, chosen, weights
 
 
@@ -128,13 +128,15 @@ def _kept(x: Tensor, weight: Tensor, keep: int) -> Tensor:
 def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, keep: dict[str, int]) -> Tensor:
     """Return the gated experts' output, token by token."""
     outputs = []
-    for token, numbers, own in zip(x, chosen, weights, strict=True):
+    for token, numbers, token_weights in zip(x, chosen, weights, strict=True):
         total = torch.zeros_like(token)
-        for number, weight in zip(numbers.tolist(), own, strict=True):
+        for number, weight in zip(numbers.tolist(), token_weights, strict=True):
             expert: Any = layer.experts[number].module
             gate, up = (
-                torch.nn.functional.linear(_kept(token, each.weight, keep[name]), each.weight, each.bias)
-                for name, each in (("gate", expert.gate_proj), ("up", expert.up_proj))
+                torch.nn.functional.linear(
+                    _kept(token, projection.weight, keep[name]), projection.weight, projection.bias
+                )
+                for name, projection in (("gate", expert.gate_proj), ("up", expert.up_proj))
             )
             hidden = _combined(expert, gate, up)
             down = expert.down_proj
@@ -162,7 +164,7 @@ def test_each_expert_gates_its_own_inputs(family: str) -> None:
     )
     with attach(loaded, WINA, plan) as gates:
         x, y, chosen, weights = _routed(layer, lambda: loaded.model(tiny_tokens()))
-        measured = {(each.layer, each.projection): each.value for each in gates.measured()}
+        measured = {(record.layer, record.projection): record.value for record in gates.measured()}
     keep = {"gate": 24, "up": 8, "down": 12}
     torch.testing.assert_close(y, _reference(layer, x, chosen, weights, keep), rtol=1e-9, atol=1e-9)
     assert measured[layer.index, "gate"] == pytest.approx(0.25)
@@ -192,7 +194,7 @@ def test_padding_and_dense_prefixes_are_left_out_of_each_expert(family: str) -> 
     mask[0, :8] = 0
     with attach(loaded, MethodSpec(name="teal"), HALF, dense_prefix=0.5) as gates:
         loaded.model(tiny_tokens(), attention_mask=mask)
-        seen = {(each.layer, each.projection): each.value for each in gates.measured()}
+        seen = {(record.layer, record.projection): record.value for record in gates.measured()}
         layer = _moe_layers(loaded)[0]
         groups = [
             group
@@ -212,10 +214,10 @@ def test_records_of_experts_count_the_tokens_and_the_masks_of_each(family: str) 
         assert expert_records(loaded.view.layers, gates.forwards) == (), "no token was counted yet"
         _, _, chosen, _ = _routed(layer, lambda: loaded.model(tiny_tokens()))
         (measured,) = (r for r in gates.measured() if (r.layer, r.projection) == (layer.index, "gate"))
-        found = [r for r in expert_records(loaded.view.layers, gates.forwards) if r.layer == layer.index]
+        records = [r for r in expert_records(loaded.view.layers, gates.forwards) if r.layer == layer.index]
     tokens = tiny_tokens().numel()
     reads = torch.bincount(chosen.flatten(), minlength=6)
-    values = {(each.projection, each.metric): each.values for each in found}
+    values = {(record.projection, record.metric): record.values for record in records}
     for name in ("gate", "up", "down"):
         assert values[name, EXPERT_SHARE] == pytest.approx((reads / tokens).tolist())
     sparsities = values["gate", EXPERT_SPARSITY]
@@ -230,10 +232,10 @@ def test_records_of_experts_hold_the_matrices_that_another_ones_mask_gates() -> 
     loaded = tiny_loaded(WITH_EXPERTS[0])
     with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.2)) as gates:
         loaded.model(tiny_tokens())
-        found = expert_records(loaded.view.layers, gates.forwards)
-    up, down = ([(r.layer, r.metric, r.values) for r in found if r.projection == name] for name in ("up", "down"))
+        records = expert_records(loaded.view.layers, gates.forwards)
+    up, down = ([(r.layer, r.metric, r.values) for r in records if r.projection == name] for name in ("up", "down"))
     assert up == down
-    assert {r.projection for r in found if r.metric == EXPERT_SHARE} == {"up", "down"}
+    assert {r.projection for r in records if r.metric == EXPERT_SHARE} == {"up", "down"}
 
 
 # ---- thresholds ----------------------------------------------------------------------------------------------------
@@ -241,9 +243,9 @@ def test_records_of_experts_hold_the_matrices_that_another_ones_mask_gates() -> 
 
 def _scores(loaded: LoadedModel, text: TextSpec, layer: LayerView, name: str) -> list[Tensor]:
     """Return each expert's scores of one matrix's inputs over a text."""
-    found: list[list[Tensor]] = [[] for _ in layer.experts]
+    by_expert: list[list[Tensor]] = [[] for _ in layer.experts]
     hooks = []
-    for expert, scores in zip(layer.experts, found, strict=True):
+    for expert, scores in zip(layer.experts, by_expert, strict=True):
         linear = expert.projections[name].linear
         norms = linear.weight.norm(dim=0)
         hooks.append(
@@ -254,7 +256,7 @@ def _scores(loaded: LoadedModel, text: TextSpec, layer: LayerView, name: str) ->
     loaded.model(read_tokens(text, loaded.tokenizer))
     for hook in hooks:
         hook.remove()
-    return [torch.cat(each) if each else torch.zeros(0) for each in found]
+    return [torch.cat(expert_scores) if expert_scores else torch.zeros(0) for expert_scores in by_expert]
 
 
 @pytest.mark.parametrize("family", SOME)
@@ -264,34 +266,34 @@ def test_each_expert_has_its_thresholds_unless_it_read_too_few_tokens(
     loaded = tiny_loaded(family, dtype=torch.float64)
     layer = _moe_layers(loaded)[0]
     scores = {name: _scores(loaded, text, layer, name) for name in ("gate", "down")}
-    counts = [len(each) // 32 for each in scores["gate"]]
+    counts = [len(expert_scores) // 32 for expert_scores in scores["gate"]]
     least = sorted(counts)[2]
     monkeypatch.setattr(sys.modules[calibrate.__module__], "LEAST_EXPERT_TOKENS", least)
-    found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
+    calibration = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
     at = FRACTIONS.index(0.5)
     for name, of_experts in scores.items():
         cell = layer.index, loaded.view.projections.index(name)
         everything = torch.cat(of_experts)
-        assert float(found.quantiles[cell][at]) == pytest.approx(float(everything.median()), rel=0.02)
-        for number, own in enumerate(of_experts):
-            expected = own if counts[number] >= least else everything
-            threshold = found.threshold(*cell, 0.5, number)
+        assert float(calibration.quantiles[cell][at]) == pytest.approx(float(everything.median()), rel=0.02)
+        for number, expert_quantiles in enumerate(of_experts):
+            expected = expert_quantiles if counts[number] >= least else everything
+            threshold = calibration.threshold(*cell, 0.5, number)
             assert float((expected <= threshold).double().mean()) == pytest.approx(0.5, abs=0.02)
-        assert 0 < float(found.errors[cell][10]) < 1
-        assert found.energies[cell].diff().max() <= 1e-6
+        assert 0 < float(calibration.errors[cell][10]) < 1
+        assert calibration.energies[cell].diff().max() <= 1e-6
 
 
 def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_path: Any) -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     method = MethodSpec(name="wina", selection="threshold")
-    found = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
-    found.save(tmp_path / "file")
-    again = type(found).load(tmp_path / "file")
-    assert all(torch.equal(again.experts[cell], each) for cell, each in found.experts.items())
-    assert all(torch.equal(again.expert_tokens[cell], each) for cell, each in found.expert_tokens.items())
+    measured = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    measured.save(tmp_path / "file")
+    again = type(measured).load(tmp_path / "file")
+    assert all(torch.equal(again.experts[cell], tensor) for cell, tensor in measured.experts.items())
+    assert all(torch.equal(again.expert_tokens[cell], tensor) for cell, tensor in measured.expert_tokens.items())
     tokens = read_tokens(text, loaded.tokenizer)
     logits = []
-    for calibration in (found, again):
+    for calibration in (measured, again):
         with attach(loaded, method, HALF, calibration) as gates:
             logits.append(loaded.model(tokens).logits)
             assert gates.gated_sparsity == pytest.approx(0.5, abs=0.06)
@@ -306,17 +308,19 @@ def test_thresholds_of_experts_gate_them_and_survive_a_file(text: TextSpec, tmp_
     assert len(rules) > 1
     (used,) = (r for r in records if (r.layer, r.projection, r.metric) == (layer.index, "down", EXPERT_THRESHOLD))
     cell = layer.index, loaded.view.projections.index("down")
-    assert used.values == tuple(found.threshold(*cell, 0.5, number) for number in range(6))
+    assert used.values == tuple(calibration.threshold(*cell, 0.5, number) for number in range(6))
 
 
 def test_a_calibration_records_the_tokens_that_each_expert_read(text: TextSpec) -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     layer = _moe_layers(loaded)[0]
-    counts = [len(each) // 32 for each in _scores(loaded, text, layer, "gate")]
-    found = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
-    records = [each for each in found.record("key", 1.0).experts if each.layer == layer.index]
-    assert {each.projection: each.values for each in records} == dict.fromkeys(("gate", "up", "down"), tuple(counts))
-    assert {each.metric for each in records} == {EXPERT_TOKENS}
+    counts = [len(expert_scores) // 32 for expert_scores in _scores(loaded, text, layer, "gate")]
+    calibration = calibrate(loaded, WINA, CalibrationSpec(text=text), NullReporter())
+    records = [record for record in calibration.record("key", 1.0).experts if record.layer == layer.index]
+    assert {record.projection: record.values for record in records} == dict.fromkeys(
+        ("gate", "up", "down"), tuple(counts)
+    )
+    assert {record.metric for record in records} == {EXPERT_TOKENS}
 
 
 # ---- around them ---------------------------------------------------------------------------------------------------
@@ -332,7 +336,7 @@ def test_quantized_experts_are_gated_like_others(text: TextSpec, quantization: s
     (_, cost) = costs(shape, WINA, HALF, quantization=spec, rotations=("none",)).rows
     quantize(loaded, spec, NullReporter())
     expert = _moe_layers(loaded)[0].experts[2]
-    assert all(isinstance(each.linear, QuantizedLinear) for each in expert.projections.values())
+    assert all(isinstance(projection.linear, QuantizedLinear) for projection in expert.projections.values())
     deviation = relative_deviation(loaded.model(tiny_tokens()).logits, dense)
     assert 0 < deviation < 0.2, "some tokens change their experts"
     with attach(loaded, WINA, HALF) as gates:
@@ -354,9 +358,9 @@ def test_bits_by_energy_are_refused_for_experts() -> None:
 def test_the_inspector_names_the_experts() -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     layer = _moe_layers(loaded)[0].index
-    asked = [GateTarget(method=WINA, target=0.5)]
+    targets = [GateTarget(method=WINA, target=0.5)]
     with pytest.raises(WinaError, match="has 6 down matrices, one in each expert"):
-        inspect_gate(loaded, (layer, "down"), "text", asked, 4, lambda _: None, NullReporter())
+        inspect_gate(loaded, (layer, "down"), "text", targets, 4, lambda _: None, NullReporter())
 
 
 def test_a_checkpoint_that_clips_its_values_is_refused() -> None:

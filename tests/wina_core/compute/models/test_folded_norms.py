@@ -1,17 +1,30 @@
 """Norms folded into the inputs: the model computes what it did, and every method keeps its masks."""
 
+import gc
+import weakref
+
 import pytest
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM
 
 from tests.wina_core.tiny import EXACT_MODES, KINDS, WITH_EXPERTS, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.gating.rules import rules
 from wina_core.compute.hooks import hooked
-from wina_core.compute.models.folded_norms import all_folded_norms, fold_norms, foldable, unfold_norms
+from wina_core.compute.models.folded_norms import (
+    all_folded_norms,
+    column_norms,
+    fold_norms,
+    foldable,
+    kept_column_norms,
+    unfold_norms,
+)
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.logits import relative_deviation
+from wina_core.compute.models.quantize import int4, int8
 from wina_core.compute.models.shape import model_shape, summarize
+from wina_core.compute.models.view import Projection
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.errors import WinaError
@@ -39,10 +52,10 @@ def _spec(text, mode, fold, **fields):
 
 def _inputs(loaded):
     """{(layer, projection): its input [tokens, n]} of a forward pass without gates."""
-    found = {}
+    inputs = {}
 
     def keep(key):
-        return lambda _, args: found.update({key: args[0].flatten(0, -2)})
+        return lambda _, args: inputs.update({key: args[0].flatten(0, -2)})
 
     with hooked(
         projection.linear.register_forward_pre_hook(keep((layer.index, name)))
@@ -50,7 +63,7 @@ def _inputs(loaded):
         for name, projection in layer.projections.items()
     ):
         loaded.model(tiny_tokens())
-    return found
+    return inputs
 
 
 def _masks(loaded, method):
@@ -88,10 +101,10 @@ def test_every_method_keeps_its_masks_bit_for_bit(text, family, dtype):
     rotate(plain, _spec(text, mode[0], "none"), NullReporter())
     rotate(folded, _spec(text, mode[0], "exact"), NullReporter())
     for method in METHODS:
-        expected, found = _masks(plain, method), _masks(folded, method)
-        assert found.keys() == expected.keys()
+        expected, masks = _masks(plain, method), _masks(folded, method)
+        assert masks.keys() == expected.keys()
         for key, mask in expected.items():
-            assert torch.equal(found[key], mask), (method.label, key)
+            assert torch.equal(masks[key], mask), (method.label, key)
             assert not mask.all()
 
 
@@ -99,10 +112,10 @@ def test_masks_in_bfloat16_differ_only_where_scores_are_equal_to_its_rounding(te
     plain, folded = (tiny_loaded("llama", dtype=torch.bfloat16, layers=1) for _ in range(2))
     rotate(plain, _spec(text, "global", "none"), NullReporter())
     rotate(folded, _spec(text, "global", "exact"), NullReporter())
-    expected, found, inputs = _masks(plain, SHARED), _masks(folded, SHARED), _inputs(plain)
+    expected, masks, inputs = _masks(plain, SHARED), _masks(folded, SHARED), _inputs(plain)
     table = rules(plain.view, SHARED, resolve_plan(HALF, plain.view.layout, SHARED))
     for (layer, name), mask in expected.items():
-        differs = found[layer, name] != mask
+        differs = masks[layer, name] != mask
         assert differs.float().mean() < 0.02
         if name in ("q", "k", "v"):  # later inputs are themselves rounded differently before
             score = (inputs[layer, name] * table[layer][name].scale).abs()
@@ -111,10 +124,10 @@ def test_masks_in_bfloat16_differ_only_where_scores_are_equal_to_its_rounding(te
 
 
 def test_o_under_grouped_queries_is_folded_only_on_request(text):
-    grouped, own = tiny_loaded("llama"), tiny_loaded("llama", num_key_value_heads=4)
+    grouped, ungrouped = tiny_loaded("llama"), tiny_loaded("llama", num_key_value_heads=4)
     assert "o" not in foldable(grouped.view, "exact")
     assert "o" in foldable(grouped.view, "all")
-    assert "o" in foldable(own.view, "exact")
+    assert "o" in foldable(ungrouped.view, "exact")
     rotate(grouped, _spec(text, "global", "all"), NullReporter())
     norms = all_folded_norms(grouped.view)["layers.0.o"].view(2, 2, 8)
     assert torch.equal(norms[:, 0], norms[:, 1])
@@ -171,9 +184,9 @@ def test_scap_finds_one_mode_of_the_inputs_without_their_norms(text):
     method, spec = MethodSpec(name="scap"), CalibrationSpec(text=text)
     masks = []
     for loaded in (plain, folded):
-        found, inputs = calibrate(loaded, method, spec, NullReporter()), _inputs(loaded)
+        calibration, inputs = calibrate(loaded, method, spec, NullReporter()), _inputs(loaded)
         table = rules(
-            loaded.view, method, resolve_plan(UniformSparsity(sparsity=0.3), loaded.view.layout, method), found
+            loaded.view, method, resolve_plan(UniformSparsity(sparsity=0.3), loaded.view.layout, method), calibration
         )
         masks.append({name: rule.mask(inputs[0, name]) for name, rule in table[0].items()})
     for name, mask in masks[0].items():
@@ -199,3 +212,86 @@ def test_any_loader_reads_a_folded_export_and_the_workbench_knows_its_norms(text
     (folder / "wina_folded_norms.safetensors").unlink()
     with pytest.raises(WinaError, match=r"wina_folded_norms.safetensors cannot be read .*; export the model again"):
         load_model(ModelSource(location=str(folder)), NullReporter())
+
+
+# ---- norms of columns ------------------------------------------------------------------------------------------------
+
+
+SHAPES = ((1, 1), (3, 5), (7, 32), (16, 33), (64, 63), (64, 64), (100, 65), (129, 257), (1000, 130), (40, 1025))
+
+
+def laid_out(weight: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same numbers in other memory."""
+    rows, columns = weight.shape
+    match layout:
+        case "transposed":
+            return weight.T.contiguous().T
+        case "rows of a fused matrix":
+            return torch.cat([weight, weight, weight])[rows : 2 * rows]
+        case "columns":
+            return torch.cat([weight, weight], dim=1)[:, columns:]
+    return weight
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "rows of a fused matrix", "columns"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("block", [1, 1 << 14])
+def test_blocks_give_the_bits_of_the_whole(monkeypatch, layout, dtype, block):
+    monkeypatch.setattr("wina_core.compute.models.folded_norms._NORMED_BLOCK", block)
+    generator = torch.Generator().manual_seed(0)
+    for shape in SHAPES:
+        weight = laid_out(torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype), layout)
+        whole = weight.norm(dim=0) if weight.element_size() >= 4 else weight.float().norm(dim=0)
+        assert torch.equal(column_norms(weight), whole), shape
+
+
+@pytest.fixture
+def projections() -> dict[str, Projection]:
+    """The projections of a layer whose q, k and v, and whose gate and up, are rows of one matrix."""
+    return tiny_loaded("phi3").view.layers[0].projections
+
+
+def fresh(projection: Projection) -> torch.Tensor:
+    return projection.weight.norm(dim=0)
+
+
+def test_norms_are_computed_once_for_each_projection(projections):
+    cached = {name: kept_column_norms(projection) for name, projection in projections.items()}
+    for name, projection in projections.items():
+        assert torch.equal(cached[name], fresh(projection))
+        assert kept_column_norms(projection) is cached[name]
+
+
+def test_norms_follow_weights_that_are_written_to_or_replaced(projections):
+    q, k = projections["q"], projections["k"]
+    before = kept_column_norms(q), kept_column_norms(k)
+    q.weight.mul_(2)  # in a view of rows, as rotations do
+    assert torch.equal(kept_column_norms(q), 2 * before[0])
+    assert torch.equal(kept_column_norms(k), before[1])
+    q.linear.weight.data = q.linear.weight.data * 2
+    assert torch.equal(kept_column_norms(k), 2 * before[1])
+    q.linear.weight = nn.Parameter(q.linear.weight / 2, requires_grad=False)
+    assert torch.equal(kept_column_norms(q), 2 * before[0])
+    q.linear.to(torch.float64)
+    assert kept_column_norms(q).dtype == torch.float64
+
+
+@pytest.mark.parametrize("quantize", [int8, int4])
+def test_norms_of_a_quantized_layer_are_kept(quantize):
+    layer = quantize(nn.Linear(64, 32, bias=False))
+    projection = Projection(0, "o", layer, slice(None))
+    cached = kept_column_norms(projection)
+    assert torch.equal(cached, fresh(projection))
+    assert kept_column_norms(projection) is cached
+    scale = layer.scale
+    layer._apply(lambda tensor: 2 * tensor if tensor is scale else tensor)
+    assert torch.equal(kept_column_norms(projection), 2 * cached)
+
+
+def test_norms_are_forgotten_with_their_layer():
+    layer = nn.Linear(64, 32)
+    cached = weakref.ref(kept_column_norms(Projection(0, "o", layer, slice(None))))
+    assert cached() is not None
+    del layer
+    gc.collect()
+    assert cached() is None

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
@@ -23,7 +24,7 @@ from tests.wina_core.tiny import (
 )
 from wina_core.compute.models import loading
 from wina_core.compute.models.architectures import view
-from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.loading import load_model, placement
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
@@ -36,7 +37,9 @@ def _load(folder: Path, dtype: DType = "auto"):
     return load_model(ModelSource(location=str(folder), dtype=dtype), NullReporter())
 
 
-@pytest.mark.parametrize(("family", "tied"), [*((each, False) for each in FAMILIES), ("llama", True), ("opt", True)])
+@pytest.mark.parametrize(
+    ("family", "tied"), [*((family, False) for family in FAMILIES), ("llama", True), ("opt", True)]
+)
 def test_a_saved_model_is_loaded_as_it_was(tmp_path: Path, family: str, tied: bool) -> None:
     loaded = _load(tiny_folder(tmp_path, family, tied=tied))
     logits, expected = loaded.model(tiny_tokens()).logits, tiny_model(family, tied=tied)(tiny_tokens()).logits
@@ -308,3 +311,55 @@ def test_a_download_reports_the_received_bytes_and_can_be_cancelled(tmp_path, mo
     with pytest.raises(Cancelled):
         load_model(ModelSource(location="owner/name"), cancelling)
     assert arrived(cancelling)[-1] == (10, 30)
+
+
+# ---- placement on accelerators ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def accelerators(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """As many as the test is given."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: request.param)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: request.param > 0)
+
+
+CUDA = {"": torch.device("cuda")}
+WARNING = 'warning: "spread" needs two accelerators, but there {} here.'
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "name", "placed", "logged"),
+    [
+        (0, "auto", None, []),
+        (0, "cpu", None, []),
+        (0, "spread", None, [WARNING.format("are none")]),
+        (1, "auto", CUDA, []),
+        (1, "spread", CUDA, [WARNING.format("is one")]),
+        (2, "auto", CUDA, []),
+        (2, "cuda:1", {"": torch.device("cuda:1")}, []),
+        (2, "spread", "auto", []),
+    ],
+    indirect=["accelerators"],
+)
+@pytest.mark.usefixtures("accelerators")
+def test_weights_are_spread_where_there_are_two_accelerators(name: str, placed: object, logged: list[str]) -> None:
+    reporter = RecordingReporter()
+    assert placement(name, reporter) == placed
+    assert reporter.lines == logged
+
+
+@pytest.mark.parametrize("left", ["cpu", "disk"])
+def test_layers_for_which_no_accelerator_has_room_are_refused(tmp_path, monkeypatch, left):
+    read = loading.AutoModelForCausalLM.from_pretrained
+
+    def from_pretrained(*args: Any, **kwargs: Any) -> Any:
+        assert kwargs["device_map"] == "auto"
+        model, info = read(*args, **kwargs | {"device_map": None})
+        model.hf_device_map = {"model.embed_tokens": 0, "model.layers.2": left}
+        return model, info
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(loading.AutoModelForCausalLM, "from_pretrained", from_pretrained)
+    source = ModelSource(location=str(tiny_folder(tmp_path)), device="spread")
+    with pytest.raises(WinaError, match="does not fit into the memory of all accelerators together; choose a smaller"):
+        load_model(source, NullReporter())

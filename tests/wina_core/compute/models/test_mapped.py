@@ -1,23 +1,27 @@
 """Weights in files: given back and read anew, and never lost once they were written to."""
 
 import ctypes
+import gc
 import mmap
 import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from wina_core.compute.models import mapped
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.reporter import NullReporter
+from wina_core.compute.session.model_session import Session
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
-from wina_core.specs import ModelSource, QuantizationSpec
+from wina_core.specs import DType, ModelSource, QuantizationSpec, RotationSpec
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
 
@@ -28,11 +32,11 @@ def loaded(tmp_path):
 
 
 def copies(module):
-    return {name: each.clone() for name, each in module.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
 def same(module, expected):
-    return all(torch.equal(each, expected[name]) for name, each in module.state_dict().items())
+    return all(torch.equal(tensor, expected[name]) for name, tensor in module.state_dict().items())
 
 
 def test_weights_that_were_given_back_are_read_anew(loaded):
@@ -71,13 +75,13 @@ def test_weights_are_read_ahead_from_disk(tmp_path):
 
 def resident(file):
     """Return the bytes of a file's mappings that are in this process's memory."""
-    found, own = 0, False
+    bytes_in_memory, is_of_file = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if "-" in line.split(" ", 1)[0]:
-            own = line.endswith(str(file))
-        elif own and line.startswith("Rss:"):
-            found += 1024 * int(line.split()[1])
-    return found
+            is_of_file = line.endswith(str(file))
+        elif is_of_file and line.startswith("Rss:"):
+            bytes_in_memory += 1024 * int(line.split()[1])
+    return bytes_in_memory
 
 
 @pytest.fixture
@@ -148,8 +152,8 @@ def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
     mapped, layer = MappedWeights(loaded.model), loaded.view.layers[1].module
     layer.register_buffer("made", torch.arange(4.0))
     layer.register_buffer("same", layer.made)  # as folded norms of o and v are without grouped queries
-    for each in layer.parameters():
-        each.mul_(3)
+    for parameter in layer.parameters():
+        parameter.mul_(3)
     before, file = copies(layer), tmp_path / "moved" / "layer.safetensors"
     mapped.move(layer, file)
     assert same(layer, before)
@@ -160,7 +164,7 @@ def test_moved_weights_are_those_of_the_file(loaded, tmp_path):
     assert not layer.self_attn.q_proj.weight.any(), "changed again"
     mapped.read(layer, file)
     assert same(layer, before)
-    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert [parameter.name for parameter in file.parent.iterdir()] == [file.name]
 
 
 def test_a_file_of_another_model_or_a_damaged_one_changes_nothing(loaded, tmp_path):
@@ -179,3 +183,82 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(loaded, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(WinaError, match="could not be written"):
         MappedWeights(tiny_loaded().model).move(loaded.model, tmp_path / "taken" / "layer.safetensors")
+
+
+# ---- weights that are converted while a model is loaded --------------------------------------------------------------
+
+
+SIZES = {"mixtral": {"intermediate_size": 256}, "qwen3_moe": {"moe_intermediate_size": 96}, "olmoe": {}, "llama": {}}
+"""An expert's weight takes several pages in the first two."""
+
+
+def nameless_files() -> int:
+    return Path("/proc/self/maps").read_text().count("(deleted)")
+
+
+@pytest.mark.parametrize(
+    ("family", "dtype"), [("mixtral", "auto"), ("qwen3_moe", "float64"), ("olmoe", "bfloat16"), ("llama", "bfloat16")]
+)
+def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp_path: Path, monkeypatch):
+    tiny_model(family, **SIZES[family]).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    source = ModelSource(location=str(tmp_path / "model"), dtype=dtype)
+    expected = load_model(source, NullReporter()).model.state_dict()
+    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
+    before = nameless_files()
+    loaded = load_model(source, NullReporter())
+    assert nameless_files() > before
+    mapped = loaded.view.mapped
+    assert mapped is not None
+    assert all(mapped.holds(parameter) for parameter in loaded.model.parameters())
+    mapped.give_back(loaded.model)
+    state = loaded.model.state_dict()
+    assert state.keys() == expected.keys()
+    for name, weight in state.items():
+        assert weight.dtype == expected[name].dtype
+        assert torch.equal(weight, expected[name]), name
+    del loaded, mapped, state, weight
+    gc.collect()
+    assert nameless_files() == before
+
+
+@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
+def test_rotated_experts_are_saved_from_files(family: str, tmp_path: Path, monkeypatch):
+    tiny_model(family, **SIZES[family]).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    source = ModelSource(location=str(tmp_path / "model"))
+    spec = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
+    expected = Session().prepare(source, spec, NullReporter()).model.state_dict()
+    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
+    made: list[int] = []
+    new_file = mapped.in_new_file
+
+    def counted(count: int, *args: Any) -> torch.Tensor:
+        made.append(count)
+        return new_file(count, *args)
+
+    monkeypatch.setattr(mapped, "in_new_file", counted)
+    state = Session().prepare(source, spec, NullReporter()).model.state_dict()
+    stacks = [name for name in expected if name.endswith("experts.gate_up_proj")]
+    assert made.count(expected[stacks[0]].numel()) >= 3 * len(stacks), "opened, written and opened again"
+    for name, weight in state.items():
+        assert torch.equal(weight, expected[name]), name
+
+
+def test_a_disk_without_room_for_them_is_refused_with_a_way_out(tmp_path: Path, monkeypatch):
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
+    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
+    with pytest.raises(WinaError, match=r"that transformers converts takes .*, but .* has 0\.0 GB left; free some"):
+        load_model(source, NullReporter())
+
+
+def test_a_disk_that_fills_up_meanwhile_ends_it_with_one_sentence(tmp_path: Path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
+    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(WinaError, match=r"could not be written to .*No space left.*; free some space, or"):
+        load_model(source, NullReporter())

@@ -54,9 +54,9 @@ def test_lanes_that_pass_together_equal_calls_one_after_the_other(family):
         passage = Passage(loaded.view, BATCHES, [None, *lanes])
         passed(passage)
         assert [counts(gates) for gates in lanes] == expected_counts
-    for lane, wanted in enumerate(expected):
+    for lane, lane_expected in enumerate(expected):
         with passage.arriving(lane):
-            assert all(map(torch.equal, logits(loaded), wanted))
+            assert all(map(torch.equal, logits(loaded), lane_expected))
     assert all(map(torch.equal, logits(loaded), expected[0])), "nothing is left of the lanes"
 
 
@@ -77,8 +77,8 @@ def test_a_layer_may_change_once_it_was_passed():
     passage = Passage(loaded.view, BATCHES)
     with torch.no_grad():
         for layer in passage.layers(NullReporter()):
-            for each in layer.module.parameters():
-                each.fill_(torch.nan)
+            for parameter in layer.module.parameters():
+                parameter.fill_(torch.nan)
     with passage.arriving():
         assert all(map(torch.equal, logits(loaded), expected))
 
@@ -112,7 +112,7 @@ def test_states_that_memory_does_not_hold_are_in_a_file_without_a_name(monkeypat
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     passage = Passage(loaded.view, BATCHES, [None, None])
     passed(passage)
-    assert not any(each.is_file() for each in cache_folder().iterdir())
+    assert not any(path.is_file() for path in cache_folder().iterdir())
     for lane in (0, 1):
         with passage.arriving(lane):
             assert all(map(torch.equal, logits(loaded), expected))

@@ -15,7 +15,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.quantize import gated_linears, int4, int8, quantize
-from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, parts_of, weight_of
+from wina_core.compute.models.quantized_linear import QuantizedLinear, form_of, tensors_of, weight_of
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.cache import bases_file
@@ -67,16 +67,16 @@ def test_tensors_and_forms_that_fit_no_weight_are_refused(planes):
     weight = torch.randn(16, 8)
     codes = torch.randint(0, 16, (16, 8), dtype=torch.uint8)
     made = in_planes(weight, 3) if planes else QuantizedWeight.of(codes, torch.rand(2, 8), torch.rand(2, 8), 8, 4)
-    form, parts = form_of(made), parts_of(made)
-    assert torch.equal(weight_of(form, parts).dequantize(), made.dequantize())
-    others = [
-        (form, {**parts, name: change(part)})
-        for name, part in parts.items()
-        for change in (lambda part: part[:0], lambda part: part[..., :1], lambda part: part.long())
+    form, tensors = form_of(made), tensors_of(made)
+    assert torch.equal(weight_of(form, tensors).dequantize(), made.dequantize())
+    broken = [
+        (form, {**tensors, name: change(tensor)})
+        for name, tensor in tensors.items()
+        for change in (lambda rows: rows[:0], lambda rows: rows[..., :1], lambda rows: rows.long())
     ]
-    others += [(form, {**parts, "scale": parts["scale"] * value}) for value in (torch.nan, torch.inf)]
-    others += [({**form, name: value}, parts) for name in form for value in (0, -1, 10**9, "x", [0.1])]
-    for other, tensors in others:
+    broken += [(form, {**tensors, "scale": tensors["scale"] * value}) for value in (torch.nan, torch.inf)]
+    broken += [({**form, name: value}, tensors) for name in form for value in (0, -1, 10**9, "x", [0.1])]
+    for other, tensors in broken:
         with pytest.raises((KeyError, TypeError, ValueError)):
             weight_of(other, tensors)
 
@@ -88,9 +88,9 @@ def test_the_gated_matrices_are_quantized_and_nothing_else(bits, family):
     loaded = quantized(bits, family)
     gated = gated_linears(loaded.view)
     assert {type(linear) for linear in gated.values()} == {QuantizedLinear}
-    others = {name: tensor for name, tensor in loaded.model.named_parameters() if "bias" not in name}
+    plain_parameters = {name: tensor for name, tensor in loaded.model.named_parameters() if "bias" not in name}
     originals = dict(before.model.named_parameters())
-    assert all(torch.equal(tensor, originals[name]) for name, tensor in others.items())
+    assert all(torch.equal(tensor, originals[name]) for name, tensor in plain_parameters.items())
     assert loaded.view.embedding.weight.dtype == loaded.view.head.weight.dtype == torch.float32
     assert (type(loaded.view.head), loaded.view.layout) == (torch.nn.Linear, before.view.layout)
 
@@ -121,8 +121,8 @@ def test_a_gated_output_is_the_dequantized_matrix_times_the_masked_input(bits, f
         for name, projection in projections.items():
             weight = weights[name]
             x = torch.randn(5, weight.shape[1], generator=torch.Generator().manual_seed(3))
-            kept = (x.abs() * weight.norm(dim=0)).topk(weight.shape[1] // 2).indices
-            masked = torch.zeros_like(x).scatter(-1, kept, x.gather(-1, kept))
+            kept_inputs = (x.abs() * weight.norm(dim=0)).topk(weight.shape[1] // 2).indices
+            masked = torch.zeros_like(x).scatter(-1, kept_inputs, x.gather(-1, kept_inputs))
             y = projection.linear(x[None])[0][..., projection.rows]
             expected = functional.linear(masked, weight, projection.bias)
             torch.testing.assert_close(y, expected, rtol=1e-3, atol=1e-3, msg=name)  # inputs have 14 bits there

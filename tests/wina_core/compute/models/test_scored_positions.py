@@ -44,13 +44,13 @@ def loaded_with_bos(family: str = "llama", dtype: torch.dtype = torch.float64) -
 
 def inputs_of(loaded: LoadedModel, rows: Tensor, name: str, layer: int = 1) -> Tensor:
     """The inputs of a projection, [rows, sequence, n]."""
-    found = []
+    inputs = []
     linear = loaded.view.layers[layer].projections[name].linear
-    hook = linear.register_forward_pre_hook(lambda _, args: found.append(args[0].detach()))
+    hook = linear.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach()))
     with torch.no_grad():
         loaded.model(rows)
     hook.remove()
-    return found[0]
+    return inputs[0]
 
 
 def test_rows_begin_with_bos_and_then_have_the_texts_own_tokens(text: TextSpec) -> None:
@@ -100,12 +100,12 @@ def test_fidelity_leaves_out_the_position_of_bos(text: TextSpec) -> None:
         with gates.removed():
             dense = loaded.model(rows).logits.log_softmax(-1)[:, 1:]
         gated = loaded.model(rows).logits.log_softmax(-1)[:, 1:]
-        found = {each.metric: each for each in measure_fidelity(loaded, gates, text, 2, NullReporter())}
+        by_metric = {record.metric: record for record in measure_fidelity(loaded, gates, text, 2, NullReporter())}
     likelihoods = gated[:, :-1].gather(-1, rows[:, 2:, None])
-    assert found["kl"].value == pytest.approx(float((dense.exp() * (dense - gated)).sum(-1).mean()), rel=1e-9)
-    assert found["kl"].n == 4 * 63
-    assert found["perplexity"].value == pytest.approx(float((-likelihoods.mean()).exp()), rel=1e-9)
-    assert found["bits_per_byte"].value == pytest.approx(float(-likelihoods.mean()) / math.log(2), rel=1e-6)
+    assert by_metric["kl"].value == pytest.approx(float((dense.exp() * (dense - gated)).sum(-1).mean()), rel=1e-9)
+    assert by_metric["kl"].n == 4 * 63
+    assert by_metric["perplexity"].value == pytest.approx(float((-likelihoods.mean()).exp()), rel=1e-9)
+    assert by_metric["bits_per_byte"].value == pytest.approx(float(-likelihoods.mean()) / math.log(2), rel=1e-6)
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -125,10 +125,10 @@ def test_second_halves_are_scored_as_llama_perplexity_does(text: TextSpec, tmp_p
     kl = float((dense.exp() * (dense - gated)).sum(-1).mean())
     perplexity = float((-gated.gather(-1, rows[:, 33:, None]).mean()).exp())
     for records, rel in ((fidelity, 1e-9), (original, 1e-3)):
-        found = {each.metric: each for each in records}
-        assert (found["kl"].n, found["perplexity"].n) == (4 * 31, 4 * 31)
-        assert found["kl"].value == pytest.approx(kl, rel=rel)
-        assert found["perplexity"].value == pytest.approx(perplexity, rel=1e-6)
+        by_metric = {record.metric: record for record in records}
+        assert (by_metric["kl"].n, by_metric["perplexity"].n) == (4 * 31, 4 * 31)
+        assert by_metric["kl"].value == pytest.approx(kl, rel=rel)
+        assert by_metric["perplexity"].value == pytest.approx(perplexity, rel=1e-6)
     assert original[0].prompt_hash != whole[0].prompt_hash  # their rows are other documents
     assert halves.content_hash() != text.content_hash()
     assert "second halves" in halves.label
@@ -140,7 +140,7 @@ def test_moments_leave_out_bos(text: TextSpec, family: str) -> None:
     rows = read_tokens(text, loaded.tokenizer)
     x = inputs_of(loaded, rows, "o").double()[:, 1:].flatten(0, 1)
     expected = x.T @ x / len(x)
-    moments = [dict(each) for each in second_moments(loaded.view, rows, NullReporter())][1]
+    moments = [dict(layer_moments) for layer_moments in second_moments(loaded.view, rows, NullReporter())][1]
     squares = mean_squares(loaded.view, rows, NullReporter())
     linear = loaded.view.layers[1].projections["o"].linear
     assert torch.allclose(moments[linear].double(), expected, rtol=1e-4, atol=1e-6)
@@ -153,17 +153,17 @@ def test_experts_leave_out_bos(text: TextSpec) -> None:
     loaded = loaded_with_bos("mixtral")
     rows = read_tokens(text, loaded.tokenizer)
     squares = mean_squares(loaded.view, rows, NullReporter())
-    moments = [dict(each) for each in second_moments(loaded.view, rows, NullReporter())][1]
+    moments = [dict(layer_moments) for layer_moments in second_moments(loaded.view, rows, NullReporter())][1]
     calls: dict[int, list[Tensor]] = {}
 
     def read(expert: int, module: torch.nn.Module, args: tuple[Tensor]) -> None:
-        text_tokens = module.places % 64 >= 1
+        text_tokens = module.positions % 64 >= 1
         calls.setdefault(expert, []).append(args[0][text_tokens])
 
     layer = loaded.view.layers[1]
     hooks = [
-        part.module.register_forward_pre_hook(lambda module, args, number=part.expert: read(number, module, args))
-        for part in layer.experts
+        expert.module.register_forward_pre_hook(lambda module, args, number=expert.expert: read(number, module, args))
+        for expert in layer.experts
     ]
     with torch.no_grad():
         loaded.model(rows)
@@ -175,7 +175,10 @@ def test_experts_leave_out_bos(text: TextSpec) -> None:
             linear = next(iter(site.linears))
             assert torch.allclose(squares[linear].double(), x.square().sum(0) / (4 * 63), rtol=1e-4, atol=1e-9)
             assert torch.allclose(moments[linear].double(), x.T @ x / (4 * 63), rtol=1e-4, atol=1e-6)
-    assert all(torch.isfinite(each).all() for each in output_sensitivities(loaded.view, rows, NullReporter()).values())
+    assert all(
+        torch.isfinite(sensitivities).all()
+        for sensitivities in output_sensitivities(loaded.view, rows, NullReporter()).values()
+    )
 
 
 @pytest.mark.parametrize("bits", ["int8", "int4"])
@@ -200,12 +203,12 @@ def test_sensitivities_are_of_predictions_after_bos(text: TextSpec) -> None:
 def test_thresholds_are_quantiles_without_bos(text: TextSpec) -> None:
     loaded = loaded_with_bos()
     rows = read_tokens(text, loaded.tokenizer)
-    found = calibrate(loaded, MethodSpec(name="teal"), CalibrationSpec(text=text), NullReporter())
+    calibration = calibrate(loaded, MethodSpec(name="teal"), CalibrationSpec(text=text), NullReporter())
     scores = inputs_of(loaded, rows, "o")[:, 1:].abs().flatten()
     column = loaded.view.projections.index("o")
-    assert found.threshold(1, column, 0.5) == pytest.approx(float(scores.quantile(0.5)), rel=0.02)
-    assert found.threshold(1, column, 0.95) == pytest.approx(float(scores.quantile(0.95)), rel=0.02)
-    assert found.tokens == 4 * 63
+    assert calibration.threshold(1, column, 0.5) == pytest.approx(float(scores.quantile(0.5)), rel=0.02)
+    assert calibration.threshold(1, column, 0.95) == pytest.approx(float(scores.quantile(0.95)), rel=0.02)
+    assert calibration.tokens == 4 * 63
 
 
 def test_an_allocators_divergence_leaves_out_bos(text: TextSpec) -> None:

@@ -20,16 +20,16 @@ ROWS = tiny_tokens(3, 24)
 
 def gradients(view, *, by_layer=None, tokens=ROWS):
     """Gradients of what queries, attention and layers give, by layer, row after row."""
-    found = {}
+    by_matrix = {}
 
     def hooks():
         for layer in view.layers:
             modules = {name: layer.projections[name].linear for name in ("q", "o")} | {"layer": layer.module}
             for name, module in modules.items():
-                kept = found.setdefault((layer.index, name), [])
+                matrix_gradients = by_matrix.setdefault((layer.index, name), [])
 
-                def watch(_module, _args, output, kept=kept):
-                    output.register_hook(kept.append)
+                def watch(_module, _args, output, matrix_gradients=matrix_gradients):
+                    output.register_hook(matrix_gradients.append)
 
                 yield module.register_forward_hook(watch)
 
@@ -38,18 +38,18 @@ def gradients(view, *, by_layer=None, tokens=ROWS):
         view, tokens, hooks(), NullReporter(), lambda layer: passed.append(layer.index), by_layer=by_layer
     )
     assert passed == [layer.index for layer in reversed(view.layers)]
-    return {place: torch.cat(kept) for place, kept in found.items()}
+    return {matrix: torch.cat(matrix_gradients) for matrix, matrix_gradients in by_matrix.items()}
 
 
 def equal(a, b):
-    return a.keys() == b.keys() and all(a[place].equal(b[place]) for place in a)
+    return a.keys() == b.keys() and all(a[key].equal(b[key]) for key in a)
 
 
 @pytest.mark.parametrize("family", FAMILY_SETTINGS)
 def test_gradients_a_layer_at_a_time_are_those_of_the_whole_graph(family):
     view = tiny_loaded(family).view
     whole = gradients(view, by_layer=False)
-    assert all(each.abs().max() > 0 for each in whole.values())
+    assert all(gradient.abs().max() > 0 for gradient in whole.values())
     assert equal(gradients(view, by_layer=True), whole)
 
 
@@ -59,7 +59,7 @@ def test_each_layer_is_called_once_forward_and_once_back_for_each_row():
     for layer in view.layers:
         layer.module.register_forward_hook(lambda *_, index=layer.index: called.append(index))
     gradients(view, by_layer=True)
-    assert [place for place in called if called.count(place) > 1][-9:] == [2] * 3 + [1] * 3 + [0] * 3
+    assert [index for index in called if called.count(index) > 1][-9:] == [2] * 3 + [1] * 3 + [0] * 3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
@@ -74,7 +74,7 @@ def test_a_model_in_files_passes_by_layer_with_states_in_a_file(tmp_path, monkey
     assert equal(gradients(view), whole)
     order = [layer.index for modules in released for layer in view.layers if layer.module in modules]
     assert order == [0, 1, 2, 2, 1, 0], "each layer's memory is given back twice"
-    assert not any(each.is_file() for each in cache_folder().iterdir())
+    assert not any(path.is_file() for path in cache_folder().iterdir())
 
 
 def test_it_ends_between_rows():

@@ -47,8 +47,8 @@ def held_bits(loaded: LoadedModel) -> float:
     """Bits in memory for each gated weight, shared orders once."""
     linears = {projection.linear for layer in loaded.view.layers for projection in layer.projections.values()}
     assert {type(linear) for linear in linears} == {QuantizedLinear}
-    parts = {part.data_ptr(): part.nbytes for linear in linears for part in linear.buffers()}
-    return 8 * sum(parts.values()) / sum(linear.in_features * linear.out_features for linear in linears)
+    sizes = {buffer.data_ptr(): buffer.nbytes for linear in linears for buffer in linear.buffers()}
+    return 8 * sum(sizes.values()) / sum(linear.in_features * linear.out_features for linear in linears)
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3", "opt"])

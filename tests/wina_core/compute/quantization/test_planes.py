@@ -14,7 +14,8 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.logits import mean_divergence
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.quantized_linear import PlaneLinear
-from wina_core.compute.quantization.apply import PlaneSite, QuantizedSites, share_planes
+from wina_core.compute.quantization.apply import QuantizedSites
+from wina_core.compute.quantization.sharing import PlaneSite, share_planes
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, MethodSpec, QuantizationSpec, TextSpec
@@ -30,14 +31,16 @@ def site(energies: list[float], outputs: int) -> PlaneSite:
 
 def saved(sites: list[PlaneSite], planes: list[torch.Tensor]) -> float:
     return sum(
-        float((each.gains * (torch.arange(MOST_PLANES) < own[:, None])).sum()) * each.outputs
-        for each, own in zip(sites, planes, strict=True)
+        float((site.gains * (torch.arange(MOST_PLANES) < site_planes[:, None])).sum()) * site.outputs
+        for site, site_planes in zip(sites, planes, strict=True)
     )
 
 
 def held(sites: list[PlaneSite], planes: list[torch.Tensor]) -> float:
-    bits = sum(float(own.sum()) * PLANE_BITS * each.outputs for each, own in zip(sites, planes, strict=True))
-    return bits / sum(each.outputs * len(each.gains) for each in sites)
+    bits = sum(
+        float(site_planes.sum()) * PLANE_BITS * site.outputs for site, site_planes in zip(sites, planes, strict=True)
+    )
+    return bits / sum(site.outputs * len(site.gains) for site in sites)
 
 
 @settings(deadline=None, max_examples=30)
@@ -50,9 +53,9 @@ def test_no_choice_within_what_is_held_saves_more(energies: list[float], bits: f
     assert held(sites, planes) <= bits + 1e-9
     assert held(sites, planes) > bits - PLANE_BITS / 3 - 1e-9 or held(sites, planes) == PLANE_BITS * MOST_PLANES
     for other in itertools.product(range(1, MOST_PLANES + 1), repeat=3):
-        own = [torch.tensor(other[:2]), torch.tensor(other[2:])]
-        if held(sites, own) <= held(sites, planes) + 1e-9:
-            assert saved(sites, own) <= saved(sites, planes) * (1 + 1e-9)
+        other_planes = [torch.tensor(other[:2]), torch.tensor(other[2:])]
+        if held(sites, other_planes) <= held(sites, planes) + 1e-9:
+            assert saved(sites, other_planes) <= saved(sites, planes) * (1 + 1e-9)
 
 
 def test_fewer_bits_than_a_plane_each_are_refused() -> None:
@@ -72,14 +75,14 @@ def model(**fields):
 def test_by_energy_the_model_holds_its_bits_and_is_closer_than_with_equal_planes():
     tokens = tiny_tokens()
     dense = tiny_loaded("llama").model(tokens, use_cache=False).logits
-    found = {}
+    results = {}
     for by_energy in (True, False):
         loaded, _ = model(bits=6, by_energy=by_energy)
-        found[by_energy] = mean_divergence(dense, loaded.model(tokens, use_cache=False).logits)
+        results[by_energy] = mean_divergence(dense, loaded.model(tokens, use_cache=False).logits)
         with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.0)) as gates:
             bits = gates.bits_held
         assert bits <= 6 if by_energy else 6 < bits < 7.5
-    assert found[True] < found[False] * 1.5  # and it holds fewer bits
+    assert results[True] < results[False] * 1.5  # and it holds fewer bits
 
 
 def test_a_plan_gives_each_matrix_its_own_bits():
@@ -95,7 +98,7 @@ def test_a_plan_gives_each_matrix_its_own_bits():
 @pytest.mark.parametrize("by_energy", [True, False])
 def test_sixteen_bits_stay_unquantized(by_energy):
     loaded, _ = model(bits=16, by_energy=by_energy, head_bits=8)
-    linears = {each.linear for layer in loaded.view.layers for each in layer.projections.values()}
+    linears = {projection.linear for layer in loaded.view.layers for projection in layer.projections.values()}
     assert not any(isinstance(linear, PlaneLinear) for linear in linears)
 
 
@@ -108,7 +111,7 @@ def test_weights_that_cannot_be_written_leave_the_earlier_file(tmp_path, monkeyp
     monkeypatch.setattr("wina_core.compute.stages.save_file", fail)
     with pytest.raises(WinaError, match=r"could not be written to .*; free some space"):
         QuantizedSites().save(tmp_path / "weights.safetensors")
-    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"earlier"]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"earlier"]
 
 
 def test_kept_weights_are_read_again_as_they_were(tmp_path):
@@ -123,5 +126,5 @@ def test_kept_weights_are_read_again_as_they_were(tmp_path):
     cache = type("Cache", (), {"read": lambda _: again, "write": lambda *_: None})()
     quantize(restored, QuantizationSpec(quantizer="planes", text=TEXT, bits=6, by_energy=True), NullReporter(), cache)
     with torch.no_grad():
-        logits = [each.model(tiny_tokens(), use_cache=False).logits for each in (loaded, restored)]
+        logits = [candidate.model(tiny_tokens(), use_cache=False).logits for candidate in (loaded, restored)]
     assert torch.equal(*logits)

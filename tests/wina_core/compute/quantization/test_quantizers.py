@@ -107,7 +107,7 @@ def papers_rows(
 def test_error_compensation_is_the_papers(bits):
     weight_t, given_moments = matrix(40, 5), moments(40)
     (codes,) = error_compensated(weight_t, reverse_cholesky(given_moments), [(40, bits)], 16)
-    scale, zero = (each.double().repeat_interleave(16, 0)[:40] for each in (codes.scale, codes.zero))
+    scale, zero = (ranges.double().repeat_interleave(16, 0)[:40] for ranges in (codes.scale, codes.zero))
     expected = papers_rows(weight_t, given_moments, bits, scale, zero)
     same = (codes.dequantize().double() - expected).abs() < scale / 2
     assert same.double().mean() > 0.97, "but for ties, which rounding in 32 bits breaks otherwise"
@@ -122,7 +122,7 @@ def test_error_compensation_leaves_less_error_than_rounding_and_runs_of_16_bits_
 
     factor = reverse_cholesky(given_moments)
     runs = [(16, 4), (16, 3), (32, 2)]
-    compensated = torch.cat([part.dequantize() for part in error_compensated(weight_t, factor, runs, 16)])
+    compensated = torch.cat([run.dequantize() for run in error_compensated(weight_t, factor, runs, 16)])
     ends = zip((0, 16, 32), (16, 32, 64), (4, 3, 2), strict=True)
     rounded = torch.cat([round_to_nearest(weight_t[a:b], bits, 16).dequantize() for a, b, bits in ends])
     assert left(compensated) < 0.6 * left(rounded)

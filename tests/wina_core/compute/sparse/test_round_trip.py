@@ -79,8 +79,8 @@ def exported(
 def logits_of(folder: Path, **options: Any) -> Tensor:
     model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, **options)
     assert not any(info.values()), info
-    found: Tensor = model(TOKENS, use_cache=False).logits
-    return found
+    logits: Tensor = model(TOKENS, use_cache=False).logits
+    return logits
 
 
 @pytest.mark.parametrize("family", FEW_KINDS)
@@ -211,7 +211,7 @@ def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> 
     for dtype in (torch.bfloat16, torch.float64):
         model.to(dtype)
         assert model.wina.gates.has_kernels
-        assert all(torch.equal(each, counts[name]) for name, each in model.wina.gates.counts().items())
+        assert all(torch.equal(tensor, counts[name]) for name, tensor in model.wina.gates.counts().items())
     model.generate(ids, max_new_tokens=4, do_sample=False)
     assert model.wina.gates.counts()["numbers"][0, 1] > counts["numbers"][0, 1]
 
@@ -240,7 +240,7 @@ def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path
     folder, expected = exported(tmp_path)
     whole, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
     up = "model.layers.0.mlp.up_proj.weight"
-    cut = {name: each for name, each in whole.items() if name != up}
+    cut = {name: tensor for name, tensor in whole.items() if name != up}
     for tensors, changes, reason in (
         (cut, {}, rf"hold 0 elements of {up}, but its config.json asks for 2,560; export"),
         ({**whole, "more": torch.zeros(2)}, {}, "hold 2 elements of more, but its config.json asks for 0;"),
@@ -274,7 +274,7 @@ def edited(folder: Path, **changes: Any) -> None:
 def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization="int8")
     whole, config = load_file(folder / "model.safetensors"), (folder / "config.json").read_text()
-    cut = {name: each for name, each in whole.items() if name != "wina.rules"}
+    cut = {name: tensor for name, tensor in whole.items() if name != "wina.rules"}
     shorter = {**whole, "wina.rules": whole["wina.rules"][:2].contiguous()}
     narrow = {**whole, "wina.scale_float32": whole["wina.scale_float32"][:3].clone()}
     codes, scale = "model.layers.0.self_attn.q_proj.codes", "model.layers.0.self_attn.q_proj.scale"
@@ -301,7 +301,7 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         (altered("wina.scale_float32", torch.neg), "wina.scale_float32 .* has negative factors, or only zeros"),
         (altered(scale, lambda scales: scales * torch.inf), "q_proj of the .* damaged .its scales are not finite.;"),
         ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
-        ({name: each for name, each in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
+        ({name: tensor for name, tensor in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
     ):
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         with pytest.raises(WinaError, match=reason):
@@ -330,8 +330,14 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
 @pytest.mark.usefixtures("home")
 def test_offloaded_weights_are_refused(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "llama", MethodSpec(name="wina"))
-    places = {"model.embed_tokens": "cpu", "model.layers": "disk", "model.norm": "cpu", "lm_head": "cpu", "wina": "cpu"}
-    places["model.rotary_emb"] = "cpu"
+    device_map = {
+        "model.embed_tokens": "cpu",
+        "model.layers": "disk",
+        "model.norm": "cpu",
+        "lm_head": "cpu",
+        "wina": "cpu",
+    }
+    device_map["model.rotary_emb"] = "cpu"
     with pytest.raises(WinaError, match=r'are offloaded.*device_map="cpu"'):
-        AutoModelForCausalLM.from_pretrained(folder, device_map=places, offload_folder=str(tmp_path / "off"))
+        AutoModelForCausalLM.from_pretrained(folder, device_map=device_map, offload_folder=str(tmp_path / "off"))
     assert AutoModelForCausalLM.from_pretrained(folder, device_map="cpu").wina.gates is not None

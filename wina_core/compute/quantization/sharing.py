@@ -1,26 +1,32 @@
-"""Runs of equal bits along a matrix's inputs, ordered by energy: reverse water-filling with measured errors.
+"""Bits shared out among the inputs of matrices by energy, for a mean over the model or for each matrix of a plan.
 
-The order and the bits of each run are for a mean over the model, or for each matrix of a plan.
+Runs of equal bits along the ordered inputs: reverse water-filling with measured errors. Planes of bits: the ones first
+that save most divergence for each bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from math import ceil
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from wina_kernels.planes import MOST_PLANES, PLANE_BITS, in_planes
 
-from wina_core.compute.quantization.inputs import QuantizationSite
+from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.quantization.inputs import QuantizationSite, mean_squares, output_sensitivities, sites_of
 from wina_core.compute.quantization.rounding import reverse_cholesky, round_to_nearest
+from wina_core.compute.reporter import Reporter
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.terms import ORDER_BITS, RUN_BITS, group_scale_bits
+from wina_core.model_info.cost.terms import NUMBER_BITS, ORDER_BITS, RUN_BITS, SCALE_BITS, group_scale_bits
+from wina_core.specs import BitsPlan, QuantizationSpec
 
 Floats = NDArray[np.float64]
 
 MOST_RUNS = 4
-_PLACES = 64
+_MAX_EDGES = 64
 """Most places where a run may begin, spread evenly."""
 _STEP = 16
 """Inputs of which a run is a multiple, at least; it may end within a group, whose scales it then takes whole."""
@@ -34,9 +40,9 @@ class BitsRun:
     bits: int
 
 
-def places(inputs: int) -> NDArray[np.int64]:
+def run_edges(inputs: int) -> NDArray[np.int64]:
     """Return the places where a run may begin or end, 0 and `inputs` included."""
-    step = _STEP * max(1, -(-inputs // (_STEP * _PLACES)))
+    step = _STEP * max(1, -(-inputs // (_STEP * _MAX_EDGES)))
     return np.array([*range(0, inputs, step), inputs])
 
 
@@ -48,8 +54,8 @@ def run_bits(run: BitsRun, group: int) -> int:
 def total_error(errors: Floats, runs: Sequence[BitsRun]) -> float:
     """Return the summed error of inputs [inputs, len(RUN_BITS)] in these runs."""
     edges = np.cumsum([0, *(run.inputs for run in runs)])
-    parts = zip(pairwise(edges), runs, strict=True)
-    return float(sum(errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in parts))
+    spans = zip(pairwise(edges), runs, strict=True)
+    return float(sum(errors[start:stop, RUN_BITS.index(run.bits)].sum() for (start, stop), run in spans))
 
 
 class RunChoice:
@@ -60,12 +66,13 @@ class RunChoice:
 
     def __init__(self, errors: Floats, outputs: int, group: int) -> None:
         self._errors, self._outputs, self._group = errors, outputs, group
-        self._ends = places(len(errors))
+        self._ends = run_edges(len(errors))
         self._sums = np.vstack((np.zeros(len(RUN_BITS)), errors.cumsum(0)))[self._ends]
         lengths = self._ends[None, :] - self._ends[:, None]
         groups = -(-lengths // group)
         self._held = [lengths * bits + group_scale_bits(bits) * groups for bits in RUN_BITS]
         """Bits of one output's weights between two places, by width."""
+        # True where a run would end at or before its beginning.
         self._backward = np.tril(np.ones_like(lengths, dtype=bool))
 
     def error(self, runs: Sequence[BitsRun]) -> float:
@@ -95,11 +102,13 @@ class RunChoice:
         """Least cost up to each place, by number of runs and width of the last."""
         before: dict[tuple[int, int], tuple[NDArray[np.intp], NDArray[np.intp]]] = {}
         for count in range(2, MOST_RUNS + 1):
+            # RUN_BITS falls, and so do the bits of the runs: those before have as many smaller indices.
             for width in range(count - 1, len(RUN_BITS)):
-                wider = np.stack([best[count - 1, each] for each in range(count - 2, width)])
+                wider = np.stack([best[count - 1, wider_width] for wider_width in range(count - 2, width)])
                 total = wider.min(0)[:, None] + costs[width]
                 start = total.argmin(0)
                 best[count, width] = total.min(0)
+                # By the end of the last run: where it begins, and the width of the run before it.
                 before[count, width] = start, wider.argmin(0) + count - 2
         count, width = min(best, key=lambda key: best[key][-1])
         runs, stop = [], len(self._ends) - 1
@@ -119,8 +128,8 @@ class RunChoice:
                 error, cuts = self._best_cuts(widths, budget / self._outputs)
                 if error < best[0]:
                     edges = self._ends[[0, *cuts, len(self._ends) - 1]]
-                    parts = zip(pairwise(edges), widths, strict=True)
-                    best = error, tuple(BitsRun(int(stop - start), RUN_BITS[width]) for (start, stop), width in parts)
+                    spans = zip(pairwise(edges), widths, strict=True)
+                    best = error, tuple(BitsRun(int(stop - start), RUN_BITS[width]) for (start, stop), width in spans)
         return best[1]
 
     def _best_cuts(self, widths: Sequence[int], budget: float) -> tuple[float, tuple[int, ...]]:
@@ -202,6 +211,7 @@ class EnergySite:
         """Return the runs with the least error + price * bits held, and the bits; the order is held by ordered runs."""
         single = {linear: choice.single(price) for linear, choice in self._choices.items()}
         several = {linear: choice.at_price(price) for linear, choice in self._choices.items()}
+        # All matrices of the site share the order, which is held once.
         plain, ordered = self._held(single), self._held(several) + ORDER_BITS * self.site.inputs
         if self._error(several) + price * ordered < self._error(single) + price * plain:
             return SitePlan(self.order.int(), several), ordered
@@ -254,3 +264,107 @@ def share_bits(sites: Sequence[EnergySite], mean: float) -> list[SitePlan]:
         held = sum(held for _, held in (site.at_price(2.0**middle) for site in sites))
         low, high = (middle, high) if held > budget else (low, middle)
     return [site.at_price(2.0**high)[0] for site in sites]
+
+
+# ---- planes of bits, as many for each input as its energy is worth ---------------------------------------------------
+
+_INPUT_BITS = SCALE_BITS + NUMBER_BITS
+"""Bits of an input beside its planes, in each matrix."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaneSite:
+    """Inputs that some linear layers share, and with which all of them have equally many planes."""
+
+    linears: tuple[nn.Linear, ...]
+    gains: Tensor
+    """Divergence that each plane of an input saves for each bit, float64 [n, MOST_PLANES], nats; falling."""
+
+    @property
+    def outputs(self) -> int:
+        """Return the outputs of all layers."""
+        return sum(linear.out_features for linear in self.linears)
+
+
+def plane_site(linears: Iterable[nn.Linear], squares: Tensor, sensitivities: dict[nn.Linear, Tensor]) -> PlaneSite:
+    """Return the gains of a site's planes from E[x_i^2], [n], and the sensitivities of the layers' outputs.
+
+    Without input i, the divergence grows by E_i = E[x_i^2] sum_j s_j W[j, i]^2 / 2, with only its first p planes by
+    e_p E_i, where e_p is the relative squared error of the layers' weights in p planes.
+    """
+    chosen = tuple(linears)
+    gains = torch.zeros(len(squares), MOST_PLANES, dtype=torch.float64)
+    for linear in chosen:
+        weight_t = linear.weight.detach().t().float()
+        energy = squares * (weight_t.square() @ sensitivities[linear]) / 2
+        gains += energy.double().cpu()[:, None] * torch.tensor(in_planes(weight_t, 1).gains, dtype=torch.float64)
+    return PlaneSite(chosen, gains / (PLANE_BITS * sum(linear.out_features for linear in chosen)))
+
+
+def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
+    """Return the planes of each site's inputs, int64 [n], that save most and hold at most `bits` a weight in all.
+
+    Scales and numbers of planes are left out. Every input has at least one plane. Raises WinaError below that.
+    """
+    costs = torch.cat([torch.full((site.gains.numel(),), float(site.outputs * PLANE_BITS)) for site in sites])
+    gains = torch.cat([site.gains.flatten() for site in sites])
+    first = torch.cat([(torch.arange(site.gains.numel()) % MOST_PLANES) == 0 for site in sites])
+    # The gains of an input fall from plane to plane, so a stable order takes its planes one after the other.
+    order = torch.where(first, torch.inf, gains).argsort(descending=True, stable=True)
+    held = costs[order].double().cumsum(0)
+    budget = bits * sum(site.outputs * len(site.gains) for site in sites)
+    if float(costs[first].double().sum()) > budget + 1e-6:
+        raise WinaError(
+            f"{bits:.3g} bits a weight are fewer than one plane of every input; allow {PLANE_BITS + 1} or more."
+        )
+    is_chosen = torch.zeros(len(costs), dtype=torch.bool)
+    is_chosen[order] = held <= budget + 1e-6
+    by_site = is_chosen.split([site.gains.numel() for site in sites])
+    return [chosen.view(-1, MOST_PLANES).sum(1) for chosen in by_site]
+
+
+def planes_of_inputs(
+    loaded: LoadedModel, spec: QuantizationSpec, plan: BitsPlan, tokens: Tensor | None, reporter: Reporter
+) -> dict[nn.Linear, int | Tensor]:
+    """Return the planes of the inputs of each gated layer with fewer than 16 bits: a number, or int64 [n] by energy.
+
+    By energy, `tokens` [rows, sequence] are those of the spec's text, and bits include scales and numbers of planes.
+    """
+    cells = {
+        linear: cell_bits(plan, layer.index, names[0])
+        for layer in loaded.view.layers
+        for site in sites_of(layer)
+        for linear, names in site.linears.items()
+    }
+    if all(bits == 16 for bits in cells.values()):
+        return {}
+    if tokens is None:
+        return {linear: int(bits) // PLANE_BITS for linear, bits in cells.items() if bits < 16}
+    sensitivities = output_sensitivities(loaded.view, tokens, reporter)
+    squares = mean_squares(loaded.view, tokens, reporter)
+    sites = [site for layer in loaded.view.layers for site in sites_of(layer)]
+    if isinstance(spec.bits, float):
+        gains = [plane_site(site.linears, squares[site.first_linear], sensitivities) for site in sites]
+        weights = sum(site.inputs * site.outputs for site in sites)
+        input_bits = sum(_INPUT_BITS * site.inputs * len(site.linears) for site in sites)
+        if spec.bits < (least := PLANE_BITS + input_bits / weights):
+            raise WinaError(
+                f"{spec.bits:.3g} bits a weight are fewer than one plane of every input with its scale; "
+                f"allow {ceil(100 * least) / 100:.2f} or more."
+            )
+        shared = share_planes(gains, spec.bits - input_bits / weights)
+        return {linear: planes for site, planes in zip(sites, shared, strict=True) for linear in site.linears}
+    planes_of: dict[nn.Linear, int | Tensor] = {}
+    for site in sites:
+        for linear in site.linears:
+            if cells[linear] < 16:
+                site_gains = plane_site([linear], squares[site.first_linear], sensitivities)
+                (planes_of[linear],) = share_planes(
+                    [site_gains], max(cells[linear] - _INPUT_BITS / linear.out_features, PLANE_BITS)
+                )
+    return planes_of
+
+
+def cell_bits(plan: BitsPlan, layer: int, name: str) -> float:
+    """Return the bits of a projection."""
+    return plan.bits[layer][plan.layout.projections.index(name)]

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wina_core.compute.quantization.inputs import QuantizationSite
-from wina_core.compute.quantization.runs import (
+from wina_core.compute.quantization.sharing import (
     MOST_RUNS,
     BitsRun,
     EnergySite,
     RunChoice,
-    places,
     run_bits,
+    run_edges,
     share_bits,
     total_error,
 )
@@ -27,7 +27,7 @@ GROUP = 32
 
 def every_choice(inputs: int):
     """All runs of falling bits, by force."""
-    ends = places(inputs).tolist()
+    ends = run_edges(inputs).tolist()
     for count in range(1, MOST_RUNS + 1):
         for cuts in combinations(ends[1:-1], count - 1):
             for widths in combinations(RUN_BITS, count):
@@ -53,11 +53,11 @@ def test_runs_are_the_best_of_all_within_a_budget_and_at_a_price(errors, mean, p
     all_runs = [(runs, total_error(errors, runs), choice.held(runs)) for runs in every_choice(len(errors))]
     budget = mean * errors.shape[0] * outputs
     fitting = [error for _, error, held in all_runs if held <= budget]
-    found = choice.within(budget)
-    assert (found is None) == (not fitting)
-    if found is not None:
-        assert choice.held(found) <= budget
-        assert choice.error(found) == pytest.approx(min(fitting), rel=1e-9, abs=1e-15)
+    best_runs = choice.within(budget)
+    assert (best_runs is None) == (not fitting)
+    if best_runs is not None:
+        assert choice.held(best_runs) <= budget
+        assert choice.error(best_runs) == pytest.approx(min(fitting), rel=1e-9, abs=1e-15)
     cheapest = choice.at_price(price)
     least = min(error + price * held for _, error, held in all_runs)
     assert choice.error(cheapest) + price * choice.held(cheapest) == pytest.approx(least, rel=1e-9)
@@ -73,14 +73,14 @@ def test_a_runs_bits_count_started_groups_and_no_zero_in_8_bits_or_scales_in_16(
 def sites() -> list[EnergySite]:
     """Two inputs, one with falling energies read by two matrices, one with even energies."""
     torch.manual_seed(0)
-    found = []
+    energy_sites = []
     for layer, fall in enumerate((6.0, 0.0)):
         linears = [torch.nn.Linear(128, outputs, bias=False).requires_grad_(False) for outputs in (16, 200)]
         moments = torch.diag(torch.exp(-torch.linspace(0, fall, 128)))
         sensitivities = {linear: torch.ones(linear.out_features) for linear in linears}
         site = QuantizationSite(layer, {linears[0]: ("q",), linears[1]: ("k",)})
-        found.append(EnergySite(site, moments, sensitivities, GROUP, compensated=False))
-    return found
+        energy_sites.append(EnergySite(site, moments, sensitivities, GROUP, compensated=False))
+    return energy_sites
 
 
 @pytest.mark.parametrize("mean", [4.0, 5.0, 9.0])
