@@ -228,7 +228,7 @@ class ExpandableHeatmap(Heatmap):
         current = self._reading or (Detail(cursor[0], -1, cursor[1]) if cursor else None)
         if current is None or (right and current.line < 0):
             return False
-        row, line = self._lines.at(self._lines.of(current.row, current.line) + down)
+        row, line = self._lines.row_at(self._lines.line_of(current.row, current.line) + down)
         if not 0 <= row < len(self._rows) or (line < 0 and current.line < 0):
             return current.line >= 0
         if line < 0:

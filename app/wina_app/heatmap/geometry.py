@@ -68,13 +68,13 @@ class Lines:
         """All lines, those of rows and of details."""
         return self.starts[-1]
 
-    def of(self, row: int, detail: int = -1) -> int:
+    def line_of(self, row: int, detail: int = -1) -> int:
         """Return the line of a row, or of one of its details; the numbering continues beyond the table's ends."""
         if row > len(self.details):
             return self.count + row - len(self.details)
         return (row if row < 0 else self.starts[row]) + 1 + detail
 
-    def at(self, line: int) -> tuple[int, int]:
+    def row_at(self, line: int) -> tuple[int, int]:
         """Return the row of a line, and its detail or -1 for the row itself; rows continue beyond the table's ends."""
         if not 0 <= line < self.count:
             return (line if line < 0 else len(self.details) + line - self.count), -1
@@ -214,14 +214,14 @@ class HeatmapGeometry:
 
     def detail(self, cell: Detail) -> QRectF:
         """Return the rectangle of a cell in a line below a row, or of the row's own cell for line -1."""
-        line = self.lines.of(cell.row, cell.line)
+        line = self.lines.line_of(cell.row, cell.line)
         left, right = self._x(cell.column), self._x(cell.column + 1) - GAP
         top, bottom = self._y(line), self._y(line + 1) - GAP
         return QRectF(left, top, right - left, bottom - top)
 
     def row_header(self, row: int, detail: int = -1) -> QRectF:
         """Return the rectangle of the heading at the left of a row, or of one of its details."""
-        line = self.lines.of(row, detail)
+        line = self.lines.line_of(row, detail)
         top = self._y(line)
         return QRectF(0.0, top, self.header_width, self._y(line + 1) - top - GAP)
 
@@ -258,12 +258,12 @@ class HeatmapGeometry:
 
     def rows_in(self, area: QRect) -> range:
         """Return the rows that an area touches, with their details."""
-        first, last = (self.lines.at(line)[0] for line in self._lines_in(area))
+        first, last = (self.lines.row_at(line)[0] for line in self._lines_in(area))
         return range(max(first, 0), min(last + 1, self.rows))
 
     def details_in(self, row: int, area: QRect) -> range:
         """Return the lines below a row that an area touches."""
-        first, last = (line - self.lines.of(row, 0) for line in self._lines_in(area))
+        first, last = (line - self.lines.line_of(row, 0) for line in self._lines_in(area))
         return range(max(first, 0), min(last + 1, self.lines.details[row]))
 
     def columns_in(self, area: QRect) -> range:
@@ -275,7 +275,7 @@ class HeatmapGeometry:
     def nearest_detail(self, point: QPointF) -> Detail:
         """Return the row, line and column at a point, beyond the table's edge for a point outside."""
         column = int((point.x() + self.dx - self.header_width) // self.cell_width)
-        return Detail(*self.lines.at(self._line(point.y())), column)
+        return Detail(*self.lines.row_at(self._line(point.y())), column)
 
     def _lines_in(self, area: QRect) -> tuple[int, int]:
         """Return the first and the last line that an area touches, beyond the table's ends for one outside."""

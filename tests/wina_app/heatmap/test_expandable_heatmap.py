@@ -53,11 +53,11 @@ def triangle(heatmap, row: int) -> QPointF:
 def test_every_line_belongs_to_one_row_or_detail_and_outside_ones_to_rows_beyond(counts):
     lines = Lines(counts)
     places = [(row, detail) for row, count in enumerate(counts) for detail in range(-1, count)]
-    assert [lines.at(line) for line in range(lines.count)] == places
-    assert [lines.of(*place) for place in places] == list(range(lines.count))
-    assert lines.at(-2) == (-2, -1)
-    assert lines.at(lines.count + 1) == (len(counts) + 1, -1)
-    assert lines.of(len(counts)) == lines.count
+    assert [lines.row_at(line) for line in range(lines.count)] == places
+    assert [lines.line_of(*place) for place in places] == list(range(lines.count))
+    assert lines.row_at(-2) == (-2, -1)
+    assert lines.row_at(lines.count + 1) == (len(counts) + 1, -1)
+    assert lines.line_of(len(counts)) == lines.count
 
 
 def test_the_lines_of_a_table_are_those_of_rows_each_before_its_details():

@@ -86,7 +86,7 @@ class GateForm(QWidget):
     def show_methods(self, choices: tuple[ComparedMethod, ...]) -> None:
         """Show the methods to tick; unsuitable ones are disabled with the reason."""
         if [choice.method for choice in choices] != list(self.boxes):
-            self._make(choices)
+            self._make_boxes(choices)
         for choice in choices:
             box = self.boxes[choice.method]
             with QSignalBlocker(box):
@@ -95,7 +95,7 @@ class GateForm(QWidget):
             explanation = choice.method.label if not choice.method.needs_calibration else note
             explain_disabled(box, enabled=not choice.reason, reason=choice.reason, explanation=explanation)
 
-    def _make(self, choices: tuple[ComparedMethod, ...]) -> None:
+    def _make_boxes(self, choices: tuple[ComparedMethod, ...]) -> None:
         clear_layout(self._methods)
         self.boxes = {}
         for choice in choices:

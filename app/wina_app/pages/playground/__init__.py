@@ -48,7 +48,7 @@ def wire(
     view.history.delete_requested.connect(history.delete)
     view.changed.connect(control.change)
     view.visible_changed.connect(control.set_visible)
-    view.generate_requested.connect(control.generate)
+    view.primary_triggered.connect(control.generate)
     view.stop_requested.connect(control.stop)
     add_page(view)
     return control

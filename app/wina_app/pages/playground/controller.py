@@ -254,7 +254,7 @@ class PlaygroundController(QObject):
             self._workbench.cancel(self._job_id)
 
     def _chosen_sparse(self) -> CompletionSpec:
-        return self._view.choice().sparse(self._plan or self._workspace.plan)
+        return self._view.choice().sparse_spec(self._plan or self._workspace.plan)
 
     def _begin(self, side: Side, spec: CompletionSpec) -> None:
         self._completions[side] = Completion(spec)

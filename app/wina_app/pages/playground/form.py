@@ -235,13 +235,13 @@ class PlaygroundForm(SidePanel):
         menu.clear()
         menu.addSection(tr("Examples"))
         for name, prompt in PROMPTS.items():
-            menu.addAction(name).triggered.connect(partial(self._take, prompt))
+            menu.addAction(name).triggered.connect(partial(self._use_prompt, prompt))
         if self._recent:
             menu.addSection(tr("Recent"))
         for prompt in self._recent:
-            menu.addAction(shortened(prompt).replace("&", "&&")).triggered.connect(partial(self._take, prompt))
+            menu.addAction(shortened(prompt).replace("&", "&&")).triggered.connect(partial(self._use_prompt, prompt))
 
-    def _take(self, prompt: str, _checked: bool = False) -> None:
+    def _use_prompt(self, prompt: str, _checked: bool = False) -> None:
         with QSignalBlocker(self.prompt):
             self.prompt.setPlainText(prompt)
         self.prompt.setFocus(Qt.FocusReason.OtherFocusReason)

@@ -49,7 +49,7 @@ class PlaygroundSettings:
     to_server: bool = False
     """Send the prompt to the server that runs."""
 
-    def sparse(self, plan: SparsityPlan | None) -> CompletionSpec:
+    def sparse_spec(self, plan: SparsityPlan | None) -> CompletionSpec:
         """Return the spec of the sparse side."""
         return CompletionSpec(
             rotation=self.rotation,

@@ -36,7 +36,6 @@ class PlaygroundPage(Page):
     """Page that shows a dense and a sparse completion side by side."""
 
     changed = Signal()
-    generate_requested = Signal()
     stop_requested = Signal()
     history_visible = Signal(bool)
 
@@ -63,7 +62,6 @@ class PlaygroundPage(Page):
             pane.pointed.connect(lambda at, side=side: self._show_pointed(side, at))
         self.set_content(self._build())
         self.set_primary(tr("Generate"))
-        self.primary_triggered.connect(self.generate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
         self.visible_changed.connect(lambda _: self._show_history())
         self.remembered = self.form.inputs() | {"monospaced": self.monospaced, "left": self.left}

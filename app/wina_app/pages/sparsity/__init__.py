@@ -38,7 +38,7 @@ def wire(
     view.toolbar.joint_chosen.connect(allocation.allocate_jointly)
     view.measure_kl.clicked.connect(allocation.measure_divergences)
     view.allocation.cancel_requested.connect(allocation.cancel)
-    allocation.allocated.connect(library.keep_allocated)
+    allocation.allocated.connect(library.remember_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
     for controller in (calibration, allocation, export):

@@ -158,7 +158,7 @@ class PlanLibrary(QObject):
         self._sparsity.compare(None)
         self._show()
 
-    def keep_allocated(self, plan: SparsityPlan) -> None:
+    def remember_allocated(self, plan: SparsityPlan) -> None:
         """Remember an allocated plan."""
         self._allocated = plan
         self._show()
@@ -291,9 +291,9 @@ class PlanCommands(QObject):
             lambda: library.paste(QGuiApplication.clipboard().text()),
             "Ctrl+Alt+V",
         )
-        self._menu.offer(save)
-        self._menu.offer(open_file, save_file, study)
-        self._menu.offer(copy, paste)
+        self._menu.add_commands(save)
+        self._menu.add_commands(open_file, save_file, study)
+        self._menu.add_commands(copy, paste)
 
     def _add_comparing(self) -> None:
         library, page = self._library, self._page

@@ -34,13 +34,13 @@ class PlanMaps:
         self,
         plan: SparsityPlan,
         method: MethodSpec,
-        facts: StoredPlanData,
+        stored: StoredPlanData,
         other: SparsityPlan | None = None,
         bits: np.ndarray | None = None,
     ) -> None:
         """Prepare the tables; `other` is a plan to compare with, `bits` those of the model [layers, projections]."""
         self.plan, self._bits = plan, bits
-        self._method, self._facts, self._other = method, facts, other
+        self._method, self._stored, self._other = method, stored, other
         self._tables: dict[MapKey, np.ndarray] = {}
         self.obstacle = ""
         """Reason why the method cannot have this plan, as a sentence; empty where it can."""
@@ -57,12 +57,12 @@ class PlanMaps:
         return self._tables[key]
 
     def _compute(self, key: MapKey) -> np.ndarray:
-        layout, cells = self.plan.layout, self._facts.cells
+        layout, cells = self.plan.layout, self._stored.cells
         match key:
             case "target":
                 return target_table(self.plan)
             case "measured":
-                return measured_table(layout, self._facts.measured)
+                return measured_table(layout, self._stored.measured)
             case "difference":
                 missed: np.ndarray = self.table("measured") - self.table("target")
                 return missed

@@ -65,7 +65,7 @@ class PlanMenu(QToolButton):
         self._compare = _submenu(self._menu, tr("Compare with"))
         self.show_choices(PlanChoices(), ())
 
-    def offer(self, *commands: QAction) -> None:
+    def add_commands(self, *commands: QAction) -> None:
         """Add a group of commands to the menu."""
         self._menu.addSeparator()
         self._menu.addActions(list(commands))

@@ -28,10 +28,10 @@ _STRIP: tuple[FigureKey, ...] = (
 )  # fmt: skip
 """Figures of the strip; the bits are beside the map of bits."""
 UNKNOWN = "\N{EN DASH}"
-_LOOSE = 2 * GRID
+_SPARE_WIDTH = 2 * GRID
 """Pixels by which a read-out may be narrower than its room."""
-_ALIKE = str.maketrans("0123456789", "0000000000")
-"""Sample of the widest text; digits are equally wide."""
+_DIGITS_AS_ZERO = str.maketrans("0123456789", "0000000000")
+"""Makes texts of the same width equal: digits are equally wide."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class SparsityFigures(QWidget):
                 label.setToolTip(tip)
             number.setAccessibleName(f"{texts.caption}: {number.text()}")
 
-    def copied(self) -> str:
+    def as_text(self) -> str:
         """Return all figures as tab-separated lines of name, value and the other plan's value."""
         if self._figures is None:
             return ""
@@ -202,7 +202,7 @@ class SparsityFigures(QWidget):
 
     def copy(self) -> None:
         """Copy all figures."""
-        QGuiApplication.clipboard().setText(self.copied())
+        QGuiApplication.clipboard().setText(self.as_text())
 
     def text(self, key: FigureKey) -> str:
         """Return a figure's text."""
@@ -226,10 +226,11 @@ def _set_text(number: QLabel, text: str) -> None:
     if text == before:
         return
     number.setText(text)
-    if text.translate(_ALIKE) == before.translate(_ALIKE):  # to ask for a size takes longer than to paint it
+    # To ask for a size takes longer than to paint it.
+    if text.translate(_DIGITS_AS_ZERO) == before.translate(_DIGITS_AS_ZERO):
         return
     hint, room = number.sizeHint(), number.minimumSize()
-    if not room.width() - _LOOSE <= hint.width() <= room.width() or hint.height() != room.height():
+    if not room.width() - _SPARE_WIDTH <= hint.width() <= room.width() or hint.height() != room.height():
         number.setFixedSize(hint)
 
 

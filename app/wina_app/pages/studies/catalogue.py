@@ -123,7 +123,7 @@ class StudyCatalogue(QObject):
             role.model_copy(update={"location": self.roles.get(role.name, "")}) for role in roles if not role.location
         ]
 
-    def bound(self, file: Path | None) -> StudySpec | None:
+    def bound_study(self, file: Path | None) -> StudySpec | None:
         """Return a study with its known roles mapped; None for an invalid file."""
         study = self.study(file) if file else None
         return bind(study, self.roles) if study else None
@@ -167,10 +167,10 @@ class StudyCatalogue(QObject):
         """Read the states of all studies, the selected one first."""
         self._reading += 1
         self._waiting = [file for file, entry in self.entries.items() if entry.study and file != self.selected]
-        self.read_these([self.selected] if self.selected else [])
+        self.read_states_of([self.selected] if self.selected else [])
         self._next.start()
 
-    def read_these(self, files: Iterable[Path]) -> None:
+    def read_states_of(self, files: Iterable[Path]) -> None:
         """Read the states of some studies, except unlisted and invalid ones."""
         for file in files:
             study = self.study(file)
@@ -180,7 +180,7 @@ class StudyCatalogue(QObject):
     def read_next(self) -> bool:
         """Read the next waiting study, so that other queries pass between; return whether there was one."""
         file = self._waiting.pop(0) if self._waiting else None
-        self.read_these([file] if file else [])
+        self.read_states_of([file] if file else [])
         return file is not None
 
     def stop_reading(self) -> None:

@@ -106,7 +106,7 @@ class StudiesController(QObject):
             before, self._catalogue.selected = self._selected, file
             self._show_selected()
             if self._catalogue.samples:  # which are asked of the selected study alone
-                self._catalogue.read_these([path for path in (before, file) if path])
+                self._catalogue.read_states_of([path for path in (before, file) if path])
 
     def restore(self, file: Path) -> None:
         """Select a study as soon as the list is read, if it is still there."""
@@ -147,7 +147,7 @@ class StudiesController(QObject):
     def change(self) -> None:
         """Read the selected study again for the ticked options."""
         self._catalogue.samples = self._view.choice().samples
-        self._catalogue.read_these([self._selected] if self._selected else [])
+        self._catalogue.read_states_of([self._selected] if self._selected else [])
 
     def estimate(self) -> None:
         """Queue an estimate of the selected study's missing measurements."""
@@ -180,7 +180,7 @@ class StudiesController(QObject):
     def run(self) -> None:
         """Queue all measurements of runs and sweep that are neither stored nor queued, after a question where they take
         much."""
-        file, study = self._selected, self._catalogue.bound(self._selected)
+        file, study = self._selected, self._catalogue.bound_study(self._selected)
         if file is None or study is None or self._launching:
             return
         self._view.clear_message()
@@ -274,13 +274,13 @@ class StudiesController(QObject):
 
     def show_results(self) -> None:
         """Show the selected study's results."""
-        study = self._catalogue.bound(self._selected)
+        study = self._catalogue.bound_study(self._selected)
         if study is not None:
             self.results_requested.emit(study)
 
     def report(self, folder: Path) -> None:
         """Write the selected study's report into a folder."""
-        file, study = self._selected, self._catalogue.bound(self._selected)
+        file, study = self._selected, self._catalogue.bound_study(self._selected)
         if file is not None and study is not None:
             self._view.show_notice(tr("Writing the report…"))
             self._reports.write(file, study, folder)
@@ -315,7 +315,7 @@ class StudiesController(QObject):
     def _read_current(self) -> None:
         """Read the states of the selected and the running studies."""
         if self._visible:
-            self._catalogue.read_these(self._jobs.files.union([self._selected] if self._selected else []))
+            self._catalogue.read_states_of(self._jobs.files.union([self._selected] if self._selected else []))
 
     def _selected_study(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected

@@ -48,7 +48,7 @@ class StudyJobs(QObject):
         stored nor queued."""
         if evaluation is not None:
             self._submit(file, evaluation, title, machines)
-        if study.latency is not None and state.points_missing and not self._times(study):
+        if study.latency is not None and state.points_missing and not self._is_timing(study):
             self._submit(
                 file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)
             )
@@ -87,16 +87,16 @@ class StudyJobs(QObject):
 
     def measuring(self, file: Path | None) -> list[JobEntry]:
         """Return the active jobs that measure a study."""
-        return [entry for entry in self._of(file) if not isinstance(entry.job, EstimateJob)]
+        return [entry for entry in self._active_jobs(file) if not isinstance(entry.job, EstimateJob)]
 
     def is_estimating(self, file: Path) -> bool:
         """Return whether an estimate of the study is queued or running."""
-        return any(isinstance(entry.job, EstimateJob) for entry in self._of(file))
+        return any(isinstance(entry.job, EstimateJob) for entry in self._active_jobs(file))
 
-    def _of(self, file: Path | None) -> list[JobEntry]:
+    def _active_jobs(self, file: Path | None) -> list[JobEntry]:
         return [entry for entry in self._workbench.jobs.active if self._files.get(entry.id) == file]
 
-    def _times(self, study: StudySpec) -> bool:
+    def _is_timing(self, study: StudySpec) -> bool:
         jobs = [entry.job for entry in self._workbench.jobs.active]
         return any(isinstance(job, LatencyJob) and job.spec == study.latency for job in jobs)
 

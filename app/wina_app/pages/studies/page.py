@@ -179,7 +179,7 @@ class StudiesPage(Page):
         rest = QTimer(self, singleShot=True, interval=_REST_MS)
         rest.timeout.connect(self._filter)
         self.search.textChanged.connect(lambda _: rest.start())
-        self.search.returnPressed.connect(self._take_first)
+        self.search.returnPressed.connect(self._select_first_match)
         self.unmatched = text_label(tr("No study matches."), "muted", wrap=True)
         self.unmatched.hide()
         left = QWidget()
@@ -207,7 +207,7 @@ class StudiesPage(Page):
     def _filter(self) -> None:
         self.unmatched.setVisible(not self.list.filter(self.search.text()))
 
-    def _take_first(self) -> None:
+    def _select_first_match(self) -> None:
         self._filter()
         self.list.select_first()
 
@@ -215,7 +215,7 @@ class StudiesPage(Page):
         """Go from the search into the list by the Down key."""
         pressed = event.key() if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress else None
         if watched is self.search and pressed == Qt.Key.Key_Down:
-            self._take_first()
+            self._select_first_match()
             return True
         return super().eventFilter(watched, event)
 

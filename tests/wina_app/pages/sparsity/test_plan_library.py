@@ -122,7 +122,7 @@ def test_the_plan_before_the_last_change_and_the_last_allocation_can_be_compared
     assert choices(view).before
     library.compare_before()
     assert both(page)[1].budget == pytest.approx(0.5)
-    library.keep_allocated(OTHER)
+    library.remember_allocated(OTHER)
     library.compare_allocated()
     assert both(page)[1].budget == pytest.approx(0.3)
 
@@ -150,7 +150,7 @@ def test_the_plans_of_stored_runs_can_be_compared_with(bench):
 
 def test_another_model_ends_the_comparison(bench):
     library, view, page, workspace, _ = bench
-    library.keep_allocated(OTHER)
+    library.remember_allocated(OTHER)
     library.compare_allocated()
     workspace.set_model(ModelSource(location="/models/other"), summary(4))
     assert page.last("show_map") == "target"
