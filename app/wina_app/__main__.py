@@ -77,9 +77,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="open this plan, study, results database or model folder"
     )
-    which = options.add_mutually_exclusive_group()
-    which.add_argument("--model", help="open this folder or Hugging Face model id")
-    which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
+    model_options = options.add_mutually_exclusive_group()
+    model_options.add_argument("--model", help="open this folder or Hugging Face model id")
+    model_options.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
     options.add_argument("--page", choices=tuple(PAGES), help="show this page first")
     options.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
     options.add_argument(

@@ -74,7 +74,7 @@ class Application(ApplicationPages):
         self._app = app
         self._garbage = GarbageCollector(self)
         settings = settings or Settings()
-        given = limit_memory(settings.preferences.memory)
+        preset_limit = limit_memory(settings.preferences.memory)
         apply_theme(app, *appearance_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
@@ -84,12 +84,12 @@ class Application(ApplicationPages):
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
-        place = database or settings.preferences.database or None
-        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
+        url = database or settings.preferences.database or None
+        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(url), settings)
         self.arrays = SubmittedArrays(self.workbench)
-        self.others = OtherPrograms(self.workbench)
-        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
-        self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
+        self.other_programs = OtherPrograms(self.workbench)
+        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=preset_limit)
+        self.window = MainWindow(self.workbench, self.log, {"memory": reason} if preset_limit else {})
         self.window.page_missing.connect(self.add_page)
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()
@@ -245,12 +245,12 @@ class Application(ApplicationPages):
         """Fill the menu of recent models, studies and databases."""
         menu, settings = self.window.menus.recent, self.workbench.settings
         menu.clear()
-        found = (
+        recent = (
             (settings.recent, self._open_recent_model),
             (settings.studies, lambda file: self.opening.open(Path(file))),
             (settings.recent_databases, self.opening.open_database),
         )
-        for locations, do in found:
+        for locations, do in recent:
             for location in locations:
                 menu.addAction(location.replace("&", "&&")).triggered.connect(partial(_call, do, location))
             if locations:

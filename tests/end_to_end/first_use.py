@@ -118,10 +118,10 @@ class FirstUse:
         yield Seen("it has ended", lambda: not self.jobs[job.id].active)
         job = self.jobs[job.id]
         assert (job.phase, job.error) == ("done", "")
-        yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
+        yield Seen("a toast tells", lambda: bool(self.window.toasts.open))
         self.take_picture("evaluated")
         self._patch.undo()
-        yield from self.follow(self.window.toasts.shown[-1].button)
+        yield from self.follow(self.window.toasts.open[-1].button)
         yield Seen("the results are shown", lambda: self.window.current_page is self.pages["results"])
 
     def look_at_results(self) -> Script:

@@ -69,7 +69,7 @@ class JobLine(QWidget):
         self._state.setVisible(entry is not None and entry.phase != "running")
         self._state.setText(state_word(entry) if entry else "")
         self.title.setText(entry.title if entry else tr("No jobs yet."))
-        waiting = sum(each.waiting for each in ordered[1:])
+        waiting = sum(job.waiting for job in ordered[1:])
         self._waiting.setVisible(waiting > 0)
         self._waiting.setText(tr("and {count} waiting", count=waiting))
         self.amount.setText(brief_progress(entry) if entry else "")

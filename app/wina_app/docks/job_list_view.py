@@ -165,9 +165,9 @@ class JobListView(QListView):
         if entry is None or not entry.waiting:
             return
         waiting = [other.id for other in self._all() if other.waiting]
-        place = waiting.index(entry.id) + step
-        if 0 <= place < len(waiting):
-            behind = place if step < 0 else place + 1
+        position = waiting.index(entry.id) + step
+        if 0 <= position < len(waiting):
+            behind = position if step < 0 else position + 1
             self.move_requested.emit(entry.id, waiting[behind] if behind < len(waiting) else None)
 
     def _all(self) -> Iterable[JobEntry]:
@@ -221,8 +221,8 @@ class JobListView(QListView):
         if not index.isValid():
             return None
         entry = self.rows.entry(index.row())
-        found = places(self.visualRect(index), entry).buttons
-        return next(((entry, name) for name, rect in found.items() if rect.contains(point)), None)
+        buttons = places(self.visualRect(index), entry).buttons
+        return next(((entry, name) for name, rect in buttons.items() if rect.contains(point)), None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Press a button, or select a row."""

@@ -56,13 +56,13 @@ def places(row: QRect, entry: JobEntry) -> Places:
     body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
     inner = row.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
     right = inner.right()
-    found: dict[Button, QRect] = {}
+    buttons: dict[Button, QRect] = {}
     height = small.height() + GRID
     for name in reversed(buttons_of(entry)):
         width = small.horizontalAdvance(BUTTON_WORDS[name]) + 2 * GRID
-        found[name] = QRect(right - width, inner.center().y() - height // 2, width, height)
+        buttons[name] = QRect(right - width, inner.center().y() - height // 2, width, height)
         right -= width + HALF
-    right -= GRID if found else 0
+    right -= GRID if buttons else 0
     left = inner.left() + _ICON + GRID
     word = max(body.horizontalAdvance(text) for text in WORDS.values()) + 2 * GRID
     amount_width = min(
@@ -78,7 +78,7 @@ def places(row: QRect, entry: JobEntry) -> Places:
         remark=QRect(texts, inner.center().y(), free, inner.height() // 2),
         amount=amount,
         bar=QRect(amount.left(), inner.top() + inner.height() * 3 // 4 - _BAR // 2, amount_width, _BAR),
-        buttons=found,
+        buttons=buttons,
     )
 
 
@@ -107,10 +107,10 @@ class JobPainter(QStyledItemDelegate):
         drawing = _DRAWN.get(entry.phase, entry.phase)
         painter.drawPixmap(where.icon.topLeft(), _drawing(drawing, state_colour(drawing).name()))
         _text(painter, where.state, state_word(entry), t.text)
-        said = remark(entry)
-        title = where.title if said else where.title.united(where.remark)
+        remark_text = remark(entry)
+        title = where.title if remark_text else where.title.united(where.remark)
         _text(painter, title, entry.title, t.text, bold=True)
-        _text(painter, where.remark, said, t.failed if entry.error else t.muted, small=True)
+        _text(painter, where.remark, remark_text, t.failed if entry.error else t.muted, small=True)
         shows_bar = entry.begun and not entry.serves
         amount = where.amount if shows_bar else where.amount.adjusted(0, 0, 0, where.amount.height())
         _text(painter, amount, progress_text(entry), t.muted, small=True, right=True)
@@ -159,9 +159,9 @@ def _bar(painter: QPainter, rect: QRect, entry: JobEntry) -> None:
         painter.drawRoundedRect(rect.adjusted(0, 0, round(rect.width() * (entry.fraction - 1)), 0), _BAR / 2, _BAR / 2)
     elif entry.phase in BUSY:
         width = rect.width() // 4
-        place = (time.monotonic() % _LAP_SECONDS) / _LAP_SECONDS * (rect.width() + width)
+        position = (time.monotonic() % _LAP_SECONDS) / _LAP_SECONDS * (rect.width() + width)
         painter.setClipRect(rect)
-        painter.drawRoundedRect(rect.left() + round(place) - width, rect.top(), width, _BAR, _BAR / 2, _BAR / 2)
+        painter.drawRoundedRect(rect.left() + round(position) - width, rect.top(), width, _BAR, _BAR / 2, _BAR / 2)
         painter.setClipping(False)
 
 

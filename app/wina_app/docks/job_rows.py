@@ -54,8 +54,8 @@ class JobRows(QAbstractListModel):
         """Show the listed jobs in their order."""
         self._soon.stop()
         new = self._jobs.ordered
-        kept = {entry.id for entry in new}
-        for first, last in reversed(_stretches([entry.id not in kept for entry in self._entries])):
+        listed_ids = {entry.id for entry in new}
+        for first, last in reversed(_stretches([entry.id not in listed_ids for entry in self._entries])):
             self.beginRemoveRows(_TOP, first, last)
             del self._entries[first : last + 1]
             self.endRemoveRows()
@@ -102,8 +102,8 @@ class JobRows(QAbstractListModel):
             case Qt.ItemDataRole.ToolTipRole:
                 return plain_tip("\n".join(filter(None, (entry.title, remark(entry), progress_text(entry)))))
             case Qt.ItemDataRole.AccessibleTextRole:
-                said = (state_word(entry), progress_text(entry), remark(entry))
-                return f"{entry.title}: {', '.join(filter(None, said))}"
+                texts = (state_word(entry), progress_text(entry), remark(entry))
+                return f"{entry.title}: {', '.join(filter(None, texts))}"
             case _ if role == ENTRY:
                 return entry
         return None
@@ -142,9 +142,9 @@ class JobRows(QAbstractListModel):
 
 def _stretches(marked: Sequence[bool]) -> list[tuple[int, int]]:
     """Return the first and last place of each run of marks: removing rows together costs the views as much as one."""
-    found = []
-    for mark, stretch in groupby(enumerate(marked), key=lambda place: place[1]):
-        places = [place for place, _ in stretch]
+    stretches = []
+    for mark, stretch in groupby(enumerate(marked), key=lambda numbered: numbered[1]):
+        indexes = [index for index, _ in stretch]
         if mark:
-            found.append((places[0], places[-1]))
-    return found
+            stretches.append((indexes[0], indexes[-1]))
+    return stretches

@@ -64,9 +64,9 @@ class JobsController(QObject):
             self._workbench.store.ask(left, expect)
 
 
-def known_seconds(entry: JobEntry, others: list[JobEntry]) -> float | None:
+def known_seconds(entry: JobEntry, earlier_jobs: list[JobEntry]) -> float | None:
     """Return a job's duration in seconds as known from earlier jobs of this window, None if it is not."""
-    for other in reversed(others):
+    for other in reversed(earlier_jobs):
         if other.phase == "done" and _without_times(other.job) == _without_times(entry.job):
             return other.seconds
         if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):

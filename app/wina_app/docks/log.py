@@ -106,10 +106,10 @@ class LogView(QWidget):
 
     def _forget(self, job_id: str) -> None:
         self._book.forget(job_id)
-        if (place := self.job.findData(job_id)) > 0:
-            if place == self.job.currentIndex():
+        if (index := self.job.findData(job_id)) > 0:
+            if index == self.job.currentIndex():
                 self.job.setCurrentIndex(0)
-            self.job.removeItem(place)
+            self.job.removeItem(index)
 
     # ---- lines ---------------------------------------------------------------------------------------------------
 
@@ -124,23 +124,23 @@ class LogView(QWidget):
                 self._write()
 
     def _passes(self, line: LogLine) -> bool:
-        return self._job in ("", line.job) and line.passes(*self._wanted)
+        return self._job in ("", line.job) and line.passes(*self._filter)
 
     @property
     def _job(self) -> str:
         return str(self.job.currentData() or "")
 
     @property
-    def _wanted(self) -> tuple[int, str]:
+    def _filter(self) -> tuple[int, str]:
         return _LEVELS[self.level.currentText()], self.search.text().lower()
 
     def _rebuild(self, *_: Any) -> None:
         self.text.setFont(monospace())
         self.text.clear()
         self.text.go_to_end()
-        level, wanted = self._wanted
-        found = (line for line in self._book.of(self._job) if line.passes(level, wanted))
-        self._waiting = deque(found, maxlen=SHOWN)
+        level, text = self._filter
+        lines = (line for line in self._book.of(self._job) if line.passes(level, text))
+        self._waiting = deque(lines, maxlen=SHOWN)
         self._write()
 
     def _write(self) -> None:

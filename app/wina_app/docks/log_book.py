@@ -22,9 +22,9 @@ class LogLine(NamedTuple):
     job: str = ""
     """The job's id; empty for none."""
 
-    def passes(self, level: int, wanted: str) -> bool:
+    def passes(self, level: int, text: str) -> bool:
         """Return whether it has at least this level and contains this lower-case text."""
-        return self.level >= level and wanted in f"{self.source} {self.text}".lower()
+        return self.level >= level and text in f"{self.source} {self.text}".lower()
 
 
 class LogBook:

@@ -86,18 +86,18 @@ class JobEntry(JobState):
         """Its outcome in one line; empty before its end."""
         if self.active:
             return ""
-        parts = [self.failure] if self.failure else []
+        texts = [self.failure] if self.failure else []
         if self.phase == "done":
-            parts += filter(None, [self.metric if self.serves else _outcome(self.result)])
+            texts += filter(None, [self.metric if self.serves else _outcome(self.result)])
         if self.phase == "cancelled":
-            parts.append(tr("Cancelled"))
+            texts.append(tr("Cancelled"))
         if self.runs_finished:
-            parts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
+            texts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
         if self.units_stored:
-            parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
+            texts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
         if self.started is not None:
-            parts.append(tr("took {time}", time=duration(self.seconds)))
-        return "  ·  ".join(parts)
+            texts.append(tr("took {time}", time=duration(self.seconds)))
+        return "  ·  ".join(texts)
 
 
 def _outcome(result: ResultValue | None) -> str:

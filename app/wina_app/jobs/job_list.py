@@ -49,11 +49,11 @@ class JobList(QObject):
         Of each, interactive jobs come last, unless they failed: they must not push away what computes for hours.
         """
         entries = list(self)
-        begun = sorted(
+        running = sorted(
             (entry for entry in entries if entry.begun), key=lambda entry: (entry.is_interactive, entry.started or 0.0)
         )
         ended = sorted((entry for entry in entries if not entry.active), key=_ended_place)
-        return [*begun, *(entry for entry in entries if entry.waiting), *ended]
+        return [*running, *(entry for entry in entries if entry.waiting), *ended]
 
     @property
     def active(self) -> list[JobEntry]:

@@ -31,14 +31,14 @@ class Checks(QObject):
 
         def work() -> None:
             try:
-                found, receiver = question(), answer
+                value, receiver = question(), answer
             except WinaError as error:
-                found, receiver = str(error), refused
+                value, receiver = str(error), refused
             except Exception as error:
                 _log.exception("A check failed")
-                found, receiver = unforeseen(error), refused
+                value, receiver = unforeseen(error), refused
             try:
-                self._answered.emit(receiver, found)
+                self._answered.emit(receiver, value)
             except RuntimeError:  # the window has closed meanwhile
                 _log.debug("A check ended after the window")
 

@@ -30,7 +30,7 @@ def limit_memory(chosen: str) -> str:
 
     A limit that the program was started with counts instead, and is returned; empty where there is none.
     """
-    given = os.environ.get(MEMORY_VARIABLE, "")
-    if chosen and not given:
+    preset_limit = os.environ.get(MEMORY_VARIABLE, "")
+    if chosen and not preset_limit:
         os.environ[MEMORY_VARIABLE] = chosen
-    return given
+    return preset_limit

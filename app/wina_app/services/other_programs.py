@@ -25,9 +25,9 @@ class OtherPrograms(QObject):
     def __init__(self, workbench: Workbench) -> None:
         super().__init__()
         self._workbench = workbench
-        self._own: frozenset[str] = frozenset()
+        self._own_ids: frozenset[str] = frozenset()
         """Ids of this window's jobs that were in the database at the last look."""
-        self._others: dict[str, ListedJob] = {}
+        self._foreign_jobs: dict[str, ListedJob] = {}
         """Jobs of other programs at the last look, by their ids."""
         self._asking = False
         self._timer = QTimer(self, interval=LOOK_MS)
@@ -49,47 +49,47 @@ class OtherPrograms(QObject):
                 lambda store: (store.kept_jobs(), store.list_jobs()), self._show, lambda _text: self._show(None)
             )
 
-    def _show(self, found: "tuple[frozenset[str], list[ListedJob]] | None") -> None:
+    def _show(self, snapshot: "tuple[frozenset[str], list[ListedJob]] | None") -> None:
         self._asking = False
-        if found is None:  # the database is away
+        if snapshot is None:  # the database is away
             return
-        own, listed = found
+        own_ids, listed = snapshot
         jobs = self._workbench.jobs
-        for job_id in self._own - own:
+        for job_id in self._own_ids - own_ids:
             if job_id in jobs and jobs[job_id].active and jobs[job_id].phase != "cancelling":
                 self._workbench.cancel(job_id)
-        self._own = own
-        others = [job for job in listed if job.state != "unfinished"]
-        for job in others:
+        self._own_ids = own_ids
+        foreign_jobs = [job for job in listed if job.state != "unfinished"]
+        for job in foreign_jobs:
             self._follow(job)
         dead = {job.submit.job_id for job in listed if job.state == "unfinished"}
-        for job_id in self._others.keys() - {job.submit.job_id for job in others}:
-            self._end(self._others.pop(job_id), died=job_id in dead)
-        if self._others:  # one that dies writes nothing
+        for job_id in self._foreign_jobs.keys() - {job.submit.job_id for job in foreign_jobs}:
+            self._end(self._foreign_jobs.pop(job_id), died=job_id in dead)
+        if self._foreign_jobs:  # one that dies writes nothing
             self._timer.start()
         else:
             self._timer.stop()
 
     def _on_opened(self, _store: object) -> None:
         """Forget the jobs of the database before, and look at those of the new one."""
-        for job_id in self._others:
+        for job_id in self._foreign_jobs:
             self._workbench.jobs.apply(Done(job_id=job_id, cancelled=True))
-        self._own, self._others = frozenset(), {}
+        self._own_ids, self._foreign_jobs = frozenset(), {}
         self.look()
 
     def _on_ended(self, job_id: str) -> None:
         """Expect no row of a job that has ended: it may be queued again under its id."""
-        self._own -= {job_id}
+        self._own_ids -= {job_id}
 
     def _follow(self, job: "ListedJob") -> None:
         jobs, job_id = self._workbench.jobs, job.submit.job_id
         if job_id in jobs and not jobs[job_id].is_elsewhere:
             return  # it was this window's, which is closing
-        if job_id not in self._others:
+        if job_id not in self._foreign_jobs:
             title = tr("{title} (another program)", title=job.submit.title or tr("Job"))
             cancel = partial(self._cancel, job_id)
             self._workbench.host(OtherProgramsJob(computes=job.submit.job.kind), title, cancel, job_id)
-        self._others[job_id] = job
+        self._foreign_jobs[job_id] = job
         if job.state == "running" and jobs[job_id].waiting:
             jobs.apply(Started(job_id=job_id))
         if job.total is not None:

@@ -32,7 +32,7 @@ class DataFolder(QWidget):
         vbox(self, self._label, self.edit, beside(self.choose), spacing=HALF)
         self.show_texts(())
 
-    def show_texts(self, data_sets: Sequence[str], own: str = "") -> None:
+    def show_texts(self, data_sets: Sequence[str], default_folder: str = "") -> None:
         """Name the data sets whose rows are read as texts, and the folder that applies while the field is empty."""
         name = _FOLDER if data_sets else _NAME
         self._label.setText(name)
@@ -46,7 +46,9 @@ class DataFolder(QWidget):
                 "Subfolders named like a task replace the Hub's data of that task. All studies remember the folder",
                 data_sets=names,
             )
-        self.edit.setPlaceholderText(tr("From the file: {folder}", folder=own) if own else default)
+        self.edit.setPlaceholderText(
+            tr("From the file: {folder}", folder=default_folder) if default_folder else default
+        )
         self.offer()
 
     def offer(self, reason: str = "") -> None:

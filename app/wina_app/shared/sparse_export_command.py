@@ -33,9 +33,9 @@ class SparseExportCommand(QObject):
 
     def show_reason(self, reason: str) -> None:
         """Enable the export, or disable it for a reason."""
-        for part in (self.button, self.action):
-            part.setEnabled(not reason)
-            part.setToolTip(plain_tip(reason) if reason else with_shortcut(_TIP, _KEYS))
+        for control in (self.button, self.action):
+            control.setEnabled(not reason)
+            control.setToolTip(plain_tip(reason) if reason else with_shortcut(_TIP, _KEYS))
 
     def _choose(self) -> None:
         title = tr("Save the sparse model in an empty folder")

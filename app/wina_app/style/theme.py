@@ -115,8 +115,8 @@ def restyle_when_shown(owner: QWidget, restyle: Callable[[], None]) -> None:
     method = WeakMethod(restyle)
 
     def call() -> None:
-        if (found := method()) is not None:
-            found()
+        if (bound := method()) is not None:
+            bound()
 
     notifier().changed.connect(_WhenShown(owner, call).follow)
 

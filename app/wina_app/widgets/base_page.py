@@ -207,9 +207,9 @@ class Page(QWidget):
         widgets = [item.widget() for item in items if item is not None]
         return [widget for widget in widgets if isinstance(widget, QPushButton)]
 
-    def set_breadcrumb(self, parts: list[tuple[str, str]]) -> None:
+    def set_breadcrumb(self, links: list[tuple[str, str]]) -> None:
         """Show links given as (page key, text)."""
-        self._crumbs.show_parts(parts)
+        self._crumbs.show_links(links)
 
     def add_command(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
         """Add an action to the page's menu and to the command palette.

@@ -20,21 +20,21 @@ class Breadcrumb(QWidget):
     def __init__(self, go_to: Callable[[str], object]) -> None:
         super().__init__()
         self._go_to = go_to
-        self._parts: list[tuple[str, str]] = []
+        self._links: list[tuple[str, str]] = []
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._row = hbox(self, spacing=0)
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetMinimumSize)  # buttons beside it wrap before it vanishes
 
-    def show_parts(self, parts: Sequence[tuple[str, str]]) -> None:
+    def show_links(self, links: Sequence[tuple[str, str]]) -> None:
         """Show links given as (page key, text)."""
-        if list(parts) == self._parts:  # every page hears of every change
+        if list(links) == self._links:  # every page hears of every change
             return
-        self._parts = list(parts)
+        self._links = list(links)
         while (item := self._row.takeAt(0)) is not None:
             if (widget := item.widget()) is not None:
                 widget.hide()  # until it is deleted
                 widget.deleteLater()
-        for index, (key, text) in enumerate(parts):
+        for index, (key, text) in enumerate(links):
             if index:
                 self._row.addWidget(text_label("/", "muted"))
             crumb = _Crumb(text)

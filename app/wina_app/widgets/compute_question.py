@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class ResourceRow:
     """A resource that a job takes."""
 
-    what: str
+    name: str
     """For example "Memory, layer by layer"."""
     needed: str
     available: str = ""

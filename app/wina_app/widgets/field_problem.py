@@ -41,13 +41,13 @@ class FieldProblem(QLabel):
             self.hide()
             return
         room, inside = self._room(), [field, *field.findChildren(QWidget)]
-        can_focus = any(each.focusPolicy() != Qt.FocusPolicy.NoFocus for each in inside)
+        can_focus = any(widget.focusPolicy() != Qt.FocusPolicy.NoFocus for widget in inside)
         if room is None or (can_focus and field.window().focusWidget() not in inside):
             self.hide()
             return
         if self.parentWidget() is not room:
             self.setParent(room)
-        place = field.mapTo(room, QPoint(0, field.height()))
-        self.setGeometry(place.x(), place.y(), field.width(), self.heightForWidth(field.width()))
+        corner = field.mapTo(room, QPoint(0, field.height()))
+        self.setGeometry(corner.x(), corner.y(), field.width(), self.heightForWidth(field.width()))
         self.show()
         self.raise_()

@@ -160,10 +160,10 @@ class MessageBar(QFrame):
             super().keyPressEvent(event)
 
     def _announce(self) -> None:
-        said = QAccessibleAnnouncementEvent(self, self.accessibleName())
+        announcement = QAccessibleAnnouncementEvent(self, self.accessibleName())
         if self.property("role") == "error":
-            said.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
-        QAccessible.updateAccessibility(said)
+            announcement.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
+        QAccessible.updateAccessibility(announcement)
 
     def _do_retry(self) -> None:
         message = self._first

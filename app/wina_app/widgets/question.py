@@ -72,7 +72,7 @@ def _table(resources: Sequence[ResourceRow]) -> QGridLayout:
     for line, row in enumerate(resources, start=1):
         available = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         available.setText(row.available)
-        for column, label in enumerate((text_label(row.what), text_label(row.needed), available)):
+        for column, label in enumerate((text_label(row.name), text_label(row.needed), available)):
             grid.addWidget(label, line, column)
         if row.fits is not None:
             grid.addLayout(_state(row.fits), line, 3)

@@ -72,7 +72,7 @@ class CommandPalette(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
-        self._shown: list[Entry] = []
+        self._matches: list[Entry] = []
         self._search = FuzzySearch([])
         self._before: QWidget | None = None
         self.field = QLineEdit()
@@ -85,7 +85,7 @@ class CommandPalette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list.setItemDelegate(_EntryDelegate(self._shown, self.list))
+        self.list.setItemDelegate(_EntryDelegate(self._matches, self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
@@ -117,7 +117,7 @@ class CommandPalette(QFrame):
 
     def shown(self) -> list[Entry]:
         """Return the entries shown, from top to bottom."""
-        return self._shown.copy()
+        return self._matches.copy()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Pass arrow keys to the list, close on Esc, hide when the focus is lost."""
@@ -134,16 +134,16 @@ class CommandPalette(QFrame):
 
     def _find(self, text: str) -> None:
         self.list.clear()
-        self._shown[:] = [self._entries[index] for index in self._search.search(text)]
-        for entry in self._shown:
+        self._matches[:] = [self._entries[index] for index in self._search.search(text)]
+        for entry in self._matches:
             self.list.addItem(_item(entry))
         self.list.setCurrentRow(0)
-        self._remark.setVisible(not self._shown)
+        self._remark.setVisible(not self._matches)
 
     def _choose(self) -> None:
         if (row := self.list.currentRow()) >= 0:
             self.close_palette()
-            self.chosen.emit(self._shown[row])
+            self.chosen.emit(self._matches[row])
 
 
 def _item(entry: Entry) -> QListWidgetItem:
@@ -156,9 +156,9 @@ def _item(entry: Entry) -> QListWidgetItem:
 class _EntryDelegate(QStyledItemDelegate):
     """Painter of an entry's text, its place in the menus, and its shortcut at the right."""
 
-    def __init__(self, shown: Sequence[Entry], parent: QWidget) -> None:
+    def __init__(self, matches: Sequence[Entry], parent: QWidget) -> None:
         super().__init__(parent)
-        self._shown = shown
+        self._matches = matches
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
         """Return the height of one line."""
@@ -166,7 +166,7 @@ class _EntryDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         """Paint one entry."""
-        entry = self._shown[index.row()]
+        entry = self._matches[index.row()]
         t = tokens()
         enabled = entry.action.isEnabled()
         if option.state & QStyle.StateFlag.State_Selected:

@@ -35,7 +35,7 @@ class DatabaseMerge(QObject):
     def __init__(self, workbench: Workbench, view: DatabaseMergeView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
-        self._place = ""
+        self._url = ""
         """URL of the open database."""
         self._source = ""
         """Name of the file that is being merged; empty without any."""
@@ -50,15 +50,15 @@ class DatabaseMerge(QObject):
             self._view.show_failure(text)
             return
         self._source, self._cancelled = path.name, False
-        place = self._place
-        shown = -1
+        url = self._url
+        last_percent = -1
 
         def on_progress(finished: int, total: int) -> None:
-            nonlocal shown
+            nonlocal last_percent
             if self._cancelled:
                 raise Cancelled
-            if (percent := 100 * finished // max(total, 1)) != shown:
-                shown = percent
+            if (percent := 100 * finished // max(total, 1)) != last_percent:
+                last_percent = percent
                 self._advanced.emit(percent)
 
         def question() -> int | None:
@@ -66,7 +66,7 @@ class DatabaseMerge(QObject):
             from wina_core.store.merge import merge_database
 
             try:
-                with Store(place) as store:
+                with Store(url) as store:
                     return sum(merge_database(path, store, on_progress).values())
             except Cancelled:
                 return None
@@ -98,4 +98,4 @@ class DatabaseMerge(QObject):
         self._workbench.store.write(lambda _store: None, self._view.show_failure)  # `changed` follows
 
     def _on_opened(self, store: Any) -> None:
-        self._place = store.url.render_as_string(hide_password=False)
+        self._url = store.url.render_as_string(hide_password=False)

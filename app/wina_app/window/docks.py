@@ -88,16 +88,16 @@ class Docks(QObject):
         self._window.restoreState(layout, _LAYOUT_VERSION)
         for key in {*withheld, *self._withheld} & self.by_key.keys():
             dock = self.by_key[key]
-            shown = key in withheld or not dock.isHidden()
+            visible = key in withheld or not dock.isHidden()
             if key in self._withheld:
-                self._withheld[key] = shown
-            dock.setVisible(shown and key not in self._withheld)
+                self._withheld[key] = visible
+            dock.setVisible(visible and key not in self._withheld)
 
     def state(self) -> dict[str, object]:
         """Return the entries of the settings that `restore` reads."""
         self._keep_height()
         layout = self._window.saveState(_LAYOUT_VERSION).data()
-        withheld = [key for key, shown in self._withheld.items() if shown]
+        withheld = [key for key, chosen in self._withheld.items() if chosen]
         return {
             "layout": layout,
             "docks_collapsed": self._chosen,
@@ -158,9 +158,9 @@ class Docks(QObject):
             self._window.resizeDocks([next(iter(self._bars))], [self._height], Qt.Orientation.Vertical)
 
     def _keep_height(self) -> None:
-        shown = [dock for dock in self._bars if self._is_below(dock) and dock.isVisible()]
-        if shown and not self.is_collapsed:
-            self._height = shown[0].height()
+        open_docks = [dock for dock in self._bars if self._is_below(dock) and dock.isVisible()]
+        if open_docks and not self.is_collapsed:
+            self._height = open_docks[0].height()
 
     def _is_below(self, dock: QDockWidget) -> bool:
         return not dock.isFloating() and self._window.dockWidgetArea(dock) in _LINES

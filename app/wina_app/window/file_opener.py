@@ -90,8 +90,8 @@ class FileOpener(QObject):
     def _on_opened(self, store: Any) -> None:
         from wina_core.store.connection import place_of  # with SQLAlchemy, which the store has loaded
 
-        place = place_of(store.url)
-        self._view.show_database(store.url.database or place, place if "://" in place else str(store.url))
+        address = place_of(store.url)
+        self._view.show_database(store.url.database or address, address if "://" in address else str(store.url))
         if self._requested is not None:
             if not has_password(self._requested):  # passwords are not stored
                 self._workbench.settings.add_recent_database(self._requested)

@@ -25,8 +25,8 @@ def next_control(widgets: Iterable[QWidget], now: QWidget | None, *, forward: bo
     if now not in every:
         return next(iter(every if forward else every[::-1]), None)
     at = every.index(now)
-    found = every[(at + (1 if forward else -1)) % len(every)]
-    return found if found is not now or _takes_tab(now) else None
+    control = every[(at + (1 if forward else -1)) % len(every)]
+    return control if control is not now or _takes_tab(now) else None
 
 
 def reveal(widget: QWidget) -> None:

@@ -116,7 +116,7 @@ class MainWindow(MessageWindow):
         workbench.stopped.connect(self._on_stopped)
         workbench.store.waits.connect(self.show_waiting)
         self._views = ViewStates(workbench.settings)
-        self._place = WindowPlace(self)
+        self._window_place = WindowPlace(self)
         self._memory = QTimer(self)
         self._memory.timeout.connect(self._remember)
         self._memory.start(_REMEMBER_MS)
@@ -222,9 +222,9 @@ class MainWindow(MessageWindow):
     def show_dock(self, key: str) -> None:
         """Raise and focus a dock."""
         dock = self.dock_area.show(key)
-        found = controls([dock])
-        if found:
-            found[0].setFocus(Qt.FocusReason.OtherFocusReason)
+        reachable = controls([dock])
+        if reachable:
+            reachable[0].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def reset_layout(self) -> None:
         """Move all docks to their first places."""
@@ -280,9 +280,9 @@ class MainWindow(MessageWindow):
             self.inspector.setCurrentWidget(page.inspector)
         reason = tr("This page has nothing to inspect; Sparsity and Results have an inspector.")
         self.dock_area.offer("inspector", "" if page.inspector is not None else reason)
-        found = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
-        if found:
-            (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
+        reachable = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
+        if reachable:
+            (before if before in controls([page.body]) else reachable[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def childEvent(self, event: QChildEvent) -> None:
         """Keep the tabs of docks that share a place out of the Tab order: docks have shortcuts."""
@@ -295,15 +295,15 @@ class MainWindow(MessageWindow):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Move the focus through the page, then the docks, then the rail."""
-        sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.shown]
+        sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.open]
         # A floating dock has its own order; one behind another in the same place is out of sight.
-        here = [each for each in sections if not each.isWindow() and not each.visibleRegion().isEmpty()]
-        found = next_control(here, self.focusWidget(), forward=forward)
-        if found is None:
+        visible = [section for section in sections if not section.isWindow() and not section.visibleRegion().isEmpty()]
+        control = next_control(visible, self.focusWidget(), forward=forward)
+        if control is None:
             return False
         self.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)  # without it sliders and tabs do not show focus
-        found.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
-        reveal(found)
+        control.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+        reveal(control)
         return True
 
     def show_database(self, name: str, url: str) -> None:
@@ -332,15 +332,15 @@ class MainWindow(MessageWindow):
     def restore(self) -> None:
         """Restore place and layout, moved onto a screen if necessary."""
         settings = self._workbench.settings
-        self._place.restore(settings.geometry)
+        self._window_place.restore(settings.geometry)
         self.dock_area.restore(settings)
-        self._place.fit()
+        self._window_place.fit()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Check the place again once the desktop has given the window its frame."""
         super().showEvent(event)
         if not event.spontaneous():
-            self._place.fit_with_frame()
+            self._window_place.fit_with_frame()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask if jobs are running; then stop everything, and close once that is done."""

@@ -41,7 +41,7 @@ class MessageWindow(QMainWindow):
         """The messages shown, the most urgent first."""
         page = self.stack.currentWidget()
         bars = [self.message, *([page.message] if isinstance(page, Page) else [])]
-        return [*(bar for bar in bars if bar.isVisible()), *reversed(self.toasts.shown)]
+        return [*(bar for bar in bars if bar.isVisible()), *reversed(self.toasts.open)]
 
     def focus_message(self) -> None:
         """Move the focus to a button of the most urgent message."""
@@ -91,7 +91,7 @@ class MessageWindow(QMainWindow):
         """Show how far work in the background is, in a toast with a button that cancels it; none once dismissed."""
         if self._progress is None:
             self._progress = self.toasts.say(word, text, tr("Cancel"), cancel, stays=True)
-        elif self._progress in self.toasts.shown:
+        elif self._progress in self.toasts.open:
             self._progress.set_text(text)
 
     def end_progress(self) -> None:

@@ -48,27 +48,29 @@ class PaletteEntries(QObject):
         self._buttons: dict[QPushButton, ButtonAction] = {}
         self._verbs = {key: [self._waiting(key, titles()[key], verb) for verb in verbs] for key, verbs in VERBS.items()}
 
-    def every(self, pages: Mapping[str, Page], shown: Page) -> list[Entry]:
+    def every(self, pages: Mapping[str, Page], current: Page) -> list[Entry]:
         """Return what the current page offers, then the menus, then the other pages."""
-        others = [
+        other_entries = [
             entry
             for key, waiting in self._verbs.items()
-            if key != shown.key
+            if key != current.key
             for entry in (self._of_page(pages[key]) if key in pages else waiting)
         ]
-        own = [entry for entry in self._of_page(shown) if entry.action is not self._buttons.get(shown.primary)]
-        primary = Entry(shown.title, self._primary, shown.key, words_of(shown.key, ""))
+        page_entries = [
+            entry for entry in self._of_page(current) if entry.action is not self._buttons.get(current.primary)
+        ]
+        primary = Entry(current.title, self._primary, current.key, words_of(current.key, ""))
         menus = [entry for entry in self._menus.entries() if entry.action is not self._primary]
-        return [primary, *own, *menus, *others]
+        return [primary, *page_entries, *menus, *other_entries]
 
     def _of_page(self, page: Page) -> list[Entry]:
         buttons = [page.primary, *page.header_buttons()]
-        commands = {each.text() for each in page.commands}  # listed once, also those that have a button
-        shown = [each for each in buttons if each.text() and not each.isHidden()]
-        named = [each for each in shown if f"{each.accessibleName()}…" not in commands]
+        commands = {command.text() for command in page.commands}  # listed once, also those that have a button
+        visible = [button for button in buttons if button.text() and not button.isHidden()]
+        named = [button for button in visible if f"{button.accessibleName()}…" not in commands]
         return [
-            *(Entry(page.title, self._action(each), page.key, self._words(page, each)) for each in named),
-            *(Entry(page.title, each, page.key, words_of(page.key, each.text())) for each in page.commands),
+            *(Entry(page.title, self._action(button), page.key, self._words(page, button)) for button in named),
+            *(Entry(page.title, command, page.key, words_of(page.key, command.text())) for command in page.commands),
         ]
 
     def _action(self, button: QPushButton) -> ButtonAction:
@@ -89,7 +91,9 @@ class PaletteEntries(QObject):
     def _make_and_run(self, key: str, verb: Verb, _checked: bool = False) -> None:
         page = self._make_page(key)
         if page is not None:
-            found = self._of_page(page)
-            wanted = [each for each in found if each.action.text() == verb.command] if verb.command else found[:1]
-            for entry in wanted[:1]:
+            entries = self._of_page(page)
+            matches = (
+                [entry for entry in entries if entry.action.text() == verb.command] if verb.command else entries[:1]
+            )
+            for entry in matches[:1]:
                 QTimer.singleShot(0, self, partial(self._run, entry))  # once the page is painted

@@ -29,14 +29,14 @@ class ShortcutsDialog(QDialog):
         self.table.verticalHeader().hide()
         self.table.setShowGrid(False)
         for row, entry in enumerate(listed):
-            for place, text in enumerate((entry.keys, entry.text, entry.where)):
+            for index, text in enumerate((entry.keys, entry.text, entry.where)):
                 item = QTableWidgetItem(text)
                 item.setToolTip(text)
-                self.table.setItem(row, place, item)
+                self.table.setItem(row, index, item)
         self.table.resizeColumnsToContents()
         self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Stretch)
         column = QVBoxLayout(self)
         column.setContentsMargins(GRID * 2, GRID * 2, GRID * 2, GRID * 2)
         column.addWidget(self.table)
-        wanted = QSize(scaled(GRID * 85), scaled(GRID * 70))
-        self.resize(wanted.boundedTo(self.screen().availableSize() * _OF_SCREEN))
+        size = QSize(scaled(GRID * 85), scaled(GRID * 70))
+        self.resize(size.boundedTo(self.screen().availableSize() * _OF_SCREEN))

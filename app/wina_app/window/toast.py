@@ -28,7 +28,7 @@ class Toasts(QObject):
         """Place toasts at `above()` pixels from the lower edge of the window."""
         super().__init__(window)
         self._window, self._above = window, above
-        self.shown: list[Toast] = []
+        self.open: list[Toast] = []
         window.installEventFilter(self)
 
     def say(
@@ -39,8 +39,8 @@ class Toasts(QObject):
         if not stays:
             toast.expiry.start_for(f"{word}{text}{button}")
         toast.gone = lambda: self.remove(toast)
-        self.shown.append(toast)
-        for old in self.shown[:-_MOST]:
+        self.open.append(toast)
+        for old in self.open[:-_MOST]:
             self.remove(old)
         self.arrange()
         toast.show()
@@ -56,18 +56,18 @@ class Toasts(QObject):
 
     def remove(self, toast: "Toast") -> None:
         """Close a toast, unless it is closed already."""
-        if toast in self.shown:
-            self.shown.remove(toast)
+        if toast in self.open:
+            self.open.remove(toast)
             toast.hide()
             toast.deleteLater()
             self.arrange()
 
     def arrange(self) -> None:
         """Place the toasts above each other and over everything else."""
-        if not self.shown:  # docks report being hidden even while the window is deleted
+        if not self.open:  # docks report being hidden even while the window is deleted
             return
         bottom = self._window.height() - self._above() - GRID
-        for toast in reversed(self.shown):
+        for toast in reversed(self.open):
             width = min(scaled(_WIDTH), self._window.width() - 2 * GRID)
             toast.resize(width, toast.heightForWidth(width))
             bottom -= toast.height()

@@ -41,11 +41,11 @@ class WindowPlace(QObject):
             return
         margins = self._frame_margins()
         frame = window.geometry().marginsAdded(margins)
-        found = placed(frame, self._screens())
-        if found != frame:
+        target = placed(frame, self._screens())
+        if target != frame:
             if window.size() == self._size:
-                window.resize(found.marginsRemoved(margins).size())
-            window.move(found.topLeft())
+                window.resize(target.marginsRemoved(margins).size())
+            window.move(target.topLeft())
             self._size = window.size()
 
     def _frame_margins(self) -> QMargins:

@@ -298,10 +298,10 @@ def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
     window = application.window
     for number in range(5):
         window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
-    assert len(window.toasts.shown) == 3
-    qtbot.mouseClick(window.toasts.shown[-1].button, Qt.MouseButton.LeftButton)
+    assert len(window.toasts.open) == 3
+    qtbot.mouseClick(window.toasts.open[-1].button, Qt.MouseButton.LeftButton)
     assert window.current_page.key == "results"
-    assert len(window.toasts.shown) == 2
+    assert len(window.toasts.open) == 2
 
 
 # ---- help --------------------------------------------------------------------------------------------------------

@@ -91,8 +91,8 @@ def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatc
     window = application.window
     (tmp_path / "plot.svg").touch()
     window.pages["model"].show_saved(tmp_path / "plot.svg")
-    assert window.toasts.shown[-1].accessibleName() == "Saved: plot.svg"
-    window.toasts.shown[-1].button.click()
+    assert window.toasts.open[-1].accessibleName() == "Saved: plot.svg"
+    window.toasts.open[-1].button.click()
     assert opened == [tmp_path]
 
 

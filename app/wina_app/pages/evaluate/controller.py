@@ -32,7 +32,7 @@ from wina_core.studies.tasks.task_code import TaskCodeError
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
-_FOUND = 50
+_MAX_MATCHES = 50
 """Most tasks listed under the typed text."""
 
 
@@ -72,7 +72,7 @@ class EvaluateView(ConsentView, QuestionView, Protocol):
     def show_grid(self, grid: Grid) -> None:
         """Show the runs and their stored parts."""
 
-    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
         """Show the tasks that match the typed text."""
 
     def show_index_remark(self, text: str) -> None:
@@ -108,12 +108,12 @@ class EvaluateController(QObject):
         self._suits_demo: bool | None = None
         self._beside: str | None = None
         """Location of the model with imported numbers of llama-perplexity, for which its positions were chosen."""
-        self._asked = 0
+        self._request = 0
         self._grid: Grid | None = None
         """The runs as last counted."""
         self._seen: dict[str, tuple[frozenset[str], int, bool]] = {}
         """Running runs, number of failed ones and whether it is paused, by job, as last shown."""
-        self._own: set[str] = set()
+        self._submitted_ids: set[str] = set()
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
@@ -146,7 +146,7 @@ class EvaluateController(QObject):
         if self._tasks.index is None:
             self._tasks.ask()
         else:
-            self._view.show_found(self._tasks.index.search(query, _FOUND) if query else ())
+            self._view.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
 
     def _on_index(self) -> None:
         self._view.show_index_remark(self._tasks.remark)
@@ -167,11 +167,11 @@ class EvaluateController(QObject):
         """Expand the study and count its stored runs."""
         study = self._make_study()
         self._study = study
-        self._asked += 1
+        self._request += 1
         if study is None:
             self._grid = None
             return
-        asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
+        request, queued, samples = self._request, self._workbench.jobs.queued_runs, self._view.choice().samples
 
         def question(store: Any) -> tuple[Grid, str, Scored]:
             runs = expand(study)
@@ -180,15 +180,15 @@ class EvaluateController(QObject):
             grid = read_grid(store, runs, pending, run_hashes(queued))
             return grid, export_problem(runs), scored_beside(store.imports(), runs[0].model)
 
-        def answer(found: tuple[Grid, str, Scored]) -> None:
-            if asked == self._asked:
-                self._grid, problem, scored = found
+        def answer(counted: tuple[Grid, str, Scored]) -> None:
+            if request == self._request:
+                self._grid, problem, scored = counted
                 self._show_grid()
                 self._view.show_exportable(problem)
                 self._suit_imports(study.models[0].location, scored)
 
         def refused(text: str) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 self._view.show_problem(text)
 
         self._workbench.store.ask(question, answer, refused)
@@ -278,7 +278,7 @@ class EvaluateController(QObject):
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(job.runs)), study=study.name)
 
         def submit() -> None:
-            self._own.add(self._workbench.submit(job, title, machines))
+            self._submitted_ids.add(self._workbench.submit(job, title, machines))
 
         def declined() -> None:
             runs = run_hashes(job.runs)
@@ -312,13 +312,13 @@ class EvaluateController(QObject):
 
     def _on_requeued(self, job_id: str) -> None:
         self._settle.start()
-        if job_id in self._own:
+        if job_id in self._submitted_ids:
             self._view.clear_message()
 
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
         self._seen.pop(job_id, None)
-        if job_id not in self._own:
+        if job_id not in self._submitted_ids:
             return
         entry = self._workbench.jobs[job_id]
         if entry.error:

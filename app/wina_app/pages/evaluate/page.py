@@ -51,7 +51,7 @@ class EvaluatePage(Page):
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
         self.configurations = ConfigurationsPanel(
-            {name: each for name, each in PRESETS.items() if not each.rotation.is_identity}
+            {name: preset for name, preset in PRESETS.items() if not preset.rotation.is_identity}
         )
         self.configurations.changed.connect(self.changed)
         content = QWidget()
@@ -174,8 +174,8 @@ class EvaluatePage(Page):
     def show_exportable(self, reason: str) -> None:
         self.export.show_reason(reason)
 
-    def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        self.tasks.search.show_found(entries)
+    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
+        self.tasks.search.show_matches(entries)
 
     def show_index_remark(self, text: str) -> None:
         self.tasks.show_remark(text)
@@ -197,13 +197,13 @@ class EvaluatePage(Page):
         if grid.to_do:
             text = tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do))
         self.set_primary(text, enabled=grid.to_do > 0, reason=reason)
-        parts = [
+        texts = [
             tr("{runs} in all", runs=tr("{n} runs", "{n} run", len(grid.cells))),
             tr("{count} to do", count=f"{grid.to_do:,}"),
             tr("{count} stored", count=f"{grid.stored:,}"),
         ]
         if grid.queued:
-            parts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
-        self._summary.setText("  ·  ".join(parts))
+            texts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
+        self._summary.setText("  ·  ".join(texts))
         self.legend.show_grid(grid)
         self.table.show_grid(grid)

@@ -24,12 +24,12 @@ class TaskIndexing(QObject):
         self.remark = ""
         self._store, self._command = store, command
         self._process: SideProcess | None = None
-        self._asked = False
+        self._requested = False
 
     def ask(self) -> None:
         """Load or build the index, once."""
-        if not self._asked:
-            self._asked = True
+        if not self._requested:
+            self._requested = True
             self._store.ask(lambda _store: _load(), self._on_loaded)
 
     def stop(self) -> None:
@@ -64,7 +64,7 @@ class TaskIndexing(QObject):
         self._store.ask(lambda _store: _load(), loaded)
 
     def _fail(self, cause: str) -> None:
-        self._process, self._asked = None, False
+        self._process, self._requested = None, False
         self._say(
             tr(
                 "The task names could not be indexed ({cause}); you can still type any name.",

@@ -28,13 +28,13 @@ class TaskSearch(QLineEdit):
         self.setAccessibleName(tr("Task name"))
         self.setToolTip(tr("Tasks, groups or tags of lm-eval or a task folder, separated by commas"))
         self.setClearButtonEnabled(True)
-        self._found = QStandardItemModel(0, 2, self)
+        self._matches = QStandardItemModel(0, 2, self)
         self.popup = QTreeView()
         self.popup.setRootIsDecorated(False)
         self.popup.setAccessibleName(tr("Tasks found"))
         self.popup.setHeaderHidden(True)
         self.popup.setMinimumWidth(50 * GRID)
-        completer = QCompleter(self._found, self)
+        completer = QCompleter(self._matches, self)
         completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
         completer.setPopup(self.popup)
         apply_stylesheet(self.popup)
@@ -57,11 +57,11 @@ class TaskSearch(QLineEdit):
             self.clear()
             self.chosen.emit(names)
 
-    def show_found(self, entries: Sequence[TaskEntry]) -> None:
+    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
         """Show the matches, the best first; no match closes the list."""
-        self._found.setRowCount(0)
+        self._matches.setRowCount(0)
         for entry in entries:
-            self._found.appendRow([QStandardItem(entry.name), QStandardItem(_kind(entry))])
+            self._matches.appendRow([QStandardItem(entry.name), QStandardItem(_kind(entry))])
         if not entries or not self.hasFocus() or not self._query():
             self.popup.hide()
             return
@@ -71,9 +71,9 @@ class TaskSearch(QLineEdit):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.resizeSection(1, _KIND_WIDTH)
 
-    def found(self) -> list[str]:
+    def matches(self) -> list[str]:
         """Return the listed names."""
-        return [self._found.item(row, 0).text() for row in range(self._found.rowCount())]
+        return [self._matches.item(row, 0).text() for row in range(self._matches.rowCount())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Choose the marked row or the typed text on Enter; Qt would choose both."""

@@ -111,10 +111,10 @@ class LatencyController(QObject):
         self._kind: Kind = "products"
         self._y_axis: YAxis = "speedup"
         self._drawn: Any = None
-        self._asked = 0
-        self._own: set[str] = set()
+        self._request = 0
+        self._submitted_ids: set[str] = set()
         self._question = ProductQuestion(workbench, view)
-        self._shown: str | None = None
+        self._shown_job: str | None = None
         self._visible = False
         self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
         self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
@@ -192,9 +192,9 @@ class LatencyController(QObject):
 
     def select(self, row: int) -> None:
         """Plot the subject and load of a table's row."""
-        shown = self.table.shown
-        if 0 <= row < len(shown):
-            self._pick(subject=shown[row].subject[0], load=shown[row].load[0])
+        entries = self.table.shown
+        if 0 <= row < len(entries):
+            self._pick(subject=entries[row].subject[0], load=entries[row].load[0])
 
     def measure(self) -> None:
         """Queue the sweep's points that are not measured on this machine, or all if chosen."""
@@ -207,18 +207,18 @@ class LatencyController(QObject):
 
     def pause(self) -> None:
         """Pause the sweep, so that other jobs continue."""
-        if self._shown is not None:
-            self._workbench.pause(self._shown)
+        if self._shown_job is not None:
+            self._workbench.pause(self._shown_job)
 
     def resume(self) -> None:
         """Continue the paused sweep."""
-        if self._shown is not None:
-            self._workbench.resume(self._shown)
+        if self._shown_job is not None:
+            self._workbench.resume(self._shown_job)
 
     def cancel(self) -> None:
         """Cancel the sweep; its finished points are stored."""
-        if self._shown is not None:
-            self._workbench.cancel(self._shown)
+        if self._shown_job is not None:
+            self._workbench.cancel(self._shown_job)
 
     def export(self, path: Path) -> None:
         """Write the table as shown; the suffix names the format."""
@@ -233,7 +233,7 @@ class LatencyController(QObject):
     def read(self) -> None:
         """Read the store again."""
         sheet = self._sheet
-        known = sheet.entries
+        previous = sheet.entries
 
         def answer(entries: dict[Key, TimedEntry]) -> None:
             if entries != sheet.entries:
@@ -242,7 +242,7 @@ class LatencyController(QObject):
                 self._settle.start()
 
         self._workbench.store.ask(
-            lambda store: make_entries(sheet.read(store), known, sheet.entry), answer, self._view.show_error
+            lambda store: make_entries(sheet.read(store), previous, sheet.entry), answer, self._view.show_error
         )
 
     def _on_results(self) -> None:
@@ -260,10 +260,12 @@ class LatencyController(QObject):
     def _show(self) -> None:
         sheet = self._sheet
         offer = make_choices(list(sheet.entries.values()), sheet.picked, self._workbench.environment)
-        own = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
-        sheet.table.set_entries(own)
+        machine_entries = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
+        sheet.table.set_entries(machine_entries)
         self._view.show_offer(offer)
-        rows = [entry.row for entry in own if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)]
+        rows = [
+            entry.row for entry in machine_entries if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)
+        ]
         drawn = self._kind, self._y_axis, offer.machine, offer.subject, offer.load
         self._view.show_chart(sheet.chart(rows, self._y_axis), fresh=drawn != self._drawn)
         self._drawn = drawn
@@ -275,18 +277,18 @@ class LatencyController(QObject):
     def count(self) -> None:
         """Count the points of the sweep, and the measured ones."""
         spec, again = self._make_spec(), self._view.choice().again
-        self._asked += 1
+        self._request += 1
         if spec is None:
             return
-        asked, active = self._asked, self._is_active(spec)
+        request, active = self._request, self._is_active(spec)
 
         def answer(plan: JobPlan) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 count = Count(plan.missing, plan.points, again=again, active=active, budget_seconds=_budget(spec))
                 self._view.show_count(count)
 
         def refused(text: str) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 self._view.show_problems({"points": text})
 
         self._plan(spec, again, answer, refused)
@@ -299,9 +301,9 @@ class LatencyController(QObject):
         refused: Callable[[str], None],
     ) -> None:
         device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
-        here = self._workbench.timing_environment(device, self._workbench.machines.chosen)
+        environment = self._workbench.timing_environment(device, self._workbench.machines.chosen)
         self._workbench.store.ask(
-            lambda store: plan_job(spec, here, store.measured_points, again=again), answer, refused
+            lambda store: plan_job(spec, environment, store.measured_points, again=again), answer, refused
         )
 
     def _make_spec(self) -> LatencySpec | DecodeSpec | None:
@@ -340,7 +342,7 @@ class LatencyController(QObject):
 
         def submit() -> None:
             sheet.picked = PointSelection(since=time.time())
-            self._own.add(self._workbench.submit(job, title))
+            self._submitted_ids.add(self._workbench.submit(job, title))
 
         self._question.before(job, submit)
 
@@ -349,21 +351,21 @@ class LatencyController(QObject):
         self._settle.start()
 
     def _on_job_changed(self, job_id: str) -> None:
-        if job_id == self._shown or self._shown is None:
+        if job_id == self._shown_job or self._shown_job is None:
             self._show_job()
 
     def _show_job(self) -> None:
         """Show the first sweep that has not ended, whichever window queued it."""
         active = self._workbench.jobs.active
-        entry = next((each for each in active if isinstance(each.job, LatencyJob | DecodeJob)), None)
-        self._shown = entry.id if entry is not None else None
+        entry = next((candidate for candidate in active if isinstance(candidate.job, LatencyJob | DecodeJob)), None)
+        self._shown_job = entry.id if entry is not None else None
         ahead = active[0] if active and entry is not None and active[0] is not entry else None
         self._view.show_job(entry, ahead.title if ahead is not None else "")
 
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
         self._show_job()
-        if job_id not in self._own:
+        if job_id not in self._submitted_ids:
             return
         entry = self._workbench.jobs[job_id]
         if entry.phase == "failed":

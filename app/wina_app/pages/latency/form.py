@@ -111,7 +111,7 @@ class ProductForm(QWidget):
             "dense_products", tr("Dense product"), tr("Dense products besides PyTorch's"), DENSE_PRODUCTS
         )
         self.dense_products.boxes["auto"].setText(tr("our kernel"))
-        self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
+        self.sparsities = QLineEdit(", ".join(f"{100 * sparsity:g}" for sparsity in default.sparsities))
         self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
         self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
         self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
@@ -159,7 +159,7 @@ class ProductForm(QWidget):
 
     def inputs(self) -> dict[str, QWidget]:
         """Return the input widgets by name, without the presets."""
-        found: dict[str, QWidget] = {
+        widgets: dict[str, QWidget] = {
             "shapes": self.shapes,
             "batches": self.batches,
             "sparsities": self.sparsities,
@@ -174,7 +174,9 @@ class ProductForm(QWidget):
             "dtype": self.dtypes,
             "backend": self.backends,
         }
-        return found | {f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()}
+        return widgets | {
+            f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()
+        }
 
     def ticked_presets(self) -> tuple[str, ...]:
         """Return the names of the ticked presets."""

@@ -244,7 +244,7 @@ class LatencyPage(Page):
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
-        known = count.points - count.missing
+        measured = count.points - count.missing
         active = tr("This sweep is queued or running already")
         stored = tr('All points are measured; tick "{again}" to measure them again', again=AGAIN)
         self.set_primary(
@@ -252,12 +252,12 @@ class LatencyPage(Page):
             enabled=not count.active and count.missing > 0,
             reason=active if count.active else stored,
         )
-        parts = []
-        if known:
-            parts.append(tr("{known} of {points} already measured", known=f"{known:,}", points=f"{count.points:,}"))
+        texts = []
+        if measured:
+            texts.append(tr("{known} of {points} already measured", known=f"{measured:,}", points=f"{count.points:,}"))
         if count.seconds:
-            parts.append(tr("up to {time}", time=duration(count.seconds)))
-        self.count.setText("  \N{MIDDLE DOT}  ".join(parts))
+            texts.append(tr("up to {time}", time=duration(count.seconds)))
+        self.count.setText("  \N{MIDDLE DOT}  ".join(texts))
 
     def show_offer(self, offer: PointChoices) -> None:
         self.machine.fill(offer.machines, offer.machine)

@@ -65,8 +65,8 @@ class WorthController(QObject):
 
     def measure(self, rows: Sequence[int]) -> None:
         """Queue what these rows of the table miss, or all rows if none is named, on this machine alone."""
-        shown = self.table.shown
-        chosen = [shown[at].row for at in rows] if rows else self._rows
+        entries = self.table.shown
+        chosen = [entries[at].row for at in rows] if rows else self._rows
         for spec in self._missing(chosen):
             self._submit(spec)
 
@@ -99,8 +99,8 @@ class WorthController(QObject):
         self._show()
 
     def _is_here(self, row: WorthRow) -> bool:
-        here = self._workbench.timing_environment(row.machine[0], self._workbench.machines.chosen)
-        return here is not None and is_on(row, here)
+        environment = self._workbench.timing_environment(row.machine[0], self._workbench.machines.chosen)
+        return environment is not None and is_on(row, environment)
 
     def _missing(self, rows: Sequence[WorthRow]) -> list[DecodeSpec]:
         """Return the sweeps that this machine's rows miss and that no job measures."""
@@ -110,11 +110,11 @@ class WorthController(QObject):
     def _show(self) -> None:
         entries: list[WorthEntry] = worth_entries(self._rows)
         self.table.set_entries(entries)
-        here = sum(map(self._is_here, self._rows))
-        note = tr("{n} configurations timed here", "{n} configuration timed here", here)
-        if others := len(self._rows) - here:
-            note += tr(", {others} on other machines, named in the last column", others=others)
+        local_count = sum(map(self._is_here, self._rows))
+        note = tr("{n} configurations timed here", "{n} configuration timed here", local_count)
+        if remote_count := len(self._rows) - local_count:
+            note += tr(", {others} on other machines, named in the last column", others=remote_count)
         missing = bool(self._missing(self._rows))
         none = tr("Measure the decoding of a configuration first; the button at the top right does")
-        reason = tr("All parts are measured or queued") if here else none
+        reason = tr("All parts are measured or queued") if local_count else none
         self._view.show_state(note, missing=missing, reason=reason)

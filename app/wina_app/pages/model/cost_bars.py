@@ -48,8 +48,8 @@ class Stack:
     @property
     def text(self) -> str:
         """Return the pieces in words."""
-        parts = [f"{PARTS[key][0]} {bytes_text(value, self.dense)}" for key, value in self.pieces.items()]
-        return tr("{rotation}: {total} ({parts})", rotation=self.name, total=self.number, parts=", ".join(parts))
+        texts = [f"{PARTS[key][0]} {bytes_text(value, self.dense)}" for key, value in self.pieces.items()]
+        return tr("{rotation}: {total} ({parts})", rotation=self.name, total=self.number, parts=", ".join(texts))
 
 
 def stacks(record: CostRecord) -> tuple[Stack, ...]:
@@ -74,10 +74,10 @@ class CostBars(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         notifier().changed.connect(self.updateGeometry)
 
-    def show_stacks(self, shown: Sequence[Stack]) -> None:
+    def show_stacks(self, bars: Sequence[Stack]) -> None:
         """Replace all bars."""
-        self._stacks = tuple(shown)
-        self.setAccessibleDescription("; ".join(stack.text for stack in shown))
+        self._stacks = tuple(bars)
+        self.setAccessibleDescription("; ".join(stack.text for stack in bars))
         self.updateGeometry()
         self.update()
 
@@ -143,15 +143,15 @@ class CostBars(QWidget):
     def _legend(self, width: int) -> list[tuple[str, int, int]]:
         """Return key, left edge and line of each entry, as many in a line as fit."""
         metrics, used = QFontMetrics(font("small")), {key for stack in self._stacks for key in stack.pieces}
-        found, x, line = [], 0, 0
+        entries, x, line = [], 0, 0
         for key in PARTS:
             if key in used:
                 needed = GRID + HALF + metrics.horizontalAdvance(PARTS[key][0])
                 if x and x + needed > width:
                     x, line = 0, line + 1
-                found.append((key, x, line))
+                entries.append((key, x, line))
                 x += needed + 2 * GRID
-        return found
+        return entries
 
     def _legend_height(self, width: int) -> int:
         lines = 1 + max((line for _, _, line in self._legend(width)), default=-1)

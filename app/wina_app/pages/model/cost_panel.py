@@ -79,8 +79,8 @@ class CostPanel(QWidget):
         self._record = record
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        for shown in (self.table, self._bars_heading, self.bars):
-            shown.setVisible(record is not None)
+        for widget in (self.table, self._bars_heading, self.bars):
+            widget.setVisible(record is not None)
         warnings = [] if record is None else [row.warning for row in record.rows if row.warning]
         self.warning.setText(warnings[-1] if warnings else "")
         self.warning.setVisible(bool(warnings))
@@ -109,15 +109,15 @@ class _Table(QTableWidget):
 
     def show_cost(self, record: CostRecord) -> None:
         """Fill the table."""
-        shown, t = cost_table(record), tokens()
+        table, t = cost_table(record), tokens()
         self.setFont(font(tabular=True))
-        self.setRowCount(len(shown.lines))
-        self.setColumnCount(len(shown.heads))
-        for column, head in enumerate(shown.heads):
+        self.setRowCount(len(table.lines))
+        self.setColumnCount(len(table.heads))
+        for column, head in enumerate(table.heads):
             item = QTableWidgetItem(head)
             item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
             self.setHorizontalHeaderItem(column, item)
-        for row, (line, tip, warned) in enumerate(zip(shown.lines, shown.tips, shown.warned, strict=True)):
+        for row, (line, tip, warned) in enumerate(zip(table.lines, table.tips, table.warned, strict=True)):
             for column, text in enumerate(line):
                 item = QTableWidgetItem(text)
                 item.setToolTip(tip)

@@ -90,7 +90,7 @@ class ModelPage(Page):
         super().__init__("model", tr("Model"))
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        self._shown: tuple[str, ModelSource, ModelSummary] | None = None
+        self._open_model: tuple[str, ModelSource, ModelSummary] | None = None
         """The open model."""
         self._next: tuple[str, ModelSource, ModelSummary] | None = None
         """The model to show in the next turn of the event loop: the open one, or one that is being loaded."""
@@ -169,11 +169,11 @@ class ModelPage(Page):
         self.memory = BarList(tr("Memory by data type"))
         self.cost = CostPanel()
         self.cost.changed.connect(self.cost_requested)
-        shown = QWidget()
-        shown.setProperty("role", "surface")
-        shown.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        content = QWidget()
+        content.setProperty("role", "surface")
+        content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         vbox(
-            shown,
+            content,
             self._name,
             self._where,
             self.remarks,
@@ -191,7 +191,7 @@ class ModelPage(Page):
             margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
         )
         area = QScrollArea()
-        area.setWidget(shown)
+        area.setWidget(content)
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
@@ -231,7 +231,7 @@ class ModelPage(Page):
     def _mark_choice(self) -> None:
         """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
-        source = None if self._shown is None else self._shown[1]
+        source = None if self._open_model is None else self._open_model[1]
         loaded = source is None or chosen == (source.dtype, source.quantization)
         self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
         self._not_loaded.setVisible(not loaded)
@@ -273,18 +273,18 @@ class ModelPage(Page):
         self.progress.show_job(entry, behind)
         if entry is not None:
             self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("A model is being loaded"))
-        elif self._shown is None:
+        elif self._open_model is None:
             self._next = None
             self._pane_stack.setCurrentWidget(self._panes["empty"])
             self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         else:
-            self.show_summary(*self._shown)
+            self.show_summary(*self._open_model)
 
     def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         self._show_soon(name, source, summary)
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        self._shown = name, source, summary
+        self._open_model = name, source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
         self._show_soon(name, source, summary)

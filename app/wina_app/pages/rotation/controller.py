@@ -35,8 +35,8 @@ class RotationView(GgufView, Protocol):
     def show_choice(self, spec: RotationSpec) -> None:
         """Fill the controls."""
 
-    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
-        """Name the primary action, also for a rotation that was `begun` before; a reason disables it."""
+    def show_action(self, *, running: bool, reason: str, resumable: bool = False) -> None:
+        """Name the primary action, also for a rotation that is `resumable`; a reason disables it."""
 
     def show_gguf(self, name: str, reason: str) -> None:
         """Propose the name of a GGUF file; a reason disables its export."""
@@ -61,7 +61,7 @@ class RotationController(QObject):
         self._last = ""
         """Last rotation job, also after it ended."""
         self._problem = ""
-        self._begun: tuple[ModelSource, RotationSpec] | None = None
+        self._resumable: tuple[ModelSource, RotationSpec] | None = None
         """The rotation whose finished stages are on disk, from which it continues."""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
@@ -139,7 +139,7 @@ class RotationController(QObject):
             return
 
         def answer(missing: MissingProduct | None) -> None:
-            self._begun = (source, spec) if missing is not None and missing.begun else None
+            self._resumable = (source, spec) if missing is not None and missing.begun else None
             self._show_action()
 
         self._workbench.checks.ask(lambda: missing_rotation(source, spec), answer, _log.error)
@@ -157,8 +157,8 @@ class RotationController(QObject):
             reason = NO_MODEL
         elif self._workspace.rotation.is_identity:
             reason = self._problem or IDENTITY
-        begun = self._begun == (self._workspace.source, self._workspace.rotation)
-        self._view.show_action(running=self._job_id is not None, reason=reason, begun=begun)
+        resumable = self._resumable == (self._workspace.source, self._workspace.rotation)
+        self._view.show_action(running=self._job_id is not None, reason=reason, resumable=resumable)
         self._view.show_gguf(gguf_name(self._workspace), self._problem or gguf_problem(self._workspace))
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
 

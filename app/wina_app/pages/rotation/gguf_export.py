@@ -64,16 +64,16 @@ class GgufExport:
 
         Raises WinaError if it is not in the folder.
         """
-        given = self._workbench.settings.llama_cpp
+        configured = self._workbench.settings.llama_cpp
         try:
-            return find_converter(Path(given) if given else None)
+            return find_converter(Path(configured) if configured else None)
         except WinaError:
             folder = self._view.ask_llama_cpp()
         if folder is None:
             return None
-        found = find_converter(folder)
+        converter = find_converter(folder)
         self._workbench.settings.llama_cpp = str(folder)
-        return found
+        return converter
 
     def _show(self, record: ResultValue) -> None:
         assert isinstance(record, GgufRecord)

@@ -49,7 +49,7 @@ class RotationPage(Page):
         row.addWidget(self.panel)
         row.addWidget(self._build_report(), 1)
         self.set_content(content)
-        self.remembered |= {"shown": self.report.shown}
+        self.remembered |= {"shown": self.report.quantity}
         self.set_primary(tr("Rotate"))
         self.primary_triggered.connect(self._on_primary)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
@@ -137,12 +137,12 @@ class RotationPage(Page):
     def show_choice(self, spec: RotationSpec) -> None:
         self.panel.show_choice(spec)
 
-    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
+    def show_action(self, *, running: bool, reason: str, resumable: bool = False) -> None:
         self._running = running
         if running:
             self.set_primary(tr("Cancel rotation"))
         else:
-            text = tr("Continue rotation") if begun and not reason else tr("Rotate")
+            text = tr("Continue rotation") if resumable and not reason else tr("Rotate")
             self.set_primary(text, enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
@@ -150,9 +150,9 @@ class RotationPage(Page):
     def show_gguf(self, name: str, reason: str) -> None:
         self._gguf_name = name
         tip = reason or tr("Save for llama.cpp, with this rotation, by llama.cpp's own converter")
-        for part in (self.gguf, self.gguf_command):
-            part.setEnabled(not reason)
-            part.setToolTip(plain_tip(tip))
+        for control in (self.gguf, self.gguf_command):
+            control.setEnabled(not reason)
+            control.setToolTip(plain_tip(tip))
 
     def show_progress(self, entry: JobEntry | None) -> None:
         if entry is None:

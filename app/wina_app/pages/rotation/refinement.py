@@ -44,11 +44,11 @@ def loss_change(steps: Sequence[RefinementStep]) -> tuple[float, float] | None:
 
 def _losses(steps: Sequence[RefinementStep]) -> dict[tuple[str, float], list[tuple[int, float]]]:
     """Return the (step, loss) of each basis and sparsity in the order of steps."""
-    known = {(step.site, step.sparsity, step.step): step.loss for step in steps if math.isfinite(step.loss)}
-    found: dict[tuple[str, float], list[tuple[int, float]]] = {}
-    for (site, sparsity, step), loss in known.items():
-        found.setdefault((site, sparsity), []).append((step, loss))
-    return {key: sorted(losses) for key, losses in found.items()}
+    loss_by_step = {(step.site, step.sparsity, step.step): step.loss for step in steps if math.isfinite(step.loss)}
+    curves: dict[tuple[str, float], list[tuple[int, float]]] = {}
+    for (site, sparsity, step), loss in loss_by_step.items():
+        curves.setdefault((site, sparsity), []).append((step, loss))
+    return {key: sorted(losses) for key, losses in curves.items()}
 
 
 def _by_sparsity(steps: Sequence[RefinementStep]) -> list[Trace]:
@@ -60,16 +60,16 @@ def _by_sparsity(steps: Sequence[RefinementStep]) -> list[Trace]:
 
 def _by_site(steps: Sequence[RefinementStep]) -> list[Trace]:
     """Return for each basis the geometric mean over sparsities of its losses, relative to the first ones."""
-    found: dict[str, dict[float, list[tuple[int, float]]]] = {}
+    curves_by_site: dict[str, dict[float, list[tuple[int, float]]]] = {}
     for (site, sparsity), losses in _losses(steps).items():
         if losses[0][1] > 0.0:
-            found.setdefault(site, {})[sparsity] = losses
+            curves_by_site.setdefault(site, {})[sparsity] = losses
     traces = []
-    for index, (site, curves) in enumerate(found.items()):
+    for index, (site, curves) in enumerate(curves_by_site.items()):
         latest: dict[float, float] = {}
         points = []
-        known = sorted((step, sparsity, loss) for sparsity, losses in curves.items() for step, loss in losses)
-        for step, sparsity, loss in known:
+        ordered = sorted((step, sparsity, loss) for sparsity, losses in curves.items() for step, loss in losses)
+        for step, sparsity, loss in ordered:
             latest[sparsity] = math.log(max(loss, 1e-12) / curves[sparsity][0][1])
             if len(latest) == len(curves):
                 points.append((step, math.exp(sum(latest.values()) / len(latest))))

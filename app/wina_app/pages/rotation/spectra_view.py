@@ -61,10 +61,10 @@ class SpectraView(QWidget):
 
     def show_spectra(self, spectra: Sequence[SiteSpectrum], text: str) -> None:
         """Show the spectra of a model on a text; none clears the view."""
-        self._sites = tuple(site for site in SPECTRUM_SITES if any(each.site == site for each in spectra))
-        self._spectra = {(each.layer, self._sites.index(each.site)): each for each in spectra}
+        self._sites = tuple(site for site in SPECTRUM_SITES if any(spectrum.site == site for spectrum in spectra))
+        self._spectra = {(spectrum.layer, self._sites.index(spectrum.site)): spectrum for spectrum in spectra}
         self.explanation.setText(explain_spectra(spectra, text))
-        layers = 1 + max((each.layer for each in spectra), default=-1)
+        layers = 1 + max((spectrum.layer for spectrum in spectra), default=-1)
         values = np.full((layers, len(self._sites)), np.nan)
         for cell, spectrum in self._spectra.items():
             values[cell] = spectrum.ninety / spectrum.size
@@ -115,8 +115,8 @@ class SpectraView(QWidget):
 
 def _scale(values: np.ndarray) -> ColourScale:
     """Return a scale over the data's range: spectra of one model differ little within 0 to 100 %."""
-    known = values[~np.isnan(values)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    finite = values[~np.isnan(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     return ColourScale(
         tr("Directions for 90 % of the energy"), tr("fraction of all"), low, max(high, low + _LEAST_RANGE), percent
     )

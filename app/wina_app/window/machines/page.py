@@ -49,7 +49,7 @@ class MachinesPage(QWidget):
         machines.changed.connect(self._on_changed)
         machines.failed.connect(self._show_problem)
         machines.checked.connect(self._show_check)
-        self.select(next(iter(machines.known), ""))
+        self.select(next(iter(machines.ssh_machines), ""))
 
     def _build_form(self, form: QWidget) -> None:
         self.host, self.command = QLineEdit(), QLineEdit()
@@ -71,11 +71,11 @@ class MachinesPage(QWidget):
 
     def select(self, name: str) -> None:
         """Show a machine; an empty name begins a new one."""
-        self._selected = name if name in self._machines.known else ""
-        shown = self._machines.known.get(self._selected) or Machine.model_construct(host="")
-        self.host.setText(shown.host)
-        self.command.setText(shown.command)
-        self.folders.show_pairs(shown.folders.items())
+        self._selected = name if name in self._machines.ssh_machines else ""
+        machine = self._machines.ssh_machines.get(self._selected) or Machine.model_construct(host="")
+        self.host.setText(machine.host)
+        self.command.setText(machine.command)
+        self.folders.show_pairs(machine.folders.items())
         self._show_problem("")
         self._show_list()
 
@@ -85,7 +85,7 @@ class MachinesPage(QWidget):
 
     def _remove(self) -> None:
         name = self._selected
-        self.select(next((other for other in self._machines.known if other != name), ""))
+        self.select(next((other for other in self._machines.ssh_machines if other != name), ""))
         self._machines.remove(name)
 
     def _store(self) -> None:
@@ -99,11 +99,11 @@ class MachinesPage(QWidget):
             (field, *_), reason = problems(error)[0]
             self._show_problem(f"{str(field).capitalize()}: {reason}.")
             return
-        if machine.name != before and machine.name in self._machines.places:
+        if machine.name != before and machine.name in self._machines.entries:
             self._show_problem(tr('There is a machine or cluster "{name}" already.', name=machine.name))
             return
         self._show_problem("")
-        if machine != self._machines.known.get(before):
+        if machine != self._machines.ssh_machines.get(before):
             self._selected = machine.name
             self._machines.save(machine, before)
 
@@ -112,7 +112,7 @@ class MachinesPage(QWidget):
         self._show_list()
 
     def _show_list(self) -> None:
-        names = list(self._machines.known)
+        names = list(self._machines.ssh_machines)
         self.list.blockSignals(True)
         self.list.clear()
         self.list.addItems(names)
@@ -132,7 +132,7 @@ class MachinesPage(QWidget):
         outcome = self._machines.checks.get(name)
         runs = outcome is not None and outcome.runs
         reason = tr("Wait for its answer") if runs else tr("Fill in the host first")
-        ready = name in self._machines.known and not runs
+        ready = name in self._machines.ssh_machines and not runs
         explain_disabled(self.check, enabled=ready, reason=reason, explanation=_CHECK)
         self.outcome.setText("" if outcome is None else outcome.text)
         self.outcome.setVisible(outcome is not None)

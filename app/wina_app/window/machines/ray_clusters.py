@@ -67,10 +67,10 @@ class RayClusters(QWidget):
 
     def _ask(self, cluster: RayCluster | None) -> None:
         """Ask for a cluster, a new one or in the place of this one, and store it."""
-        own = "" if cluster is None else cluster.name
-        dialog = RayDialog(cluster, self._machines.places.keys() - {own}, self)
+        name = "" if cluster is None else cluster.name
+        dialog = RayDialog(cluster, self._machines.entries.keys() - {name}, self)
         if dialog.exec() and dialog.cluster is not None:
-            self._machines.save(dialog.cluster, own)
+            self._machines.save(dialog.cluster, name)
         dialog.deleteLater()
 
     def _remove(self) -> None:

@@ -25,21 +25,21 @@ _MOST_ENGINES = 10_000
 class RayDialog(QDialog):
     """Name and address of a cluster, and the resources of one engine there."""
 
-    def __init__(self, cluster: RayCluster | None, taken: Collection[str], parent: QWidget) -> None:
-        """Show a cluster, None for a new one; `taken` are the names of others."""
+    def __init__(self, cluster: RayCluster | None, other_names: Collection[str], parent: QWidget) -> None:
+        """Show a cluster, None for a new one; `other_names` are those of the others."""
         super().__init__(parent)
         self.setWindowTitle(tr("Add Ray cluster") if cluster is None else tr("Edit Ray cluster"))
         self.setMinimumWidth(GRID * 72)
         self.cluster: RayCluster | None = None
         """The cluster that was entered; None while something is wrong."""
-        self._taken = taken
-        shown = cluster or RayCluster.model_construct(name="", address="auto")
+        self._other_names = other_names
+        initial = cluster or RayCluster.model_construct(name="", address="auto")
         self.lines = {
-            "name": QLineEdit(shown.name),
-            "address": QLineEdit(shown.address),
-            "gpus": QLineEdit(_number(shown.gpus)),
-            "cpus": QLineEdit(_number(shown.cpus)),
-            "memory": QLineEdit("" if shown.memory is None else f"{_number(shown.memory / 1e9)}GB"),
+            "name": QLineEdit(initial.name),
+            "address": QLineEdit(initial.address),
+            "gpus": QLineEdit(_number(initial.gpus)),
+            "cpus": QLineEdit(_number(initial.cpus)),
+            "memory": QLineEdit("" if initial.memory is None else f"{_number(initial.memory / 1e9)}GB"),
         }
         self._titles = {
             "name": tr("Name"),
@@ -49,7 +49,7 @@ class RayDialog(QDialog):
             "memory": tr("Memory of one engine"),
         }
         hints = {"address": _ADDRESS, "gpus": _GPUS, "cpus": _CPUS, "memory": _MEMORY}
-        self.engines = whole_number(0, _MOST_ENGINES, shown.engines, lowest=tr("All that fit"))
+        self.engines = whole_number(0, _MOST_ENGINES, initial.engines, lowest=tr("All that fit"))
         self.problem = text_label("", "problem", wrap=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         text = tr("Add") if cluster is None else tr("Save")
@@ -89,7 +89,7 @@ class RayDialog(QDialog):
 
     def _entered(self, texts: dict[str, str]) -> RayCluster:
         """Return the cluster of the texts; raise WinaError for what is none."""
-        if texts["name"] in self._taken:
+        if texts["name"] in self._other_names:
             raise WinaError(tr('There is a machine or cluster "{name}" already.', name=texts["name"]))
         fields: dict[str, object] = {name: text for name, text in texts.items() if text}
         if texts["memory"]:

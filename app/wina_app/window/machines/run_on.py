@@ -45,27 +45,27 @@ class RunOn(QObject):
 
     def choose(self) -> None:
         """Open the choice, or the page of machines where there is none."""
-        if self._machines.places:
+        if self._machines.entries:
             self._line.run_on.showMenu()
         else:
             self._open()
 
     def _show(self) -> None:
-        places, chosen = self._machines.places, self._machines.chosen or (LOCAL,)
-        if list(self._boxes) != [LOCAL, *places]:
+        entries, chosen = self._machines.entries, self._machines.chosen or (LOCAL,)
+        if list(self._boxes) != [LOCAL, *entries]:
             self._fill()
         for name, box in self._boxes.items():
             box.setChecked(name in chosen)
-        for name, place in places.items():
-            tip = place.host if isinstance(place, Machine) else f"Ray {place.address}"
+        for name, entry in entries.items():
+            tip = entry.host if isinstance(entry, Machine) else f"Ray {entry.address}"
             self._boxes[name].setToolTip(tip)
-        self._line.show_run_on(machines_text(chosen) if places else "")
+        self._line.show_run_on(machines_text(chosen) if entries else "")
 
     def _fill(self) -> None:
         self.menu.clear()
         self._boxes = {LOCAL: self._box(LOCAL, tr("This computer"))}
         self._boxes[LOCAL].setToolTip(tr("The engines of this computer"))
-        self._boxes |= {name: self._box(name, name) for name in self._machines.places}
+        self._boxes |= {name: self._box(name, name) for name in self._machines.entries}
         self.menu.addSeparator()
         self.menu.addAction(tr("Machines…"), self._open)
 
@@ -77,5 +77,5 @@ class RunOn(QObject):
 
     def _toggle(self, name: str, on: bool) -> None:
         chosen = self._machines.chosen or (LOCAL,)
-        self._machines.choose([*chosen, name] if on else [each for each in chosen if each != name])
+        self._machines.choose([*chosen, name] if on else [other for other in chosen if other != name])
         self._show()  # one box stays checked

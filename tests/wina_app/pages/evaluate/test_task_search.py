@@ -92,9 +92,9 @@ def test_what_is_typed_is_looked_for_once_the_hand_rests(search, qtbot):
 
 def test_a_task_that_was_found_is_chosen_by_keyboard_with_its_kind_beside_it(search, qtbot):
     qtbot.keyClicks(search, "mmlu, pi")
-    search.show_found(ENTRIES[2:])
+    search.show_matches(ENTRIES[2:])
     assert search.popup.isVisible()
-    assert search.found() == ["piqa", "piqa_ar"]
+    assert search.matches() == ["piqa", "piqa_ar"]
     assert search.popup.model().index(0, 1).data() == "multiple choice"
     with qtbot.waitSignal(search.chosen) as chosen:
         qtbot.keyClick(search.popup, Qt.Key.Key_Down)
@@ -106,7 +106,7 @@ def test_a_task_that_was_found_is_chosen_by_keyboard_with_its_kind_beside_it(sea
 
 def test_any_name_can_be_typed(search, qtbot):
     qtbot.keyClicks(search, "my_task, other")
-    search.show_found(ENTRIES)
+    search.show_matches(ENTRIES)
     with qtbot.waitSignal(search.chosen) as chosen:
         qtbot.keyClick(search.popup, Qt.Key.Key_Return)
     assert chosen.args == [["my_task", "other"]]
@@ -124,6 +124,6 @@ def test_the_page_finds_and_ticks_a_task(store, qtbot):
     edit = page.tasks.search
     edit.setFocus()
     qtbot.keyClicks(edit, "piqa")
-    qtbot.waitUntil(lambda: edit.found() == ["piqa", "piqa_ar"])
+    qtbot.waitUntil(lambda: edit.matches() == ["piqa", "piqa_ar"])
     edit.take()
     assert "piqa" in page.choice().tasks
