@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QApplication
 from wina_app.application_pages import ApplicationPages
 from wina_app.docks.jobs_controller import JobsController
 from wina_app.docks.log import LogHandler, LogView
-from wina_app.docks.notifications import JobNotices
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
 from wina_app.services.background_import import BackgroundImport
@@ -34,12 +33,10 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
-from wina_app.window.database_merge import DatabaseMerge
-from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
-from wina_app.window.file_kinds import is_model
-from wina_app.window.file_opener import FileOpener
-from wina_app.window.focus_frame import FocusFrame
+from wina_app.window.files import DatabaseMerge, FileOpener, is_model
+from wina_app.window.focus import DisabledShortcutHint, FocusFrame
 from wina_app.window.main_window import MainWindow
+from wina_app.window.messages import JobNotices
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.hardware import MEMORY_VARIABLE
@@ -94,7 +91,7 @@ class Application(ApplicationPages):
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()
         self._add_file_menu()
-        self.notices = JobNotices(self.workbench, self.window, self.show_log)
+        self.notices = JobNotices(self.workbench, self.window.toasts, self.window.show_page, self.show_log)
         self.focus_frames = FocusFrame(self)
         DisabledShortcutHint(self.window)
         self.session = Session(settings, self.workbench.workspace)

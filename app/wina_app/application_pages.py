@@ -11,7 +11,7 @@ from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
 from wina_app.widgets import file_dialogs
 from wina_app.widgets.base_page import Page
-from wina_app.window.file_opener import FileOpener
+from wina_app.window.files import FileOpener
 from wina_app.window.main_window import MainWindow
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted

@@ -111,7 +111,7 @@ class FirstUse:
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
         self.take_picture("to-evaluate")
-        self._patch.setattr("wina_app.docks.notifications.LONG_SECONDS", 0.0)  # however fast this machine is
+        self._patch.setattr("wina_app.window.messages.LONG_SECONDS", 0.0)  # however fast this machine is
         yield from self.act()
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))

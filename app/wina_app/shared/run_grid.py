@@ -212,12 +212,12 @@ def first_metrics(store: Any, runs: Mapping[str, RunSpec]) -> dict[str, FirstMet
     return first_by_run
 
 
-_MOST_NAMED = 1000
+_MAX_NAMED_RUNS = 1000
 
 
 def _all_or(runs: Collection[str]) -> tuple[str, ...]:
     """Return the runs to name in a query, none where there are too many for it."""
-    return tuple(runs) if len(runs) <= _MOST_NAMED else ()
+    return tuple(runs) if len(runs) <= _MAX_NAMED_RUNS else ()
 
 
 def _first_task(run: RunSpec) -> str:

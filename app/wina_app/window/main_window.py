@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
@@ -21,30 +21,17 @@ from wina_app.widgets.base_page import PRIMARY_KEYS, Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
-from wina_app.window import about, closing
-from wina_app.window.command_palette import CommandPalette, Entry
-from wina_app.window.docks import Docks
-from wina_app.window.engine_status import EngineStatus
-from wina_app.window.focus_order import controls, next_control, reveal
+from wina_app.window.command_palette import CommandPalette, PaletteEntries
+from wina_app.window.dialogs import ClosingChoice, ShortcutsDialog, ask_closing, show_about
+from wina_app.window.docks import Docks, InspectorView, ThinSeparators
+from wina_app.window.focus import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
-from wina_app.window.inspector_dock import InspectorView
-from wina_app.window.machines.run_on import RunOn
-from wina_app.window.menus import Menus
-from wina_app.window.message_window import MessageWindow
+from wina_app.window.menus import Entry, Menus, PrimaryAction, RunOn, UnfinishedJobs, add_redo_key
+from wina_app.window.messages import MessageWindow
 from wina_app.window.page_rail import PageRail
-from wina_app.window.palette_entries import PaletteEntries
-from wina_app.window.primary_action import PrimaryAction
-from wina_app.window.redo_key import add_redo_key
+from wina_app.window.remembered_state import ViewStates, WindowPlace
 from wina_app.window.settings_dialog import SettingsDialog
-from wina_app.window.shortcuts_dialog import ShortcutsDialog
-from wina_app.window.status_line import StatusLine
-from wina_app.window.thin_separators import ThinSeparators
-from wina_app.window.unfinished_jobs import UnfinishedJobs
-from wina_app.window.view_states import ViewStates
-from wina_app.window.window_place import WindowPlace
-
-if TYPE_CHECKING:  # imported with the first Machines page
-    pass
+from wina_app.window.status_line import EngineStatus, StatusLine
 
 _REMEMBER_MS = 5_000
 
@@ -162,7 +149,7 @@ class MainWindow(MessageWindow):
             "Shift+F1",
         )
         menus.add(menus.help, tr("&Keyboard shortcuts"), self._open_shortcuts, "Ctrl+/")
-        menus.add(menus.help, tr("&About WINA Workbench"), lambda: about.show(self, self._workbench), "Ctrl+F1")
+        menus.add(menus.help, tr("&About WINA Workbench"), lambda: show_about(self, self._workbench), "Ctrl+F1")
 
     def open_palette(self) -> None:
         """Open the palette with all commands."""
@@ -195,7 +182,7 @@ class MainWindow(MessageWindow):
         dialog.open()
 
     def _open_settings(self) -> SettingsDialog:
-        from wina_app.window.machines.page import MachinesPage  # which few starts need
+        from wina_app.window.machines_page import MachinesPage  # which few starts need
 
         page = MachinesPage(self._workbench.machines)
         dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
@@ -396,9 +383,9 @@ class MainWindow(MessageWindow):
         self._show_stopping(False)
         self.show_failure(text)
 
-    def confirm_quit(self) -> closing.Choice:
+    def confirm_quit(self) -> ClosingChoice:
         """Ask what becomes of the jobs."""
-        return closing.ask(self, len(self._workbench.jobs.active))
+        return ask_closing(self, len(self._workbench.jobs.active))
 
     def _on_stopped(self) -> None:
         self.has_stopped = True

@@ -4,8 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QTableWidgetItem
 from wina_app.services.machines import MachineCheck
-from wina_app.window.machines.page import MachinesPage
-from wina_app.window.machines.ray_dialog import RayDialog
+from wina_app.window.machines_page import MachinesPage, RayDialog
 
 from tests.wina_app.fakes import make_workbench
 from tests.wina_app.stored_runs import SOURCE

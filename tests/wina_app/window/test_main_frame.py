@@ -10,7 +10,6 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
-from wina_app.docks.notifications import LONG_SECONDS, JobNotices
 from wina_app.services import guide
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
@@ -20,8 +19,8 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace
 from wina_app.style.theme import magnitude_map, text_scale, tokens
-from wina_app.window.file_kinds import kind_of
-from wina_app.window.file_opener import FileOpener
+from wina_app.window.files import FileOpener, kind_of
+from wina_app.window.messages import LONG_SECONDS, JobNotices
 from wina_app.window.settings_dialog import SettingsDialog
 
 from tests.wina_app.conftest import close
@@ -266,7 +265,7 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path,
     workbench, engine, _store = make_workbench(tmp_path)
     view = Recorded()
     logs = []
-    notices = JobNotices(workbench, view, logs.append)
+    notices = JobNotices(workbench, view, view.show_page, logs.append)
     for job in (RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)):
         job_id = workbench.submit(job, "Work")
         engine.received.emit(Started(job_id=job_id))

@@ -12,7 +12,7 @@ from wina_app.application import Application
 from wina_app.pages import PAGES
 from wina_app.services.engine_thread import EngineThread
 from wina_app.services.preferences import Preferences
-from wina_app.window.window_place import WindowPlace, clamped, placed
+from wina_app.window.remembered_state import WindowPlace, clamped, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import ENVIRONMENT, FakeClient

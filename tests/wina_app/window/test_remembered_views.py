@@ -9,7 +9,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QSplitter, QTabWidget, QWidget
 from wina_app.services.settings import Settings
 from wina_app.widgets.base_page import Page
-from wina_app.window.view_states import ViewStates
+from wina_app.window.remembered_state import ViewStates
 
 _NAMES = ("mode", "share", "heads", "name", "halves", "number", "tabs")
 

@@ -25,7 +25,7 @@ SITE_NAMES: dict[SpectrumSite, str] = {
     "o": tr("o"),
     "down": tr("down"),
 }
-_MOST_CURVES = 8
+_MAX_CURVES = 8
 _LEAST_RANGE = 0.01
 """Smallest range of the colours, so that noise does not fill them."""
 
@@ -77,7 +77,7 @@ class SpectraView(QWidget):
     def _show_curves(self) -> None:
         """Draw the selected spectra, or those of the middle layer."""
         middle = max((layer for layer, _ in self._spectra), default=0) // 2
-        chosen = sorted(self.heatmap.selection.cells & self._spectra.keys())[:_MOST_CURVES]
+        chosen = sorted(self.heatmap.selection.cells & self._spectra.keys())[:_MAX_CURVES]
         chosen = chosen or [cell for cell in sorted(self._spectra) if cell[0] == middle]
         self.curves.show_traces([self._trace(index, self._spectra[cell]) for index, cell in enumerate(chosen)])
 

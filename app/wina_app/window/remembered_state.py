@@ -1,15 +1,22 @@
-"""The place of a window, whose title bar and status line must be on a screen: screens come, go and are scaled."""
+"""State of the window that the next start restores: its place on the screens, and the views of its pages."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from typing import cast
 
+from pydantic_core import to_jsonable_python
 from PySide6.QtCore import QMargins, QObject, QRect, QSize, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
+from wina_app.services.settings import Settings
+from wina_app.widgets.base_page import Page
+
 _FRAME_MS = 500
 """Time for the desktop to give a window its title bar."""
 _DEFAULT_SIZE = (1280, 800)
+
+_log = logging.getLogger(__name__)
 
 
 class WindowPlace(QObject):
@@ -75,3 +82,29 @@ def clamped(window: QRect, screen: QRect) -> QRect:
 
 def _area(rect: QRect) -> int:
     return max(0, rect.width()) * max(0, rect.height())
+
+
+class ViewStates:
+    """Reader and writer of the entry `views` of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def restore(self, page: Page) -> None:
+        """Restore the view of a page, if there is one and the user wants the last session back."""
+        state = self._settings.views.get(page.key)
+        if state and self._settings.preferences.reopen:
+            try:
+                page.restore_view(state)
+            except Exception:  # a page must open, whatever an older version has stored
+                _log.exception("The last view of the page %s was not restored.", page.key)
+
+    def collected(self, pages: Mapping[str, Page]) -> dict[str, dict[str, object]]:
+        """Return the views to store; a page that has not been made keeps its stored one."""
+        views = dict(self._settings.views)
+        for key, page in pages.items():
+            try:
+                views[key] = to_jsonable_python(page.view_state())
+            except Exception:  # the window must close
+                _log.exception("The view of the page %s was not stored.", key)
+        return views
