@@ -14,8 +14,8 @@ from PySide6.QtGui import QSessionManager
 from PySide6.QtWidgets import QApplication
 
 from wina_app.application_pages import ApplicationPages
-from wina_app.docks.jobs_controller import JobsController
-from wina_app.docks.log import LogHandler, LogView
+from wina_app.jobs.dock import JobsController
+from wina_app.jobs.log import LogHandler, LogView
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
 from wina_app.services.background_import import BackgroundImport

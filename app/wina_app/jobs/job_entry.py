@@ -1,9 +1,9 @@
-"""One job of the window."""
+"""One job of the window, with its outcome in words."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wina_app.jobs import clock
-from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.jobs import Assigned, Job, ResultValue
@@ -112,3 +112,19 @@ def _outcome(result: ResultValue | None) -> str:
             return tr("About {time} to compute", time=duration(result.seconds + result.preparing_seconds))
         case _:
             return ""
+
+
+def gguf_text(record: GgufRecord) -> str:
+    """Return the name and size of a file, and its perplexity in both programs."""
+    texts = [tr("{name}, {size}", name=Path(record.file).name, size=size(record.bytes))]
+    if record.perplexity is None:
+        texts.append(tr("not checked in llama.cpp: the optional extra peers is not installed"))
+    else:
+        pair = record.perplexity
+        perplexity, llama_cpp = pair.transformers, pair.llama_cpp
+        texts.append(
+            tr("perplexity {own:.4g} in transformers, {theirs:.4g} in llama.cpp", own=perplexity, theirs=llama_cpp)
+        )
+        if not pair.same_tokens:
+            texts.append(tr("llama.cpp splits text into other tokens"))
+    return "; ".join(texts)

@@ -8,9 +8,8 @@ from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
 from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
-from wina_app.docks.job_line import JobLine
-from wina_app.docks.jobs import JobsView
-from wina_app.docks.log import LogView
+from wina_app.jobs.dock import JobLine, JobsView
+from wina_app.jobs.log import LogView
 from wina_app.pages import PAGES, titles
 from wina_app.services.preferences import Preferences, appearance_of
 from wina_app.services.workbench import Workbench

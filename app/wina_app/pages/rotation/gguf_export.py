@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from wina_app.jobs.gguf_text import gguf_text
+from wina_app.jobs.job_entry import gguf_text
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace, name_of
 from wina_app.shared.export_jobs import ExportJobs, ExportView

@@ -3,21 +3,24 @@
 import logging
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QComboBox, QLineEdit, QWidget
+from PySide6.QtGui import QColor, QGuiApplication, QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
 
-from wina_app.docks.last_line import LastLine
-from wina_app.docks.log_book import LogBook, LogLine
-from wina_app.docks.log_text import LogText
 from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
-from wina_app.widgets.controls import push_button
+from wina_app.widgets.controls import ElidedLabel, push_button, wrap_words
 from wina_app.widgets.fields import choices
+
+LIMIT = 5_000
+"""Lines kept in total; the log files keep more."""
+JOB_LIMIT = 1_000
+"""Lines kept for one job."""
 
 SHOWN = 2_000
 """Lines shown at once: the latest of those that pass."""
@@ -30,6 +33,122 @@ _LEVELS = {
     tr("Error"): logging.ERROR,
 }
 _ALL_JOBS = tr("Everything")
+
+
+class LogLine(NamedTuple):
+    """One record; its text may have several lines itself."""
+
+    created: float
+    """Seconds since the epoch."""
+    level: int
+    """As in the logging module."""
+    source: str
+    text: str
+    job: str = ""
+    """The job's id; empty for none."""
+
+    def passes(self, level: int, text: str) -> bool:
+        """Return whether it has at least this level and contains this lower-case text."""
+        return self.level >= level and text in f"{self.source} {self.text}".lower()
+
+
+class LogBook:
+    """The latest lines; a job keeps its own even where newer lines of others have displaced them."""
+
+    def __init__(self) -> None:
+        self._lines: deque[LogLine] = deque(maxlen=LIMIT)
+        self._by_job: dict[str, deque[LogLine]] = {}
+
+    def add(self, line: LogLine) -> None:
+        """Add a line."""
+        self._lines.append(line)
+        if line.job:
+            self._by_job.setdefault(line.job, deque(maxlen=JOB_LIMIT)).append(line)
+
+    def of(self, job: str = "") -> Iterable[LogLine]:
+        """Return a job's lines, or all."""
+        return self._by_job.get(job, ()) if job else self._lines
+
+    def forget(self, job: str) -> None:
+        """Drop the lines that are kept for one job."""
+        self._by_job.pop(job, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._lines.clear()
+        self._by_job.clear()
+
+
+class LogText(QPlainTextEdit):
+    """Lines to be read and copied. A button that leads back to the end lies over them while they do not follow it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        wrap_words(self)
+        self.setProperty("role", "plain")
+        self.setReadOnly(True)
+        self.setAccessibleName(tr("Log"))
+        self.follows = True
+        tip = tr("Go to the end and stay there as lines arrive")
+        self.follow = push_button(tr("Follow"), self.go_to_end, name=tr("Follow the end of the log"), tip=tip)
+        self.follow.setParent(self)
+        self.follow.hide()
+        bar = self.verticalScrollBar()
+        bar.valueChanged.connect(self._on_scrolled)
+        bar.rangeChanged.connect(self._on_range)
+
+    def go_to_end(self) -> None:
+        """Show the last line, and every later one."""
+        self._set_follows(True)
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.maximum())
+
+    def _on_range(self) -> None:
+        """Stay at the end as lines arrive or the dock is resized."""
+        if self.follows:
+            self.go_to_end()
+
+    def _on_scrolled(self, value: int) -> None:
+        self._set_follows(value >= self.verticalScrollBar().maximum())
+
+    def _set_follows(self, on: bool) -> None:
+        self.follows = on
+        self.follow.setVisible(not on)
+        self._place()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Keep the button in its corner."""
+        super().resizeEvent(event)
+        self._place()
+
+    def _place(self) -> None:
+        if self.follow.isVisible():
+            self.follow.adjustSize()
+            area = self.viewport().geometry()
+            size = self.follow.size()
+            self.follow.move(area.right() - size.width() - GRID, area.bottom() - size.height() - GRID)
+            self.follow.raise_()
+
+
+class LastLine(ElidedLabel):
+    """The Log dock in one line: the latest record that is at least information, errors in their colour."""
+
+    def show_line(self, line: LogLine) -> None:
+        """Show a line, unless it is for debugging."""
+        if line.level < logging.INFO:
+            return
+        clock = time.strftime("%H:%M:%S", time.localtime(line.created))
+        first = line.text.strip().partition("\n")[0]
+        self.setText(f"{clock}  {line.source}: {first}")
+        role = "failed" if line.level >= logging.ERROR else "muted"
+        if self.property("role") != role:
+            self.setProperty("role", role)
+            self.style().unpolish(self)
+            self.style().polish(self)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the height of a line; any width will do."""
+        return QSize(0, super().minimumSizeHint().height())
 
 
 class LogHandler(logging.Handler):

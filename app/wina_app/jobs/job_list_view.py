@@ -14,9 +14,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QToolTip
 
-from wina_app.docks.job_painter import Button, JobPainter, places
-from wina_app.docks.job_rows import JobRows
 from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.job_rows import Button, JobPainter, JobRows, places
 from wina_app.jobs.texts import PRIORITY_WORDS
 from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QObject, Signal
-from wina_app.docks.jobs_controller import JobsController
+from wina_app.jobs.dock import JobsController
 from wina_app.pages.model.controller import ModelController
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result

@@ -6,12 +6,10 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from wina_app.docks.job_line import JobLine
-from wina_app.docks.job_painter import places
-from wina_app.docks.job_rows import ENTRY
-from wina_app.docks.jobs import EMPTY, JobsView
-from wina_app.docks.log import LogView
+from wina_app.jobs.dock import EMPTY, JobLine, JobsView
 from wina_app.jobs.job_list import JobList
+from wina_app.jobs.job_rows import ENTRY, places
+from wina_app.jobs.log import LogView
 from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
