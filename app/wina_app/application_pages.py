@@ -78,7 +78,7 @@ class ApplicationPages(QObject):
     # Pages are imported once the window is painted: they load pyqtgraph and numpy, which take longer than the frame.
 
     def _make_model(self) -> Iterator[None]:
-        from wina_app.pages.model.wiring import wire
+        from wina_app.pages.model import wire
 
         yield
         self.model = wire(self.workbench, self.window.add_page, self.open_results)
@@ -87,7 +87,7 @@ class ApplicationPages(QObject):
         from wina_app.plots import data_plot  # noqa: F401
 
         yield
-        from wina_app.pages.rotation.wiring import wire
+        from wina_app.pages.rotation import wire
 
         yield
         self.rotation = wire(self.workbench, self.window.add_page)
@@ -112,13 +112,13 @@ class ApplicationPages(QObject):
         self.window.dock_area.show("inspector")
 
     def _make_evaluate(self) -> Iterator[None]:
-        from wina_app.pages.evaluate.wiring import wire
+        from wina_app.pages.evaluate import wire
 
         yield
         self.evaluate = wire(self.workbench, self.window.add_page, self.show_run)
 
     def _make_latency(self) -> Iterator[None]:
-        from wina_app.pages.latency.wiring import wire
+        from wina_app.pages.latency import wire
 
         yield
         self.latency = wire(self.workbench, self.window.add_page)

@@ -49,7 +49,7 @@ def test_the_first_page_needs_no_library_of_tables_or_databases():
     """Each takes 0.1 s or more to import, before the first paint."""
     program = """
 import json, sys
-import wina_app.application, wina_app.pages.model.wiring
+import wina_app.application, wina_app.pages.model
 print(json.dumps(sorted(sys.modules)))
 """
     environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}

@@ -1,34 +1,37 @@
 """Controller of the Evaluate page: turn the choice into a study, and queue its missing runs."""
 
-from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
-from wina_app.pages.evaluate.task_indexing import TaskIndexing
+from wina_app.pages.evaluate.page import EvaluatePage
+from wina_app.services.side_process import SideProcess
+from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rotation_choices
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
-from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
+from wina_app.shared.task_consent import ask_consent, or_refusal
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
 from wina_core.jobs import EvaluateJob
-from wina_core.records import ModelSummary
 from wina_core.records.imports import scored_beside
-from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.evaluations import Scored
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, save_study_file
 from wina_core.studies.launch import Launched, LaunchOptions, launch
 from wina_core.studies.tasks.check_runs import check_runs
-from wina_core.studies.tasks.index import TaskEntry
+from wina_core.studies.tasks.index import TaskIndex, load_index, searchable
 from wina_core.studies.tasks.task_code import TaskCodeError
+
+BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
+_MODULE = "wina_core.compute.evaluation.index"
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
@@ -36,65 +39,80 @@ _MAX_MATCHES = 50
 """Most tasks listed under the typed text."""
 
 
-class EvaluateView(ConsentView, QuestionView, Protocol):
-    """The page as its controller sees it."""
+class TaskIndexing(QObject):
+    """Loader of the index; `index` is None until `changed`, and `remark` says why."""
 
-    def choice(self) -> EvaluationChoice:
-        """Return the ticked and typed choice."""
+    changed = Signal()
 
-    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Choose dense and the current plan under one method and rotation."""
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = own_command(_MODULE)) -> None:
+        """Take the thread that reads the index file, and the command that builds it."""
+        super().__init__()
+        self.index: TaskIndex | None = None
+        self.remark = ""
+        self._store, self._command = store, command
+        self._process: SideProcess | None = None
+        self._requested = False
 
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
-        """Show the header, or the empty state without a model."""
+    def ask(self) -> None:
+        """Load or build the index, once."""
+        if not self._requested:
+            self._requested = True
+            self._store.ask(lambda _store: _load_index(), self._on_loaded)
 
-    def show_rotations(
-        self,
-        rotations: list[tuple[str, RotationSpec]],
-        current: RotationSpec,
-        summary: ModelSummary | None,
-        running: Collection[RotationSpec] = (),
-    ) -> None:
-        """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
+    def stop(self) -> None:
+        """Stop the building process, if any."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
 
-    def show_template(self, *, available: bool) -> None:
-        """Offer the chat template if the model has one."""
+    def _on_loaded(self, index: TaskIndex | None) -> None:
+        if index is None:
+            self._build()
+        else:
+            self.index = index
+            self._say("")
 
-    def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the tasks that suit the model."""
+    def _build(self) -> None:
+        self._process = SideProcess(self._command, parent=self)
+        self._process.succeeded.connect(self._on_built)
+        self._process.failed.connect(self._fail)
+        self._say(BUILDING)
+        self._process.start()
 
-    def suit_imports(self) -> None:
-        """Choose the positions that numbers of llama-perplexity have scored."""
+    def _on_built(self) -> None:
+        self._process = None
 
-    def show_plan(self, budget: float | None, provenance: str) -> None:
-        """Describe the current plan; None if there is none."""
+        def loaded(index: TaskIndex | None) -> None:
+            if index is None:
+                self._fail(tr("the index could not be kept; the log has the reason"))
+            else:
+                self._on_loaded(index)
 
-    def show_grid(self, grid: Grid) -> None:
-        """Show the runs and their stored parts."""
+        self._store.ask(lambda _store: _load_index(), loaded)
 
-    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match the typed text."""
+    def _fail(self, cause: str) -> None:
+        self._process, self._requested = None, False
+        self._say(
+            tr(
+                "The task names could not be indexed ({cause}); you can still type any name.",
+                cause=cause.rstrip("."),
+            )
+        )
 
-    def show_index_remark(self, text: str) -> None:
-        """Say why some tasks are not found yet; empty if all are."""
+    def _say(self, text: str) -> None:
+        self.remark = text
+        self.changed.emit()
 
-    def withdraw_consent(self) -> None:
-        """Untick the consent to run model code: it holds for one launch."""
 
-    def show_counting(self) -> None:
-        """Show that the runs are being counted."""
-
-    def show_exportable(self, reason: str) -> None:
-        """Say why the choice is no sparse model; empty if it is one."""
-
-    def show_problem(self, text: str) -> None:
-        """Say why the choice is no study; empty if it is one."""
+def _load_index() -> TaskIndex | None:
+    index = load_index()
+    return None if index is None else searchable(index)
 
 
 class EvaluateController(QObject):
     """Counter and launcher of the chosen study's runs."""
 
-    def __init__(self, workbench: Workbench, view: EvaluateView, tasks: TaskIndexing | None = None) -> None:
+    def __init__(self, workbench: Workbench, view: EvaluatePage, tasks: TaskIndexing | None = None) -> None:
         """Connect to the workbench; `tasks` replaces the task index in tests."""
         super().__init__()
         self._tasks = tasks or TaskIndexing(workbench.store)

@@ -1,28 +1,27 @@
 """Controller of the Latency page: turn the choice into a sweep, queue it, and show stored points."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form_state import (
     ChoiceError,
     Count,
-    DecodeChoice,
     JobPlan,
     ProductChoice,
     build_decoding,
     build_products,
     plan_job,
 )
+from wina_app.pages.latency.page import LatencyPage
 from wina_app.services.workbench import Workbench
 from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
-from wina_app.shared.latency.choices import PointChoices, PointSelection, make_choices
+from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import (
     DECODE_COLUMNS,
     PRODUCT_COLUMNS,
@@ -31,8 +30,7 @@ from wina_app.shared.latency.table import (
     TimedEntry,
     make_entries,
 )
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, RowTable
 from wina_core.errors import WinaError
@@ -44,37 +42,6 @@ Kind = Literal["products", "decoding"]
 _SETTLE_MS = 150
 _PAUSE_MS = 300
 """Pause between two readings of the store while points arrive."""
-
-
-class LatencyView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> ProductChoice | DecodeChoice:
-        """Return the ticked and typed choice."""
-
-    def show_kind(self, kind: Kind, table: RowTable) -> None:
-        """Switch to the form and the table of products or of decoding."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
-        """Show the model, rotation and method that decode."""
-
-    def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Show the problem of each field; absent fields have none."""
-
-    def show_counting(self) -> None:
-        """Show that the points are being counted."""
-
-    def show_count(self, count: Count) -> None:
-        """Show how many points would be measured."""
-
-    def show_job(self, entry: JobEntry | None, behind: str) -> None:
-        """Show the progress of the sweep, and the title of the job that it waits for; None hides it."""
-
-    def show_offer(self, offer: PointChoices) -> None:
-        """Show the choices of the plots, and the current ones; an empty one is the empty state."""
-
-    def show_chart(self, chart: Chart, fresh: bool) -> None:
-        """Draw both plots; a fresh chart resets their zoom."""
 
 
 @dataclass
@@ -100,7 +67,7 @@ def _sheet(
 class LatencyController(QObject):
     """Controller of the tables and plots; the tables are shared with the view."""
 
-    def __init__(self, workbench: Workbench, view: LatencyView) -> None:
+    def __init__(self, workbench: Workbench, view: LatencyPage) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace

@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
-from wina_app.pages.model.licence_dialog import LicenceDialog
-from wina_app.pages.model.start_view import StartView
+from wina_app.pages.model.start_view import LicenceDialog, StartView
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
@@ -245,6 +244,7 @@ class ModelPage(Page):
             super().keyPressEvent(event)
 
     def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
         self.recent.clear()
         self.recent.setVisible(bool(locations))
         self._no_recent.setVisible(not locations)
@@ -255,21 +255,26 @@ class ModelPage(Page):
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:
+        """Fill the location field."""
         self.location.setText(location)
 
     def ask_licence(self, model: SmallModel) -> bool:
+        """Ask whether the user accepts the licence of a model, to be fetched then."""
         dialog = LicenceDialog(self, model)
         agreed = dialog.exec() == QDialog.DialogCode.Accepted
         dialog.deleteLater()
         return agreed
 
     def show_origin(self, name: str, origin: Origin | None) -> None:
+        """Show where a small model came from; None if it is not here."""
         self.begin.small_models[name].show_origin(origin)
 
     def show_fetching(self, name: str, entry: JobEntry | None) -> None:
+        """Show the progress of fetching a small model; None hides it."""
         self.begin.small_models[name].show_job(entry)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
+        """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
         self.progress.show_job(entry, behind)
         if entry is not None:
             self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("A model is being loaded"))
@@ -281,9 +286,11 @@ class ModelPage(Page):
             self.show_summary(*self._open_model)
 
     def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the model that is being loaded, as its headers describe it."""
         self._show_soon(name, source, summary)
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the loaded model."""
         self._open_model = name, source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
@@ -311,6 +318,7 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
+        """Show the cost of a generated token, or why it is unknown."""
         self.cost.show_cost(record, problem)
 
 

@@ -6,9 +6,7 @@ import numpy as np
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
-from wina_app.pages.rotation.candidates_view import CandidatesView
-from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
-from wina_app.pages.rotation.spectra_view import SpectraView
+from wina_app.pages.rotation.report_panes import CandidatesView, RefinementPlot, SpectraView, loss_change
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, three_digits
 from wina_app.style.number_format import count, percent, scientific

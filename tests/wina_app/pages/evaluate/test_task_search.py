@@ -4,10 +4,9 @@ import sys
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.evaluate.controller import EvaluateController
+from wina_app.pages.evaluate.controller import BUILDING, EvaluateController, TaskIndexing
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.pages.evaluate.task_indexing import BUILDING, TaskIndexing
-from wina_app.pages.evaluate.task_search import TaskSearch
+from wina_app.pages.evaluate.tasks_panel import TaskSearch
 
 from tests.wina_app.fakes import is_running, make_workbench
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index

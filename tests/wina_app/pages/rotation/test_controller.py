@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
+from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
+from wina_app.pages.rotation.page import RotationPage
 from wina_app.shared import product_question
 from wina_app.shared.rotation_choices import cost
 
@@ -29,7 +30,7 @@ REASON = "No global rotation is exact here, because its norm is a LayerNorm."
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(RotationView)
+    view = Recorded(RotationPage)
     yield RotationController(workbench, view), view, workbench, engine
     store.store.close()
 

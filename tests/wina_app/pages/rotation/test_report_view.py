@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtCore import Qt
 from wina_app.jobs.job_list import JobList
 from wina_app.pages.rotation.page import RotationPage
-from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
+from wina_app.pages.rotation.report_panes import RefinementPlot, loss_change
 from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
 from tests.wina_app.stored_runs import SOURCE, summary
