@@ -32,11 +32,10 @@ def run(arguments: Sequence[str] | None) -> int:
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 
-    from wina_app.services.feature_scan import skip_feature_scan
+    from wina_app.services.process import skip_feature_scan
 
     skip_feature_scan()  # before all that takes long to import
-    from wina_app.services.ending_signals import EndingSignals
-    from wina_app.services.memory import configure_malloc
+    from wina_app.services.process import EndingSignals, configure_malloc
     from wina_app.style import translation
 
     configure_malloc()

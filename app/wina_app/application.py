@@ -18,18 +18,13 @@ from wina_app.jobs.dock import JobsController
 from wina_app.jobs.log import LogHandler, LogView
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
-from wina_app.services.background_import import BackgroundImport
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.garbage import GarbageCollector
-from wina_app.services.log_file import LogFile
-from wina_app.services.memory import limit_memory
-from wina_app.services.other_programs import OtherPrograms
-from wina_app.services.preferences import appearance_of
-from wina_app.services.session import Session
-from wina_app.services.settings import Settings
+from wina_app.services.hosted_jobs import OtherPrograms, SubmittedArrays
+from wina_app.services.process import BackgroundImport, GarbageCollector, LogFile, limit_memory
+from wina_app.services.settings import Settings, appearance_of
 from wina_app.services.store_thread import StoreThread
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import WindowSession
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
@@ -94,7 +89,7 @@ class Application(ApplicationPages):
         self.notices = JobNotices(self.workbench, self.window.toasts, self.window.show_page, self.show_log)
         self.focus_frames = FocusFrame(self)
         DisabledShortcutHint(self.window)
-        self.session = Session(settings, self.workbench.workspace)
+        self.session = WindowSession(settings, self.workbench.workspace)
         self.window.restore()
         settings.report_to(self.window.show_notice)
         self.workbench.store.failed.connect(self.window.show_failure)

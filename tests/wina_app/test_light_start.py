@@ -11,7 +11,7 @@ PROGRAM = """
 import json, sys
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 from tests.wina_app.fakes import FakeClient
 
 app = QApplication([])

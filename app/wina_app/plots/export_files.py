@@ -4,7 +4,7 @@ from pathlib import Path
 
 from wina_app.plots.export_settings import PlotFile
 from wina_app.plots.figure import recoloured
-from wina_app.style.palette import LIGHT, Tokens
+from wina_app.style.stylesheet import LIGHT, Tokens
 from wina_app.style.theme import tokens
 from wina_core.files.tables import write_atomically
 from wina_core.report.drawing import Figure, FigureStyle, program, render

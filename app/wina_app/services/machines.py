@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
+from wina_app.services.threads import Checks
 from wina_app.style.translation import tr
 from wina_core.jobs import Ready
 from wina_core.remote.registry import load_places, remove_machine, save_machine

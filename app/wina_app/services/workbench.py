@@ -10,12 +10,10 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.services.checks import Checks
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.fetcher import Fetcher
 from wina_app.services.machines import Machines, only_here
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.threads import Checks, EngineThread, Fetcher
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr

@@ -6,7 +6,7 @@ from typing import Protocol
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
-from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
+from wina_app.widgets.question import ComputeQuestion, ResourceRow
 from wina_core.files.hardware import gigabytes
 from wina_core.jobs import Job
 from wina_core.jobs.planning import MemoryNeed, MissingProduct, memory_needs, missing_products, needed_models

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 from wina_app.jobs.dock import JobLine, JobsView
 from wina_app.jobs.log import LogView
 from wina_app.pages import PAGES, titles
-from wina_app.services.preferences import Preferences, appearance_of
+from wina_app.services.settings import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme

@@ -18,8 +18,7 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import push_button, text_label
-from wina_app.widgets.expiry import Expiry
-from wina_app.widgets.message_bar import MessageBar
+from wina_app.widgets.message_bar import Expiry, MessageBar
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.window.focus import controls
 

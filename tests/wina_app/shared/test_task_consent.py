@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QDialog, QWidget
 from wina_app.pages.evaluate.controller import EvaluateController
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.pages.studies.controller import StudiesController, StudiesView
-from wina_app.shared.task_code_dialog import TaskCodeDialog, ask_task_code
+from wina_app.shared.task_consent import TaskCodeDialog, ask_task_code
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.evaluate.test_controller import CHOICE, DEMO

@@ -11,13 +11,11 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
 from wina_app.services import guide
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.preferences import Preferences
-from wina_app.services.session import Session
-from wina_app.services.settings import Settings
+from wina_app.services.settings import Preferences, Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
-from wina_app.services.workspace import Workspace
+from wina_app.services.workspace import WindowSession, Workspace
 from wina_app.style.theme import magnitude_map, text_scale, tokens
 from wina_app.window.files import FileOpener, kind_of
 from wina_app.window.messages import LONG_SECONDS, JobNotices
@@ -324,7 +322,7 @@ def test_help_goes_to_the_term_that_was_asked_for(application):
 def last_session(qapp, tmp_path: Path) -> Workspace:  # noqa: ARG001 - widgets need an application
     """The workspace of a session that is stored in the settings."""
     workspace = Workspace()
-    session = Session(Settings(tmp_path / "window.json"), workspace)
+    session = WindowSession(Settings(tmp_path / "window.json"), workspace)
     workspace.set_model(SOURCE, summary())
     workspace.set_rotation(RotationSpec(mode="none", per_head=True))
     workspace.set_method(MethodSpec(name="teal"))
@@ -337,7 +335,7 @@ def last_session(qapp, tmp_path: Path) -> Workspace:  # noqa: ARG001 - widgets n
 def _restored(folder: Path, location: str = SOURCE.location) -> Workspace:
     """Start the next session, in which a model is loaded."""
     workspace, opened = Workspace(), []
-    session = Session(Settings(folder / "window.json"), workspace)
+    session = WindowSession(Settings(folder / "window.json"), workspace)
     session.restore(opened.append)
     assert opened == [SOURCE]
     workspace.set_model(SOURCE.model_copy(update={"location": location}), summary())

@@ -13,8 +13,8 @@ from wina_app.pages.evaluate.tasks_panel import MeasurementsPanel
 from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
 from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.shared.sparse_export_command import SHORT, SparseExportCommand
-from wina_app.shared.task_code_dialog import ask_task_code
+from wina_app.shared.sparse_export import SHORT, SparseExportCommand
+from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page

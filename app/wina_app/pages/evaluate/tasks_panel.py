@@ -18,9 +18,8 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from wina_app.shared.data_folder_field import DataFolder
 from wina_app.shared.evaluation_choice import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
-from wina_app.shared.launch_fields import LaunchFields
+from wina_app.shared.launch_fields import DataFolder, LaunchFields
 from wina_app.style.theme import GRID, apply_stylesheet
 from wina_app.style.translation import tr
 from wina_app.widgets.controls import (

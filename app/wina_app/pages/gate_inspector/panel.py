@@ -18,11 +18,10 @@ from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.compute_question import ComputeQuestion
 from wina_app.widgets.controls import ElidedLabel, labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_app.widgets.message_bar import MessageBar
-from wina_app.widgets.question import ask_compute
+from wina_app.widgets.question import ComputeQuestion, ask_compute
 from wina_core.analysis.gate_views import InspectedCell
 
 _WIDE = 90 * GRID

@@ -18,8 +18,7 @@ from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
-from wina_app.widgets.field_problem import FieldProblem
-from wina_app.widgets.fields import choices, whole_number
+from wina_app.widgets.fields import FieldProblem, choices, whole_number
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, DecodeSpec, LatencySpec, Shape
 

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.pages.results.study_filter import Scope
 from wina_app.pages.results.table import ResultsTable
-from wina_app.services.background_import import BackgroundImport
+from wina_app.services.process import BackgroundImport
 from wina_app.services.store_thread import StoreThread
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn
 from wina_core.analysis.results.filter import Terms, parse_filter, passing

@@ -21,12 +21,12 @@ from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.spec_dialog import ResultsSpec
 from wina_app.pages.results.table_panel import ResultsList
-from wina_app.shared.sparse_export_command import SparseExportCommand
+from wina_app.shared.sparse_export import SparseExportCommand
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
-from wina_app.widgets.field_problem import FieldProblem
+from wina_app.widgets.fields import FieldProblem
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec
 

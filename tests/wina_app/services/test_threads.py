@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from wina_app.services.checks import Checks
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.threads import Checks
 
 from wina_core.model_info.cost.describe import check_source
 from wina_core.model_info.resolve import demo_folder
