@@ -32,11 +32,10 @@ def run(arguments: Sequence[str] | None) -> int:
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 
-    from wina_app.services.feature_scan import skip_feature_scan
+    from wina_app.services.process import skip_feature_scan
 
     skip_feature_scan()  # before all that takes long to import
-    from wina_app.services.ending_signals import EndingSignals
-    from wina_app.services.memory import configure_malloc
+    from wina_app.services.process import EndingSignals, configure_malloc
     from wina_app.style import translation
 
     configure_malloc()
@@ -77,9 +76,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "files", nargs="*", type=Path, metavar="FILE", help="open this plan, study, results database or model folder"
     )
-    which = options.add_mutually_exclusive_group()
-    which.add_argument("--model", help="open this folder or Hugging Face model id")
-    which.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
+    model_options = options.add_mutually_exclusive_group()
+    model_options.add_argument("--model", help="open this folder or Hugging Face model id")
+    model_options.add_argument("--demo", action="store_true", help="open the demo model that ships with the workbench")
     options.add_argument("--page", choices=tuple(PAGES), help="show this page first")
     options.add_argument("--database", metavar="URL", help="SQLAlchemy URL or path of the results database")
     options.add_argument(

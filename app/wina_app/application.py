@@ -14,32 +14,24 @@ from PySide6.QtGui import QSessionManager
 from PySide6.QtWidgets import QApplication
 
 from wina_app.application_pages import ApplicationPages
-from wina_app.docks.jobs_controller import JobsController
-from wina_app.docks.log import LogHandler, LogView
-from wina_app.docks.notifications import JobNotices
+from wina_app.jobs.dock import JobsController
+from wina_app.jobs.log import LogHandler, LogView
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
-from wina_app.services.background_import import BackgroundImport
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.garbage import GarbageCollector
-from wina_app.services.log_file import LogFile
-from wina_app.services.memory import limit_memory
-from wina_app.services.other_programs import OtherPrograms
-from wina_app.services.preferences import appearance_of
-from wina_app.services.session import Session
-from wina_app.services.settings import Settings
+from wina_app.services.hosted_jobs import OtherPrograms, SubmittedArrays
+from wina_app.services.process import BackgroundImport, GarbageCollector, LogFile, limit_memory
+from wina_app.services.settings import Settings, appearance_of
 from wina_app.services.store_thread import StoreThread
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import WindowSession
 from wina_app.style.theme import apply_theme, current_mode
 from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
-from wina_app.window.database_merge import DatabaseMerge
-from wina_app.window.disabled_shortcut_hint import DisabledShortcutHint
-from wina_app.window.file_kinds import is_model
-from wina_app.window.file_opener import FileOpener
-from wina_app.window.focus_frame import FocusFrame
+from wina_app.window.files import DatabaseMerge, FileOpener, is_model
+from wina_app.window.focus import DisabledShortcutHint, FocusFrame
 from wina_app.window.main_window import MainWindow
+from wina_app.window.messages import JobNotices
 from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.files.hardware import MEMORY_VARIABLE
@@ -74,7 +66,7 @@ class Application(ApplicationPages):
         self._app = app
         self._garbage = GarbageCollector(self)
         settings = settings or Settings()
-        given = limit_memory(settings.preferences.memory)
+        preset_limit = limit_memory(settings.preferences.memory)
         apply_theme(app, *appearance_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
         self._log_handler = LogHandler()
@@ -84,20 +76,20 @@ class Application(ApplicationPages):
         for handler in (self._log_handler, self._file_handler):
             logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
-        place = database or settings.preferences.database or None
-        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(place), settings)
+        url = database or settings.preferences.database or None
+        self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(url), settings)
         self.arrays = SubmittedArrays(self.workbench)
-        self.others = OtherPrograms(self.workbench)
-        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=given)
-        self.window = MainWindow(self.workbench, self.log, {"memory": reason} if given else {})
+        self.other_programs = OtherPrograms(self.workbench)
+        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=preset_limit)
+        self.window = MainWindow(self.workbench, self.log, {"memory": reason} if preset_limit else {})
         self.window.page_missing.connect(self.add_page)
         self.workbench.workspace.loading_changed.connect(self.show_loading)
         self._add_jobs()
         self._add_file_menu()
-        self.notices = JobNotices(self.workbench, self.window, self.show_log)
+        self.notices = JobNotices(self.workbench, self.window.toasts, self.window.show_page, self.show_log)
         self.focus_frames = FocusFrame(self)
         DisabledShortcutHint(self.window)
-        self.session = Session(settings, self.workbench.workspace)
+        self.session = WindowSession(settings, self.workbench.workspace)
         self.window.restore()
         settings.report_to(self.window.show_notice)
         self.workbench.store.failed.connect(self.window.show_failure)
@@ -245,12 +237,12 @@ class Application(ApplicationPages):
         """Fill the menu of recent models, studies and databases."""
         menu, settings = self.window.menus.recent, self.workbench.settings
         menu.clear()
-        found = (
+        recent = (
             (settings.recent, self._open_recent_model),
             (settings.studies, lambda file: self.opening.open(Path(file))),
             (settings.recent_databases, self.opening.open_database),
         )
-        for locations, do in found:
+        for locations, do in recent:
             for location in locations:
                 menu.addAction(location.replace("&", "&&")).triggered.connect(partial(_call, do, location))
             if locations:

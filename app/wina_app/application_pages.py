@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
 
-from wina_app.docks.log import LogView
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.jobs.log import LogView
+from wina_app.services.hosted_jobs import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
 from wina_app.widgets import file_dialogs
 from wina_app.widgets.base_page import Page
-from wina_app.window.file_opener import FileOpener
+from wina_app.window.files import FileOpener
 from wina_app.window.main_window import MainWindow
 
 if TYPE_CHECKING:  # the pages are loaded once the window is painted
@@ -78,7 +78,7 @@ class ApplicationPages(QObject):
     # Pages are imported once the window is painted: they load pyqtgraph and numpy, which take longer than the frame.
 
     def _make_model(self) -> Iterator[None]:
-        from wina_app.pages.model.wiring import wire
+        from wina_app.pages.model import wire
 
         yield
         self.model = wire(self.workbench, self.window.add_page, self.open_results)
@@ -87,7 +87,7 @@ class ApplicationPages(QObject):
         from wina_app.plots import data_plot  # noqa: F401
 
         yield
-        from wina_app.pages.rotation.wiring import wire
+        from wina_app.pages.rotation import wire
 
         yield
         self.rotation = wire(self.workbench, self.window.add_page)
@@ -112,13 +112,13 @@ class ApplicationPages(QObject):
         self.window.dock_area.show("inspector")
 
     def _make_evaluate(self) -> Iterator[None]:
-        from wina_app.pages.evaluate.wiring import wire
+        from wina_app.pages.evaluate import wire
 
         yield
         self.evaluate = wire(self.workbench, self.window.add_page, self.show_run)
 
     def _make_latency(self) -> Iterator[None]:
-        from wina_app.pages.latency.wiring import wire
+        from wina_app.pages.latency import wire
 
         yield
         self.latency = wire(self.workbench, self.window.add_page)

@@ -92,7 +92,7 @@ def _window(first: str, model: str) -> Times:
 def measure(first: str, model: str) -> Times:
     """Milliseconds of each action in this process, whose window opens on the page `first`."""
     from PySide6.QtWidgets import QApplication
-    from wina_app.services.feature_scan import skip_feature_scan
+    from wina_app.services.process import skip_feature_scan
 
     skip_feature_scan()  # as the program does
     from wina_app import application as parts

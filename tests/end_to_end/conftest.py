@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.preferences import Preferences, appearance_of
-from wina_app.services.settings import Settings
+from wina_app.services.settings import Preferences, Settings, appearance_of
+from wina_app.services.threads import EngineThread
 from wina_app.style.theme import apply_theme
 
 from tests.end_to_end.devices import Devices, SimulatedDevices, XDevices

@@ -111,17 +111,17 @@ class FirstUse:
         yield from self.hands.set(page.tasks.limit, DOCUMENTS)
         yield Seen("two runs are to do", lambda: plain(page.primary.text()) == "Evaluate 2 runs")
         self.take_picture("to-evaluate")
-        self._patch.setattr("wina_app.docks.notifications.LONG_SECONDS", 0.0)  # however fast this machine is
+        self._patch.setattr("wina_app.window.messages.LONG_SECONDS", 0.0)  # however fast this machine is
         yield from self.act()
         yield Seen("it runs", lambda: any(entry.title.startswith("Evaluate") for entry in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
         yield Seen("it has ended", lambda: not self.jobs[job.id].active)
         job = self.jobs[job.id]
         assert (job.phase, job.error) == ("done", "")
-        yield Seen("a toast tells", lambda: bool(self.window.toasts.shown))
+        yield Seen("a toast tells", lambda: bool(self.window.toasts.open))
         self.take_picture("evaluated")
         self._patch.undo()
-        yield from self.follow(self.window.toasts.shown[-1].button)
+        yield from self.follow(self.window.toasts.open[-1].button)
         yield Seen("the results are shown", lambda: self.window.current_page is self.pages["results"])
 
     def look_at_results(self) -> Script:

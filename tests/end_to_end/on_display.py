@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 
 from tests.end_to_end.devices import XDevices
 from tests.wina_app.conftest import close

@@ -165,7 +165,7 @@ def _index(_file: Path) -> str:
 
 
 def _dropped(file: Path) -> str:
-    from wina_app.window.file_kinds import kind_of
+    from wina_app.window.files import kind_of
 
     return str(kind_of(file)).replace("model", "")
 

@@ -113,11 +113,11 @@ def window(folder: str, database: str, runs: str, rows: str) -> dict[str, Any]:
     import event_loop
     from PySide6.QtCore import QEvent, QObject, QTimer
     from PySide6.QtWidgets import QApplication
-    from wina_app.services.feature_scan import skip_feature_scan
+    from wina_app.services.process import skip_feature_scan
 
     skip_feature_scan()  # as the program does, and the next
     from wina_app.application import Application
-    from wina_app.services.memory import configure_malloc
+    from wina_app.services.process import configure_malloc
     from wina_app.services.settings import Settings
 
     configure_malloc()

@@ -134,7 +134,7 @@ def soak(jobs: int, minutes: float) -> dict[str, Any]:
     """Return the report of a soak in this process, which must be fresh."""
     from PySide6.QtWidgets import QApplication
     from wina_app.application import Application
-    from wina_app.services.memory import configure_malloc
+    from wina_app.services.process import configure_malloc
     from wina_app.services.settings import Settings
 
     from tests.wina_app.stall_watchdog import StallWatchdog

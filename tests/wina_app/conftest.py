@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 from wina_app.application import Application
 from wina_app.plots import export
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stall_watchdog import StallWatchdog

@@ -17,7 +17,7 @@ from wina_app.heatmap.heatmap import Heatmap
 from wina_app.pages.model.bar_list import BarList
 from wina_app.pages.model.cost_panel import CostPanel
 from wina_app.plots.data_plot import DataPlot
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 
 from tests.wina_app.fakes import FakeClient
 from tests.wina_app.stored_runs import PROJECTIONS

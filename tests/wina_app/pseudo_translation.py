@@ -88,7 +88,7 @@ def main() -> None:
     app.installTranslator(Brackets(app))
     from wina_app.application import Application
     from wina_app.pages import PAGES
-    from wina_app.services.engine_thread import EngineThread
+    from wina_app.services.threads import EngineThread
 
     from tests.wina_app.fakes import FakeClient
     from tests.wina_app.stored_runs import SOURCE, summary

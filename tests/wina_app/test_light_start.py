@@ -11,7 +11,7 @@ PROGRAM = """
 import json, sys
 from PySide6.QtWidgets import QApplication
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 from tests.wina_app.fakes import FakeClient
 
 app = QApplication([])
@@ -49,7 +49,7 @@ def test_the_first_page_needs_no_library_of_tables_or_databases():
     """Each takes 0.1 s or more to import, before the first paint."""
     program = """
 import json, sys
-import wina_app.application, wina_app.pages.model.wiring
+import wina_app.application, wina_app.pages.model
 print(json.dumps(sorted(sys.modules)))
 """
     environment = {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}

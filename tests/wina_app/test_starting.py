@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
 from wina_app.pages import PAGES
-from wina_app.services.engine_thread import EngineThread
 from wina_app.services.settings import Settings
+from wina_app.services.threads import EngineThread
 
 from tests.plugin_package import offer
 from tests.wina_app.conftest import close

@@ -6,7 +6,7 @@ import psutil
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
+from wina_app.services.threads import EngineThread
 
 from tests.wina_app.conftest import shown
 from tests.wina_app.lent_engine import LentEngine, lent_engine

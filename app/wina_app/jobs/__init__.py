@@ -1,1 +1,1 @@
-"""The jobs of the window: their states, their order and their texts; no widgets."""
+"""The jobs of the window: their states, order and texts; above these the docks of jobs and log."""

@@ -1,9 +1,9 @@
-"""One job of the window."""
+"""One job of the window, with its outcome in words."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wina_app.jobs import clock
-from wina_app.jobs.gguf_text import gguf_text
 from wina_app.style.number_format import duration, size
 from wina_app.style.translation import tr
 from wina_core.jobs import Assigned, Job, ResultValue
@@ -86,18 +86,18 @@ class JobEntry(JobState):
         """Its outcome in one line; empty before its end."""
         if self.active:
             return ""
-        parts = [self.failure] if self.failure else []
+        texts = [self.failure] if self.failure else []
         if self.phase == "done":
-            parts += filter(None, [self.metric if self.serves else _outcome(self.result)])
+            texts += filter(None, [self.metric if self.serves else _outcome(self.result)])
         if self.phase == "cancelled":
-            parts.append(tr("Cancelled"))
+            texts.append(tr("Cancelled"))
         if self.runs_finished:
-            parts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
+            texts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
         if self.units_stored:
-            parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
+            texts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
         if self.started is not None:
-            parts.append(tr("took {time}", time=duration(self.seconds)))
-        return "  ·  ".join(parts)
+            texts.append(tr("took {time}", time=duration(self.seconds)))
+        return "  ·  ".join(texts)
 
 
 def _outcome(result: ResultValue | None) -> str:
@@ -112,3 +112,19 @@ def _outcome(result: ResultValue | None) -> str:
             return tr("About {time} to compute", time=duration(result.seconds + result.preparing_seconds))
         case _:
             return ""
+
+
+def gguf_text(record: GgufRecord) -> str:
+    """Return the name and size of a file, and its perplexity in both programs."""
+    texts = [tr("{name}, {size}", name=Path(record.file).name, size=size(record.bytes))]
+    if record.perplexity is None:
+        texts.append(tr("not checked in llama.cpp: the optional extra peers is not installed"))
+    else:
+        pair = record.perplexity
+        perplexity, llama_cpp = pair.transformers, pair.llama_cpp
+        texts.append(
+            tr("perplexity {own:.4g} in transformers, {theirs:.4g} in llama.cpp", own=perplexity, theirs=llama_cpp)
+        )
+        if not pair.same_tokens:
+            texts.append(tr("llama.cpp splits text into other tokens"))
+    return "; ".join(texts)

@@ -10,7 +10,7 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_core.jobs import Assigned, Done, EvaluateJob, Event, Failed, Job, PendingRun, Queued, Started
 from wina_core.jobs.hosted import HostedJob
 
-MOST_ENDED = 200
+MAX_ENDED_JOBS = 200
 """Ended jobs that are listed; the oldest are forgotten, so that a window that is open for weeks does not grow."""
 
 
@@ -49,11 +49,11 @@ class JobList(QObject):
         Of each, interactive jobs come last, unless they failed: they must not push away what computes for hours.
         """
         entries = list(self)
-        begun = sorted(
+        running = sorted(
             (entry for entry in entries if entry.begun), key=lambda entry: (entry.is_interactive, entry.started or 0.0)
         )
         ended = sorted((entry for entry in entries if not entry.active), key=_ended_place)
-        return [*begun, *(entry for entry in entries if entry.waiting), *ended]
+        return [*running, *(entry for entry in entries if entry.waiting), *ended]
 
     @property
     def active(self) -> list[JobEntry]:
@@ -173,7 +173,7 @@ class JobList(QObject):
     def _on_ended(self, job_id: str) -> None:
         self.ended.emit(job_id)
         ended = [other for other in self if not other.active]
-        for old in sorted(ended, key=lambda other: other.ended or 0.0)[:-MOST_ENDED]:
+        for old in sorted(ended, key=lambda other: other.ended or 0.0)[:-MAX_ENDED_JOBS]:
             del self._entries[old.id]
             self.removed.emit(old.id)
         self.arranged.emit()

@@ -55,19 +55,19 @@ def state_word(entry: JobEntry) -> str:
 
 def progress_text(entry: JobEntry) -> str:
     """Describe the progress of a job in words and units."""
-    parts = []
+    texts = []
     if entry.active and entry.unit:
-        parts.append(_amount(entry))
+        texts.append(_amount(entry))
     if time_left := _remaining(entry):
-        parts.append(time_left)
+        texts.append(time_left)
     if entry.ended is not None:
-        parts.append(tr("took {time}", time=duration(entry.seconds)))
-        parts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
+        texts.append(tr("took {time}", time=duration(entry.seconds)))
+        texts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
     if entry.units_stored and entry.ended is not None:
-        parts.append(tr("{results} stored", results=tr("{n} results", "{n} result", entry.units_stored)))
+        texts.append(tr("{results} stored", results=tr("{n} results", "{n} result", entry.units_stored)))
     if len(entry.failures):
-        parts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", len(entry.failures))))
-    return "  ·  ".join(parts)
+        texts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", len(entry.failures))))
+    return "  ·  ".join(texts)
 
 
 def brief_progress(entry: JobEntry) -> str:
@@ -116,16 +116,16 @@ def remark(entry: JobEntry) -> str:
         return entry.failure
     if not entry.active:
         return entry.summary if entry.result is not None or entry.serves else ""
-    parts = [entry.metric] if entry.metric else []
-    if place := place_text(entry):
-        parts.insert(0, place)
+    texts = [entry.metric] if entry.metric else []
+    if location := place_text(entry):
+        texts.insert(0, location)
     if entry.waits:
-        parts.append(entry.waits)
+        texts.append(entry.waits)
     if change := entry.recent_change:
-        parts.append(tr("new estimate: {reason}", reason=change))
+        texts.append(tr("new estimate: {reason}", reason=change))
     if entry.waiting and entry.priority != "normal":
-        parts.append(tr("priority: {priority}", priority=PRIORITY_WORDS[entry.priority].lower()))
-    return "  ·  ".join(parts)
+        texts.append(tr("priority: {priority}", priority=PRIORITY_WORDS[entry.priority].lower()))
+    return "  ·  ".join(texts)
 
 
 def place_text(entry: JobEntry) -> str:
@@ -137,10 +137,10 @@ def place_text(entry: JobEntry) -> str:
 
 
 def _engines_on(machine: str, engines: Iterable[Assigned]) -> str:
-    places = ", ".join(str(use.engine) for use in engines if use.machine == machine)
+    numbers = ", ".join(str(use.engine) for use in engines if use.machine == machine)
     if machine == LOCAL:
-        return tr("engine {places}", places=places)
-    return tr("engine {places} on {machine}", places=places, machine=machine)
+        return tr("engine {places}", places=numbers)
+    return tr("engine {places} on {machine}", places=numbers, machine=machine)
 
 
 def machines_text(machines: Sequence[str]) -> str:
@@ -153,19 +153,19 @@ def queue_text(jobs: JobList) -> str:
     active = jobs.active
     paused = sum(entry.is_paused for entry in active)
     waiting = sum(entry.waiting and not entry.is_paused for entry in active)
-    parts = []
-    if begun := len(active) - waiting - paused:
-        parts.append(tr("{count} running", count=begun))
+    texts = []
+    if running := len(active) - waiting - paused:
+        texts.append(tr("{count} running", count=running))
     if paused:
-        parts.append(tr("{count} paused", count=paused))
+        texts.append(tr("{count} paused", count=paused))
     if waiting:
-        parts.append(tr("{count} waiting", count=waiting))
+        texts.append(tr("{count} waiting", count=waiting))
     seconds, complete = _time_left(jobs)
     if seconds:
         time_left = duration(seconds)
         words = tr("about {time} left", time=time_left) if complete else tr("at least {time} left", time=time_left)
-        parts.append(words)
-    return "  ·  ".join(parts)
+        texts.append(words)
+    return "  ·  ".join(texts)
 
 
 def _time_left(jobs: JobList) -> tuple[float, bool]:
@@ -175,10 +175,10 @@ def _time_left(jobs: JobList) -> tuple[float, bool]:
     interactive ones of unknown duration, which are short.
     """
     counted = [entry for entry in jobs.active if not entry.is_paused and entry.phase != "cancelling"]
-    known = {entry.id: entry.remaining_seconds for entry in counted}
-    running = [known[entry.id] or 0.0 for entry in counted if entry.begun]
-    waiting = [known[entry.id] or 0.0 for entry in counted if entry.waiting]
-    complete = all(known[entry.id] is not None for entry in counted if not entry.is_interactive)
+    remaining = {entry.id: entry.remaining_seconds for entry in counted}
+    running = [remaining[entry.id] or 0.0 for entry in counted if entry.begun]
+    waiting = [remaining[entry.id] or 0.0 for entry in counted if entry.waiting]
+    complete = all(remaining[entry.id] is not None for entry in counted if not entry.is_interactive)
     engines = sum(not use.light for use in jobs.engines.values())
     return max(running, default=0.0) + sum(waiting) / max(1, engines), complete
 
@@ -186,11 +186,11 @@ def _time_left(jobs: JobList) -> tuple[float, bool]:
 def engines_text(jobs: JobList) -> str:
     """Describe the work of each of several engines, a line each; empty where there is one."""
     lines = []
-    for place, use in sorted(jobs.engines.items()):
-        name = tr("Light engine") if use.light else tr("Engine {place}", place=place)
+    for number, use in sorted(jobs.engines.items()):
+        name = tr("Light engine") if use.light else tr("Engine {place}", place=number)
         where = [] if use.machine == LOCAL else [use.machine]
         if (where := [*where, *filter(None, [use.hardware])]) and not use.light:
-            name = tr("Engine {place} ({hardware})", place=place, hardware=", ".join(where))
+            name = tr("Engine {place} ({hardware})", place=number, hardware=", ".join(where))
         doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("idle")
         lines.append(f"{name}: {doing}")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wina_app.plots.colour_maps import ColourScale
-from wina_app.style.palette import LIGHT, Tokens
+from wina_app.style.stylesheet import LIGHT, Tokens
 from wina_app.style.theme import tokens
 from wina_app.style.translation import tr
 from wina_core.files.tables import write_atomically

@@ -14,7 +14,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPen
 from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathItem, QGraphicsSimpleTextItem
 
 from wina_app.plots.coincidence import CoincidingLines
-from wina_app.style.palette import Tokens
+from wina_app.style.stylesheet import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
 from wina_app.style.translation import tr
 

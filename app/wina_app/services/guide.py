@@ -39,11 +39,11 @@ class Term:
 def terms() -> dict[str, Term]:
     """Return the terms of `glossary.md` by their names in lower case."""
     text = (folder() / "glossary.md").read_text(encoding="utf-8")
-    found = {}
-    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
-        name, _, rest = part.partition("\n")
-        found[name.strip().lower()] = Term(name.strip(), _plain(rest.strip().split("\n\n")[0]))
-    return found
+    entries = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        name, _, rest = section.partition("\n")
+        entries[name.strip().lower()] = Term(name.strip(), _plain(rest.strip().split("\n\n")[0]))
+    return entries
 
 
 def _plain(markdown: str) -> str:

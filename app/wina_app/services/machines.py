@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QObject, Signal
 
-from wina_app.services.checks import Checks
 from wina_app.services.settings import Settings
+from wina_app.services.threads import Checks
 from wina_app.style.translation import tr
 from wina_core.jobs import Ready
 from wina_core.remote.registry import load_places, remove_machine, save_machine
@@ -45,20 +45,20 @@ class Machines(QObject):
     def __init__(self, checks: Checks, settings: Settings) -> None:
         super().__init__()
         self._checks, self._settings = checks, settings
-        self.places: dict[str, Machine | RayCluster] = {}
+        self.entries: dict[str, Machine | RayCluster] = {}
         """All of them by name."""
         self.checks: dict[str, MachineCheck] = {}
         """Last check of machines by name."""
 
     @property
-    def known(self) -> dict[str, Machine]:
+    def ssh_machines(self) -> dict[str, Machine]:
         """The machines over ssh by name."""
-        return {name: place for name, place in self.places.items() if isinstance(place, Machine)}
+        return {name: entry for name, entry in self.entries.items() if isinstance(entry, Machine)}
 
     @property
     def clusters(self) -> list[RayCluster]:
         """The Ray clusters."""
-        return [place for place in self.places.values() if isinstance(place, RayCluster)]
+        return [entry for entry in self.entries.values() if isinstance(entry, RayCluster)]
 
     @property
     def chosen(self) -> tuple[str, ...]:
@@ -77,14 +77,14 @@ class Machines(QObject):
         """Read the machines and clusters."""
         self._checks.ask(load_places, self._take, self.failed.emit)
 
-    def save(self, place: Machine | RayCluster, replaced: str = "") -> None:
+    def save(self, entry: Machine | RayCluster, replaced: str = "") -> None:
         """Store a machine or a cluster, in the place of another one of the name `replaced`."""
 
         def question() -> dict[str, Machine | RayCluster]:
-            places = save_machine(place)
-            if replaced in places and replaced != place.name:
-                places = remove_machine(replaced)
-            return places
+            entries = save_machine(entry)
+            if replaced in entries and replaced != entry.name:
+                entries = remove_machine(replaced)
+            return entries
 
         self._checks.ask(question, self._take, self.failed.emit)
 
@@ -92,7 +92,7 @@ class Machines(QObject):
         """Start an engine on a machine, off the main thread, and show its device and versions or why there is none."""
         from wina_core.remote.machine_client import check_machine
 
-        machine = self.known[name]
+        machine = self.ssh_machines[name]
         self._show_check(name, MachineCheck(tr("Connecting…"), runs=True))
         self._checks.ask(
             lambda: describe_ready(check_machine(machine)),
@@ -108,8 +108,8 @@ class Machines(QObject):
         """Forget a machine or a cluster."""
         self._checks.ask(lambda: remove_machine(name), self._take, self.failed.emit)
 
-    def _take(self, places: dict[str, Machine | RayCluster]) -> None:
-        if places != self.places:
-            self.places = places
+    def _take(self, entries: dict[str, Machine | RayCluster]) -> None:
+        if entries != self.entries:
+            self.entries = entries
             self.changed.emit()
-        self.choose(name for name in self.chosen if name in places or name == LOCAL)
+        self.choose(name for name in self.chosen if name in entries or name == LOCAL)

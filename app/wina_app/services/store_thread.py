@@ -171,7 +171,9 @@ class StoreThread(QThread):
             patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._waits[1] else None]
             patience.append(_NEWS_SECONDS if self._store is not None else None)
             try:
-                task = self._tasks.get(timeout=min((each for each in patience if each is not None), default=None))
+                task = self._tasks.get(
+                    timeout=min((seconds for seconds in patience if seconds is not None), default=None)
+                )
             except queue.Empty:
                 self._retry()
             else:

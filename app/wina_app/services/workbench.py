@@ -10,12 +10,10 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.services.checks import Checks
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.fetcher import Fetcher
 from wina_app.services.machines import Machines, only_here
 from wina_app.services.settings import Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.threads import Checks, EngineThread, Fetcher
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
@@ -227,8 +225,8 @@ class Workbench(QObject):
         queued = self.jobs.queued_runs
         self.store.ask(lambda store: resumed(store, queued), self._submit_resumed, self.storing_failed.emit)
 
-    def _submit_resumed(self, found: list[Submit]) -> None:
-        for submit in found:
+    def _submit_resumed(self, submits: list[Submit]) -> None:
+        for submit in submits:
             self.jobs.add(submit.job_id, submit.title or tr("Job"), submit.job, submit.machines)
             self._send(submit)
 
@@ -253,8 +251,8 @@ class Workbench(QObject):
 
         def hand_over(store: Any) -> BackgroundProcess:
             jobs = []
-            for submit, points, begun in submits:
-                job = rest_of(submit.job, store, points) if begun else submit.job
+            for submit, points, started in submits:
+                job = rest_of(submit.job, store, points) if started else submit.job
                 if job is not None:
                     jobs.append(submit.model_copy(update={"job": job}))
             database = store.url.render_as_string(hide_password=False)
@@ -287,9 +285,9 @@ class Workbench(QObject):
         machines other than this computer."""
         if not only_here(machines):
             return None
-        known = self.timing or ((self.environment,) if self.environment is not None else ())
+        environments = self.timing or ((self.environment,) if self.environment is not None else ())
         kind = device.partition(":")[0]
-        return next((each for each in known if kind in ("auto", each.device)), None)
+        return next((environment for environment in environments if kind in ("auto", environment.device)), None)
 
     def _on_event(self, event: Event) -> None:
         match event:

@@ -1,8 +1,14 @@
-"""The workspace: model, rotation, method and sparsity plan, which every page reads."""
+"""The workspace that every page reads: model, rotation, method and sparsity plan; saved and restored as the session."""
 
+from collections.abc import Callable
+from contextlib import suppress
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from wina_app.services.settings import Settings
 from wina_app.style.translation import tr
+from wina_core.errors import WinaError
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import (
     AUTO_ROTATION,
@@ -13,14 +19,18 @@ from wina_core.specs import (
     RotationSpec,
     quantization_label,
 )
+from wina_core.specs.methods import METHODS
 from wina_core.specs.plans import SparsityPlan
 
 START_SPARSITY = 0.5
 """Uniform target of a new plan."""
 START_ROTATION = AUTO_ROTATION
 """Free at run time, and never worse than none by more than the error of its measurement."""
-_REST_MS = 150
+_SETTLED_MS = 150
 """Pause after which a changed quantization has settled."""
+
+_SAVE_MS = 2_000
+"""Delay of saving after the last change: painting a plan changes it many times a second."""
 
 
 class Workspace(QObject):
@@ -46,7 +56,7 @@ class Workspace(QObject):
         self._method = MethodSpec(name="wina")
         self._plan: SparsityPlan | None = None
         self._loading = ""
-        self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
+        self._rest = QTimer(self, singleShot=True, interval=_SETTLED_MS)
         self._rest.timeout.connect(self.quantization_settled)
 
     @property
@@ -160,3 +170,77 @@ class Workspace(QObject):
 def name_of(location: str) -> str:
     """Return the last part of a model's folder or hub id."""
     return location.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1]
+
+
+class _SessionEntry(BaseModel):
+    """The stored session; an unreadable field becomes None and costs no other."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    model: ModelSource | None = None
+    rotation: RotationSpec | None = None
+    method: MethodSpec | None = None
+    plan: SparsityPlan | None = None
+
+
+class WindowSession(QObject):
+    """Saving and restoring of the workspace."""
+
+    def __init__(self, settings: Settings, workspace: Workspace) -> None:
+        super().__init__()
+        self._settings, self._workspace = settings, workspace
+        self._waiting: _SessionEntry | None = None
+        self._rest = QTimer(self, singleShot=True, interval=_SAVE_MS)
+        self._rest.timeout.connect(self.save)
+        for changed in (
+            workspace.model_changed, workspace.rotation_changed, workspace.method_changed, workspace.plan_changed,
+            workspace.quantization_changed,
+        ):  # fmt: skip
+            changed.connect(self._rest.start)
+        workspace.model_changed.connect(self._take_up)
+
+    def restore(self, open_model: Callable[[ModelSource], object]) -> None:
+        """Open the model of the last session; its rotation, method, plan and bits follow once it is loaded.
+
+        Quantizing takes minutes with some quantizers, so bits wait for the first run that needs them.
+        """
+        entry = _read_session(self._settings.session)
+        if entry.model is not None:
+            self._waiting = entry
+            chosen = isinstance(entry.model.quantization, QuantizationSpec)
+            open_model(entry.model.unquantized if chosen else entry.model)
+
+    def save(self) -> None:
+        """Save the workspace now."""
+        self._rest.stop()
+        work = self._workspace
+        if work.source is not None:
+            entry = _SessionEntry(model=work.source, rotation=work.rotation, method=work.method, plan=work.plan)
+            self._settings.session = entry.model_dump(mode="json")
+
+    def _take_up(self) -> None:
+        """Restore rotation, method, plan and bits once, for the model that they belong to."""
+        entry, self._waiting = self._waiting, None
+        work = self._workspace
+        if entry is None or entry.model is None or work.source is None or work.summary is None:
+            return
+        if entry.model.location != work.source.location:
+            return
+        if entry.rotation is not None and (entry.rotation.is_auto or entry.rotation.mode in work.summary.rotations):
+            work.set_rotation(entry.rotation)
+        if entry.method is not None and entry.method.name in METHODS:  # its package may be gone
+            work.set_method(entry.method)
+        with suppress(WinaError):  # the folder has another model by now
+            if entry.plan is not None:
+                work.set_plan(entry.plan)
+            if isinstance(entry.model.quantization, QuantizationSpec):
+                work.set_quantization(entry.model.quantization)
+
+
+def _read_session(stored: dict[str, object]) -> _SessionEntry:
+    entry = _SessionEntry()
+    for name in _SessionEntry.model_fields:
+        with suppress(ValidationError):
+            read = _SessionEntry.model_validate({name: stored.get(name)})
+            entry = entry.model_copy(update={name: getattr(read, name)})
+    return entry

@@ -147,7 +147,7 @@ def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") ->
     texts = map_texts(key)
     match key:
         case "target" | "measured":
-            whole = np.allclose(known := 100 * values[~np.isnan(values)], np.round(known), atol=0.05)
+            whole = np.allclose(percentages := 100 * values[~np.isnan(values)], np.round(percentages), atol=0.05)
             return ColourScale(texts.title, "%", 0.0, 1.0, percent if whole else percent_with_decimal)
         case "difference" | "change":
             reach = max(0.01, _round_up(_largest(np.abs(values))))
@@ -186,8 +186,8 @@ def threshold_text(value: float) -> str:
 
 
 def _largest(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.max()) if known.size else 0.0
+    finite = values[~np.isnan(values)]
+    return float(finite.max()) if finite.size else 0.0
 
 
 def _round_up(value: float) -> float:

@@ -108,9 +108,11 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
         raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
     if configurations and not sparsities and not plans:
         raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
-    if sparsities and not choice.allocators and any(not each.allocators for each in configurations):
+    if sparsities and not choice.allocators and any(not configuration.allocators for configuration in configurations):
         raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
-    for method in {each.method for each in configurations} if AllocatorSpec() in choice.allocators else ():
+    for method in (
+        {configuration.method for configuration in configurations} if AllocatorSpec() in choice.allocators else ()
+    ):
         for sparsity in sparsities:
             get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
     if not choice.tasks and choice.fidelity is None and choice.original is None:
@@ -151,10 +153,10 @@ def _text(source: str | None, choice: EvaluationChoice) -> TextSpec | None:
 
 def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> list[tuple[str, RotationSpec]]:
     """Return (label, rotation) of no rotation, the current one and the presets, each once."""
-    found = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
+    choices = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
     if not current.is_identity:
-        found[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
+        choices[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
     for preset in presets:
         if not preset.is_identity:
-            found.setdefault(preset.content_hash(), (preset.label, preset))
-    return list(found.values())
+            choices.setdefault(preset.content_hash(), (preset.label, preset))
+    return list(choices.values())

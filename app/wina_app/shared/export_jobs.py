@@ -27,7 +27,7 @@ class ExportJobs(QObject):
         self._workbench, self._view = workbench, view
         self._cancelled, self._saved = cancelled, saved
         self._question = ProductQuestion(workbench, view)
-        self._own: set[str] = set()
+        self._submitted_ids: set[str] = set()
         workbench.jobs.requeued.connect(self._on_requeued)
         workbench.jobs.ended.connect(self._on_job_ended)
 
@@ -37,15 +37,15 @@ class ExportJobs(QObject):
         It runs on `machines`, by default the chosen ones.
         """
         self._question.before(
-            job, lambda: self._own.add(self._workbench.submit(job, title, machines)), machines=machines
+            job, lambda: self._submitted_ids.add(self._workbench.submit(job, title, machines)), machines=machines
         )
 
     def _on_requeued(self, job_id: str) -> None:
-        if job_id in self._own:
+        if job_id in self._submitted_ids:
             self._view.clear_message()
 
     def _on_job_ended(self, job_id: str) -> None:
-        if job_id not in self._own:
+        if job_id not in self._submitted_ids:
             return
         entry = self._workbench.jobs[job_id]
         if entry.phase == "failed":

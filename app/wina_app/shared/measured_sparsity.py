@@ -45,13 +45,13 @@ def stored_runs(store: "Reader", rows: "Iterable[MetricRow]") -> "tuple[StudyRun
     """Return the run of each row, with the means over all of its units; None for a run that was deleted meanwhile."""
     from wina_core.analysis.comparison.study_runs import stored_run
 
-    def found(row: "MetricRow") -> "StudyRun | None":
+    def run_of(row: "MetricRow") -> "StudyRun | None":
         try:
             return stored_run(store, row.run)
         except WinaError:
             return None
 
-    return tuple(map(found, rows))
+    return tuple(map(run_of, rows))
 
 
 def with_means(rows: "Iterable[MetricRow]", runs: "Iterable[StudyRun | None]") -> "tuple[MetricRow, ...]":
@@ -78,12 +78,12 @@ def sparsity_parts(row: SparsityRow, count: Count) -> list[str]:
     target = tr("target {sparsity}", sparsity=percent(row.target_sparsity))
     if measured_sparsity(row, count) is None:
         return [tr("{target}, not measured", target=target)]
-    parts = [f"{COUNT_NAMES[count]} {percent(sparsity_of(row, count))}"]
+    texts = [f"{COUNT_NAMES[count]} {percent(sparsity_of(row, count))}"]
     other: Count = "net" if count == "gated" else "gated"
     if measured_sparsity(row, other) is not None and row.gated_sparsity != row.net_sparsity:
-        parts.append(f"{COUNT_NAMES[other]} {percent(sparsity_of(row, other))}")
+        texts.append(f"{COUNT_NAMES[other]} {percent(sparsity_of(row, other))}")
     miss = target_miss(sparsity_of(row, count), row.target_sparsity)
-    return [*parts, target, *([miss] if miss else [])]
+    return [*texts, target, *([miss] if miss else [])]
 
 
 def target_miss(measured: float, target: float) -> str:

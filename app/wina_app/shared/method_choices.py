@@ -117,8 +117,8 @@ class Gating:
         if method.name == DENSE.name:
             return method
         masks = self.masks if shares_masks(method) else None
-        given = {"selection": self.selection, "masks": masks, "correction": self.correction}
-        chosen = {name: value for name, value in given.items() if value is not None}
+        options = {"selection": self.selection, "masks": masks, "correction": self.correction}
+        chosen = {name: value for name, value in options.items() if value is not None}
         return method.model_copy(update=chosen | {"rho": self.rho if has_low_rank(method) else None})
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
 from wina_app.style.translation import tr
-from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
+from wina_app.widgets.question import ComputeQuestion, ResourceRow
 from wina_core.files.hardware import gigabytes
 from wina_core.jobs import Job
 from wina_core.jobs.planning import MemoryNeed, MissingProduct, memory_needs, missing_products, needed_models
@@ -30,7 +30,7 @@ class ProductQuestion:
     def __init__(self, workbench: Workbench, view: QuestionView) -> None:
         self._workbench, self._view = workbench, view
         self._latest = 0
-        self._wanted = False
+        self._is_checking = False
         """True while a request of the user's is being looked into."""
         self._accepted_needs: set[Hashable] = set()
         """Identities of the needs that the user agreed to."""
@@ -51,7 +51,7 @@ class ProductQuestion:
         them begins, with `silent` unless it needs a refined rotation. `machines` will compute the job, by default the
         chosen ones.
         """
-        if silent and self._wanted:
+        if silent and self._is_checking:
             return
         machines = self._workbench.machines.chosen if machines is None else machines
         if machines and LOCAL not in machines:
@@ -62,19 +62,19 @@ class ProductQuestion:
                 declined()
             return
         self._latest += 1
-        request, self._wanted = self._latest, not silent
+        request, self._is_checking = self._latest, not silent
 
-        def answer(found: tuple[Sequence[MissingProduct], Sequence[MemoryNeed]]) -> None:
-            missing, needs = found
+        def answer(requirements: tuple[Sequence[MissingProduct], Sequence[MemoryNeed]]) -> None:
+            missing, needs = requirements
             if request != self._latest:
                 return
-            long = [each for each in missing if each.is_long]
+            long = [product for product in missing if product.is_long]
             try:
                 new = [] if silent else [need for need in needs if need.identity not in self._accepted_needs]
                 agreed = not (new or long) or (not silent and self._view.ask_compute(compute_question(missing, new)))
                 self._accepted_needs |= {need.identity for need in new if agreed}
             finally:
-                self._wanted = False
+                self._is_checking = False
             if agreed:
                 go()
             elif declined is not None:
@@ -105,18 +105,18 @@ def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNe
 
 def _reasons(need: MemoryNeed) -> list[str]:
     """Return a sentence for a model that does not fit into memory, and one for the search for its rotation."""
-    found = []
+    sentences = []
     if need.in_files:
-        found.append(tr("{name} does not fit into free memory.", name=need.location))
+        sentences.append(tr("{name} does not fit into free memory.", name=need.location))
     if need.search.memory:
-        found.append(
+        sentences.append(
             tr(
                 "Finding the rotation of {name} takes {size} of memory beside its weights.",
                 name=need.location,
                 size=gigabytes(need.search.memory),
             )
         )
-    return found
+    return sentences
 
 
 def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
@@ -127,9 +127,9 @@ def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
     left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
     rows = []
 
-    def add(what: str, size: float, available: str = "", fits: bool | None = None) -> None:
+    def add(name: str, size: float, available: str = "", fits: bool | None = None) -> None:
         if size:
-            rows.append(ResourceRow(what + of, gigabytes(size), available, fits))
+            rows.append(ResourceRow(name + of, gigabytes(size), available, fits))
 
     if need.in_files:
         add(tr("Memory, whole model loaded"), need.whole, free, fits=False)
@@ -154,10 +154,10 @@ def _advice(needs: Sequence[MemoryNeed]) -> list[str]:
 
 def _time_text(missing: Sequence[MissingProduct]) -> str:
     """Return the time of products as far as it is known from before."""
-    known = [product.seconds for product in missing if product.seconds is not None]
-    if len(known) == len(missing):
-        return duration(sum(known))
-    return tr("more than {time}", time=duration(sum(known))) if known else tr("unknown, never computed here")
+    durations = [product.seconds for product in missing if product.seconds is not None]
+    if len(durations) == len(missing):
+        return duration(sum(durations))
+    return tr("more than {time}", time=duration(sum(durations))) if durations else tr("unknown, never computed here")
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:

@@ -120,8 +120,8 @@ class Grid:
     @property
     def metric(self) -> str:
         """Return the name of the metric in the cells; empty where there is none, or several."""
-        found = {cell.first.name for cell in self.cells.values() if cell.first}
-        return found.pop() if len(found) == 1 else ""
+        names = {cell.first.name for cell in self.cells.values() if cell.first}
+        return names.pop() if len(names) == 1 else ""
 
 
 def make_grid(
@@ -194,30 +194,30 @@ def first_metrics(store: Any, runs: Mapping[str, RunSpec]) -> dict[str, FirstMet
     from wina_core.store.rows import MetricFilter  # with the database's libraries
 
     tasks = {run: _first_task(spec) for run, spec in runs.items()}
-    wanted = tuple({task for task in tasks.values() if task})
-    if not wanted:
+    first_tasks = tuple({task for task in tasks.values() if task})
+    if not first_tasks:
         return {}
     values: dict[str, dict[str, float]] = {}
-    for row in store.metric_rows(MetricFilter(tasks=wanted, runs=_all_or(runs))):
+    for row in store.metric_rows(MetricFilter(tasks=first_tasks, runs=_all_or(runs))):
         if tasks.get(row.run) == row.task:
             values.setdefault(row.run, {})[row.metric] = row.value
-    found = {}
-    for run, known in values.items():
+    first_by_run = {}
+    for run, metrics in values.items():
         task = tasks[run]
         metric = runs[run].evaluation.metrics.get(task) or (
-            "kl" if task in (FIDELITY, ORIGINAL) else preferred_metric(list(known))
+            "kl" if task in (FIDELITY, ORIGINAL) else preferred_metric(list(metrics))
         )
-        if metric in known:
-            found[run] = FirstMetric(task, metric, known[metric])
-    return found
+        if metric in metrics:
+            first_by_run[run] = FirstMetric(task, metric, metrics[metric])
+    return first_by_run
 
 
-_MOST_NAMED = 1000
+_MAX_NAMED_RUNS = 1000
 
 
 def _all_or(runs: Collection[str]) -> tuple[str, ...]:
     """Return the runs to name in a query, none where there are too many for it."""
-    return tuple(runs) if len(runs) <= _MOST_NAMED else ()
+    return tuple(runs) if len(runs) <= _MAX_NAMED_RUNS else ()
 
 
 def _first_task(run: RunSpec) -> str:

@@ -1,15 +1,18 @@
-"""Export of a gated model as a folder, from any page."""
+"""Export of a gated model as a folder: the command of a page that asks for it, and its job."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QAbstractButton, QFileDialog
 
 from wina_app.services.workbench import Workbench
 from wina_app.shared.export_jobs import ExportJobs, ExportView
 from wina_app.style.number_format import percent
 from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page, with_shortcut
+from wina_app.widgets.plain_text import plain_tip
 from wina_core.errors import WinaError
 from wina_core.jobs import ExportModelJob, ResultValue
 from wina_core.records import ExportRecord
@@ -18,7 +21,41 @@ from wina_core.specs import DENSE, Configuration, RunSpec
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
+SHORT = tr("Export model…")
+"""Text of the button in a page's head, which has little room."""
+_TEXT = tr("Export sparse model…")
+_TIP = tr("Save as a Hugging Face folder that transformers loads gated, with a model card of its stored results")
+_KEYS = "Ctrl+Shift+F"
+
 CANCELLED = tr("The export was cancelled; no folder was written.")
+
+
+class SparseExportCommand(QObject):
+    """Command in the page's menu and in the palette, and its button."""
+
+    folder_chosen = Signal(Path)
+
+    def __init__(self, page: Page, button: QAbstractButton, text: str = _TEXT) -> None:
+        """Make `button` the command's, with this text."""
+        super().__init__(page)
+        self._page, self.button = page, button
+        self.action = page.add_command(_TEXT, self._choose, _KEYS)
+        button.setText(text)
+        button.setAccessibleName(_TEXT.rstrip("…"))
+        button.clicked.connect(self.action.trigger)
+        self.show_reason("")
+
+    def show_reason(self, reason: str) -> None:
+        """Enable the export, or disable it for a reason."""
+        for control in (self.button, self.action):
+            control.setEnabled(not reason)
+            control.setToolTip(plain_tip(reason) if reason else with_shortcut(_TIP, _KEYS))
+
+    def _choose(self) -> None:
+        title = tr("Save the sparse model in an empty folder")
+        folder = QFileDialog.getExistingDirectory(self._page, title)
+        if folder:
+            self.folder_chosen.emit(Path(folder))
 
 
 class SparseExport(QObject):

@@ -3,12 +3,84 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QPlainTextEdit, QWidget
+
 from wina_app.shared.message_view import MessageView
+from wina_app.style.theme import GRID, monospace
 from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import text_label
 from wina_core.errors import WinaError
 from wina_core.studies.tasks.task_code import TaskCode, TaskCodeError, allow
 
 Value = TypeVar("Value")
+
+
+class TaskCodeDialog(QDialog):
+    """One folder: the lines that ask for code, and its files to read."""
+
+    def __init__(self, code: TaskCode, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Run code of a task folder?"))
+        self.resize(112 * GRID, 72 * GRID)
+        self._code = code
+        self.requests = QPlainTextEdit("\n".join(f"{file}: {line}" for file, line in code.requests))
+        self.requests.setAccessibleName(tr("Lines that ask for code"))
+        self.requests.setMaximumHeight(GRID * 14)
+        self.files = QListWidget()
+        self.files.addItems(sorted(code.files))
+        self.files.setMaximumWidth(GRID * 32)
+        self.files.setAccessibleName(tr("Files of the folder"))
+        self.text = QPlainTextEdit()
+        self.text.setAccessibleName(tr("Text of the file"))
+        for view in (self.requests, self.text):
+            view.setReadOnly(True)
+            view.setFont(monospace())
+        self.files.currentTextChanged.connect(lambda name: self.text.setPlainText(code.files.get(name, "")))
+        self.files.setCurrentRow(0)
+        buttons = QDialogButtonBox()
+        self.trust = buttons.addButton(tr("Trust this folder"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.refuse = buttons.addButton(tr("Do not run"), QDialogButtonBox.ButtonRole.RejectRole)
+        self.refuse.setDefault(True)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        content = QWidget()
+        hbox(content, self.files, (self.text, 1), spacing=GRID)
+        vbox(
+            self,
+            text_label(tr("The tasks of this folder ask to run code:"), wrap=True),
+            text_label(code.folder, "section", wrap=True),
+            self.requests,
+            text_label(
+                tr(
+                    "This code runs with all of your rights, here and on your machines; trust it only if you know "
+                    "where it comes from."
+                ),
+                "failed",
+                wrap=True,
+            ),
+            (content, 1),
+            text_label(
+                tr("You are asked again after a change. Digest: {digest}", digest=code.digest[:16]),
+                "muted",
+                wrap=True,
+            ),
+            buttons,
+            margins=(GRID * 2, GRID * 2, GRID * 2, GRID * 2),
+            spacing=GRID,
+        )
+
+
+def ask_task_code(codes: Sequence[TaskCode], parent: QWidget) -> bool:
+    """Ask for each folder; return whether all are trusted."""
+    return all(_is_trusted(code, parent) for code in codes)
+
+
+def _is_trusted(code: TaskCode, parent: QWidget) -> bool:
+    dialog = TaskCodeDialog(code, parent)
+    trusted = dialog.exec() == QDialog.DialogCode.Accepted
+    dialog.deleteLater()
+    return trusted
 
 
 class ConsentView(MessageView, Protocol):

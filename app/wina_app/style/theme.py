@@ -14,8 +14,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontInfo, QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 
-from wina_app.style.palette import DARK, LIGHT, Tokens
-from wina_app.style.stylesheet import stylesheet
+from wina_app.style.stylesheet import DARK, LIGHT, Tokens, stylesheet
 from wina_core.specs import methods
 
 Mode = Literal["light", "dark", "system"]
@@ -115,8 +114,8 @@ def restyle_when_shown(owner: QWidget, restyle: Callable[[], None]) -> None:
     method = WeakMethod(restyle)
 
     def call() -> None:
-        if (found := method()) is not None:
-            found()
+        if (bound := method()) is not None:
+            bound()
 
     notifier().changed.connect(_WhenShown(owner, call).follow)
 

@@ -28,7 +28,7 @@ def install(app: QCoreApplication, locale: QLocale | None = None) -> None:
     locale, texts = locale or QLocale(), QTranslator(app)
     if not texts.load(locale, "wina", "_", str(resources_folder() / "translations")):
         return
-    own = QTranslator(app)  # the buttons of Qt's own dialogs
-    if own.load(locale, "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
-        app.installTranslator(own)
+    qt_texts = QTranslator(app)  # the buttons of Qt's own dialogs
+    if qt_texts.load(locale, "qtbase", "_", QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)):
+        app.installTranslator(qt_texts)
     app.installTranslator(texts)

@@ -72,8 +72,8 @@ def draw(file: Path, study: str, task: str, metric: str, database: str | None, c
     from wina_core.store import MetricFilter, Store
 
     with Store(database) as store:
-        known = next((row.study for row in store.studies() if study in (row.name, row.study)), None)
-        metrics = store.metrics(MetricFilter(study=known, tasks=(task,), metrics=(metric,))) if known else None
+        study_id = next((row.study for row in store.studies() if study in (row.name, row.study)), None)
+        metrics = store.metrics(MetricFilter(study=study_id, tasks=(task,), metrics=(metric,))) if study_id else None
     if metrics is None or metrics.empty:
         raise WinaError(f'The store has no "{metric}" of "{task}" in a study "{study}"; run the study first.')
     app = QApplication.instance()

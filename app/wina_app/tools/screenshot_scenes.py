@@ -43,7 +43,7 @@ _CELL = (3, 6)
 class Wait:
     """A condition to wait for."""
 
-    what: str
+    description: str
     over: Callable[[], bool]
 
 
@@ -133,8 +133,8 @@ def scenes(application: "Application", *, before_model: bool) -> dict[str, Scene
     """Return the scenes by name; the start page is there before a model alone."""
     if before_model:
         return {"start": lambda: _page(application, "model")}
-    shown: dict[str, Scene] = {key: partial(_page, application, key) for key in application.window.pages}
-    return shown | {
+    page_scenes: dict[str, Scene] = {key: partial(_page, application, key) for key in application.window.pages}
+    return page_scenes | {
         "evaluate": lambda: _page(application, "evaluate", "jobs", "log"),
         "studies": lambda: _studies(application),
         "gate": lambda: _gate(application),
@@ -214,6 +214,6 @@ def _settings(application: "Application") -> Callable[[], object]:
     _page(application, "model")
     window = application.window
     window.open_settings()
-    (dialog,) = (found for found in window.findChildren(QDialog) if found.isVisible())
+    (dialog,) = (candidate for candidate in window.findChildren(QDialog) if candidate.isVisible())
     dialog.resize(window.width() // 2, window.height() * 4 // 5)  # the screen, of which it takes a part, is none
     return dialog.close

@@ -46,9 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from wina_app.application import Application
     from wina_app.services.settings import Settings
 
-    own = options.database is None
+    is_temporary = options.database is None
     options.folder = options.folder.resolve()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if own else "."):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if is_temporary else "."):
         screen = Path(folder) / "screen.json"
         screen.write_text(json.dumps({"screens": [_SCREEN]}))
         os.environ.setdefault("QT_QPA_PLATFORM", f"offscreen:configfile={screen}")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app.setQuitOnLastWindowClosed(False)
         settings = Settings(Path(folder) / "window.json")  # the user's own stay as they are
         settings.update(notify=False, reopen=False)
-        application = Application(app, "results.sqlite" if own else options.database, settings)
+        application = Application(app, "results.sqlite" if is_temporary else options.database, settings)
         application.start(page="model")
         tour = Tour(application, pictures(application, options), application.window.close)
         tour.start()
@@ -84,10 +84,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)x(\d+)", text)
-    if not found:
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1280x800")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _percent(text: str) -> int:
@@ -123,7 +123,7 @@ class Tour:
         if failed:
             self._end(*failed)
         elif self._polls * _POLL_MS > 1000 * _PATIENCE_SECONDS:
-            self._end(f"Still waiting for {self._wait.what} after {_PATIENCE_SECONDS} s; the log tells why.")
+            self._end(f"Still waiting for {self._wait.description} after {_PATIENCE_SECONDS} s; the log tells why.")
         else:
             QTimer.singleShot(_POLL_MS, self.start)
 
@@ -141,14 +141,14 @@ def pictures(application: "Application", options: argparse.Namespace) -> Iterato
     sizes, themes, texts = options.size or [(1280, 800)], options.theme or ["light"], options.text or [100]
     model = not options.empty
 
-    def take(shown: dict[str, Callable[[], Callable[[], object]]]) -> Iterator["Wait"]:
-        wanted = {name: show for name, show in shown.items() if name in (options.only or shown)}
-        for (width, height), theme, text in product(sizes, themes, texts) if wanted else ():
+    def take(available: dict[str, Callable[[], Callable[[], object]]]) -> Iterator["Wait"]:
+        selected = {name: show for name, show in available.items() if name in (options.only or available)}
+        for (width, height), theme, text in product(sizes, themes, texts) if selected else ():
             window.apply_preferences(settings.preferences.model_copy(update={"theme": theme, "text_size": text}))
             window.resize(width, height)
             of_several = {f"{width}x{height}": sizes, theme: themes, str(text): texts}
             labels = [label for label, values in of_several.items() if len(values) > 1]
-            for name, show in wanted.items():
+            for name, show in selected.items():
                 put_away = show()
                 yield rest()
                 save(_grab(window), options.folder / ("-".join([name, *labels]) + ".png"))
@@ -197,14 +197,14 @@ def few_colours(picture: "QImage") -> "QImage":
     rgb = picture.convertToFormat(QImage.Format.Format_RGB32)
     pixels = np.frombuffer(rgb.constBits(), np.uint32).reshape(rgb.height(), rgb.bytesPerLine() // 4)[:, : rgb.width()]
     colours, where, counts = np.unique(pixels & 0xFFFFFF, return_inverse=True, return_counts=True)
-    parts = np.stack([colours >> shift & 0xFF for shift in (16, 8, 0)], axis=1).astype(np.int16)
+    channels = np.stack([colours >> shift & 0xFF for shift in (16, 8, 0)], axis=1).astype(np.int16)
     by_count = np.argsort(-counts, kind="stable")
-    tried = (_spread(parts[by_count], apart) for apart in range(_UNSEEN + 1))
-    chosen = next((found for found in tried if len(found) <= _COLOURS), None)
+    tried = (_spread(channels[by_count], apart) for apart in range(_UNSEEN + 1))
+    chosen = next((indices for indices in tried if len(indices) <= _COLOURS), None)
     if chosen is None:
         return picture
     table = by_count[chosen]
-    nearest = np.array([np.abs(parts[table] - part).max(axis=1).argmin() for part in parts], np.uint8)
+    nearest = np.array([np.abs(channels[table] - colour).max(axis=1).argmin() for colour in channels], np.uint8)
     stride = -(-rgb.width() // 4) * 4
     lines = np.zeros((rgb.height(), stride), np.uint8)
     lines[:, : rgb.width()] = nearest[where].reshape(rgb.height(), rgb.width())
@@ -214,13 +214,13 @@ def few_colours(picture: "QImage") -> "QImage":
     return indexed
 
 
-def _spread(parts: np.ndarray, apart: int) -> list[int]:
+def _spread(channels: np.ndarray, apart: int) -> list[int]:
     """Return the indices of the first colours further apart than `apart`, or too many for the table."""
     chosen: list[int] = []
-    free = np.ones(len(parts), bool)
+    free = np.ones(len(channels), bool)
     while free.any() and len(chosen) <= _COLOURS:
         chosen.append(int(free.argmax()))
-        free &= np.abs(parts - parts[chosen[-1]]).max(axis=1) > apart
+        free &= np.abs(channels - channels[chosen[-1]]).max(axis=1) > apart
     return chosen
 
 

@@ -30,8 +30,8 @@ class ComboBox(QComboBox):
     def showPopup(self) -> None:
         """Open a list as wide as its longest text, however narrow the box is."""
         view = self.view()
-        wanted = view.sizeHintForColumn(0) + 3 * GRID
-        view.setMinimumWidth(min(wanted, self.screen().availableGeometry().width() // 2))
+        width = view.sizeHintForColumn(0) + 3 * GRID
+        view.setMinimumWidth(min(width, self.screen().availableGeometry().width() // 2))
         super().showPopup()
 
     def fill(self, items: Sequence[tuple[str, object]], current: object) -> None:

@@ -86,8 +86,8 @@ def _completed(path: Path, kind: str, formats: str) -> Path:
 
 def _may_replace(parent: QWidget, title: str, path: Path) -> bool:
     """Ask again, since the dialog has asked only about the name as typed."""
-    asked = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
-    return QMessageBox.question(parent, title, asked) == QMessageBox.StandardButton.Yes
+    text = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
+    return QMessageBox.question(parent, title, text) == QMessageBox.StandardButton.Yes
 
 
 def dropped_path(event: QDropEvent) -> Path | None:

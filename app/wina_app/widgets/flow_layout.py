@@ -55,14 +55,14 @@ class FlowLayout(QLayout):
 
     def sizeHint(self) -> QSize:
         """Return the size of a single line."""
-        shown = self._shown()
-        gaps = self.spacing() * max(len(shown) - 1, 0)
-        return QSize(sum(item.sizeHint().width() for item in shown) + gaps, _height(shown))
+        visible = self._visible_items()
+        gaps = self.spacing() * max(len(visible) - 1, 0)
+        return QSize(sum(item.sizeHint().width() for item in visible) + gaps, _height(visible))
 
     def minimumSize(self) -> QSize:
         """Return the width of the widest widget and the height of one line."""
-        shown = self._shown()
-        return QSize(max((item.minimumSize().width() for item in shown), default=0), _height(shown))
+        visible = self._visible_items()
+        return QSize(max((item.minimumSize().width() for item in visible), default=0), _height(visible))
 
     def setGeometry(self, area: QRect) -> None:
         """Place all widgets, those of a line centred vertically."""
@@ -83,7 +83,7 @@ class FlowLayout(QLayout):
                 x += width + self.spacing()
             top += high + self.spacing()
 
-    def _shown(self) -> list[QLayoutItem]:
+    def _visible_items(self) -> list[QLayoutItem]:
         return [item for item in self._items if item.spacerItem() is None and not item.isEmpty()]
 
     def _lines(self, width: int) -> list[list[QLayoutItem]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QObject, QRect, Qt
+from PySide6.QtCore import QEvent, QObject, QRect, Qt, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
@@ -13,8 +13,11 @@ from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import push_button, text_label
-from wina_app.widgets.expiry import Expiry
 from wina_app.widgets.plain_text import plain_tip
+
+_LEAST_MS = 6_000
+_LETTER_MS = 50
+"""Time to read a letter, slowly."""
 
 _LONGEST = 500
 """Letters shown; the tooltip and the log have the whole text."""
@@ -23,6 +26,26 @@ Kind = Literal["error", "notice", "lasting"]
 """An error, a notice that expires, or a notice that holds until it is withdrawn."""
 _ORDER: tuple[Kind, ...] = ("error", "notice", "lasting")
 """Most urgent kind first."""
+
+
+class Expiry(QTimer):
+    """A timer that calls `end` once a text can have been read, but not while the pointer or the focus is on it."""
+
+    def __init__(self, overlay: QWidget, end: Callable[[], object]) -> None:
+        super().__init__(overlay, singleShot=True)
+        self._overlay, self._end = overlay, end
+        self.timeout.connect(self._on_timeout)
+
+    def start_for(self, text: str) -> None:
+        """Start the time to read a text."""
+        self.start(_LEAST_MS + _LETTER_MS * len(text))
+
+    def _on_timeout(self) -> None:
+        focused = self._overlay.window().focusWidget()
+        if self._overlay.underMouse() or (focused is not None and self._overlay.isAncestorOf(focused)):
+            self.start()
+        else:
+            self._end()
 
 
 @dataclass(frozen=True)
@@ -160,10 +183,10 @@ class MessageBar(QFrame):
             super().keyPressEvent(event)
 
     def _announce(self) -> None:
-        said = QAccessibleAnnouncementEvent(self, self.accessibleName())
+        announcement = QAccessibleAnnouncementEvent(self, self.accessibleName())
         if self.property("role") == "error":
-            said.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
-        QAccessible.updateAccessibility(said)
+            announcement.setPoliteness(QAccessible.AnnouncementPoliteness.Assertive)
+        QAccessible.updateAccessibility(announcement)
 
     def _do_retry(self) -> None:
         message = self._first

@@ -1,6 +1,7 @@
 """Question whether to compute what a job needs first, with the resources it takes and those available."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QHBoxLayout, QLabel, QWidget
@@ -9,11 +10,38 @@ from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, scaled, state_colour
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import Item, hbox, vbox
-from wina_app.widgets.compute_question import ComputeQuestion, ResourceRow
 from wina_app.widgets.controls import ElidedLabel, text_label
 
 _STATES = {True: ("done", tr("fits")), False: ("failed", tr("too little"))}
 _ICON = QSize(14, 14)
+
+
+@dataclass(frozen=True)
+class ResourceRow:
+    """A resource that a job takes."""
+
+    name: str
+    """For example "Memory, layer by layer"."""
+    needed: str
+    available: str = ""
+    fits: bool | None = None
+    """Whether there is enough of it; None if that is no question, or unknown."""
+
+
+@dataclass(frozen=True)
+class ComputeQuestion:
+    """Question before a job begins."""
+
+    text: str
+    """Why, a line or sentence for each reason."""
+    resources: Sequence[ResourceRow] = ()
+    advice: str = ""
+    """The way that fits, and better ones."""
+
+    @property
+    def fits(self) -> bool:
+        """Return whether no resource is short."""
+        return all(row.fits is not False for row in self.resources)
 
 
 class QuestionDialog(QDialog):
@@ -72,7 +100,7 @@ def _table(resources: Sequence[ResourceRow]) -> QGridLayout:
     for line, row in enumerate(resources, start=1):
         available = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)
         available.setText(row.available)
-        for column, label in enumerate((text_label(row.what), text_label(row.needed), available)):
+        for column, label in enumerate((text_label(row.name), text_label(row.needed), available)):
             grid.addWidget(label, line, column)
         if row.fits is not None:
             grid.addLayout(_state(row.fits), line, 3)

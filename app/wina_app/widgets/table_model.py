@@ -65,7 +65,7 @@ class RowTable(QAbstractTableModel):
         super().__init__()
         self.columns = columns
         self._entries: dict[Key, TableEntry] = {}
-        self._shown: list[TableEntry] = []
+        self._ordered: list[TableEntry] = []
         self._sort: tuple[int, Qt.SortOrder] | None = None
 
     # ---- content -------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class RowTable(QAbstractTableModel):
     @property
     def shown(self) -> Sequence[Any]:
         """The shown rows, in the order of the table."""
-        return self._shown
+        return self._ordered
 
     def set_entries(self, entries: Iterable[TableEntry]) -> None:
         """Take over a new reading of the store."""
@@ -84,30 +84,30 @@ class RowTable(QAbstractTableModel):
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column; unknown values come last either way. Column -1 restores the store's order."""
-        wanted = (column, order) if column >= 0 else None
-        if wanted != self._sort:
-            self._sort = wanted
+        sorting = (column, order) if column >= 0 else None
+        if sorting != self._sort:
+            self._sort = sorting
             self._arrange()
 
     def write(self, path: Path) -> None:
         """Write what is shown, in its order; the suffix names the format. Raises WinaError."""
-        rows = [[column.value(entry.row) for column in self.columns] for entry in self._shown]
+        rows = [[column.value(entry.row) for column in self.columns] for entry in self._ordered]
         write_table([column.title for column in self.columns], rows, path)
 
     def text_of(self, rows: Sequence[int]) -> str:
         """Return titles and the given rows as shown, with tabs between cells, for the clipboard."""
-        lines = [[column.title for column in self.columns], *(self._shown[row].texts for row in rows)]
+        lines = [[column.title for column in self.columns], *(self._ordered[row].texts for row in rows)]
         return "\n".join("\t".join(map(neutralized, line)) for line in lines)
 
     def _arrange(self) -> None:
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
-        keys = [self._shown[index.row()].key for index in before]
+        keys = [self._ordered[index.row()].key for index in before]
         entries = list(self._entries.values())
-        self._shown = _sorted(entries, *self._sort) if self._sort else entries
-        places = {entry.key: row for row, entry in enumerate(self._shown)} if before else {}
+        self._ordered = _sorted(entries, *self._sort) if self._sort else entries
+        row_by_key = {entry.key: row for row, entry in enumerate(self._ordered)} if before else {}
         after = [
-            self.createIndex(places[key], index.column()) if key in places else QModelIndex()
+            self.createIndex(row_by_key[key], index.column()) if key in row_by_key else QModelIndex()
             for key, index in zip(keys, before, strict=True)
         ]
         self.changePersistentIndexList(before, after)
@@ -117,7 +117,7 @@ class RowTable(QAbstractTableModel):
 
     def rowCount(self, parent: _Index = _TOP) -> int:
         """Return the number of shown rows."""
-        return 0 if parent.isValid() else len(self._shown)
+        return 0 if parent.isValid() else len(self._ordered)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
         """Return the number of columns."""
@@ -126,9 +126,9 @@ class RowTable(QAbstractTableModel):
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         """Return text, alignment or tooltip of a cell."""
         if role == Qt.ItemDataRole.DisplayRole:
-            return self._shown[index.row()].texts[index.column()]
+            return self._ordered[index.row()].texts[index.column()]
         if role == Qt.ItemDataRole.ToolTipRole:
-            return plain_tip(self._shown[index.row()].tip(index.column()))
+            return plain_tip(self._ordered[index.row()].tip(index.column()))
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _NUMBERS if self.columns[index.column()].numeric else _WORDS
         return None
@@ -150,7 +150,7 @@ class RowTable(QAbstractTableModel):
 def _sorted(entries: Sequence[TableEntry], column: int, order: Qt.SortOrder) -> list[TableEntry]:
     # A flat list and numbers of rows: 100,000 pairs would set off full garbage collections on the window's thread.
     values = [entry.value(column) for entry in entries]
-    known = [row for row, value in enumerate(values) if value is not None]
-    known.sort(key=cast(list[Any], values).__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
+    ordered = [row for row, value in enumerate(values) if value is not None]
+    ordered.sort(key=cast(list[Any], values).__getitem__, reverse=order == Qt.SortOrder.DescendingOrder)
     unknown = [entry for entry, value in zip(entries, values, strict=True) if value is None]
-    return [entries[row] for row in known] + unknown
+    return [entries[row] for row in ordered] + unknown

@@ -66,8 +66,8 @@ class RowTableView(QTableView):
     def selected_rows(self) -> list[int]:
         """Return the numbers of the selected rows, from top to bottom."""
         ranges = self.selectionModel().selection()  # of a hundred thousand rows Qt would ask for each whether it is
-        parts = (ranges.at(number) for number in range(ranges.size()))
-        return sorted({row for part in parts for row in range(part.top(), part.bottom() + 1)})
+        spans = (ranges.at(number) for number in range(ranges.size()))
+        return sorted({row for span in spans for row in range(span.top(), span.bottom() + 1)})
 
     def _copy(self) -> None:
         rows = self.selected_rows()

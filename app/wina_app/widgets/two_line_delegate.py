@@ -40,8 +40,8 @@ class TwoLineDelegate(QStyledItemDelegate):
         """Paint the lines, the last of the title elided to the width."""
         area: QRect = option.rect
         if index.data(DETAIL) is None:
-            place = area.adjusted(GRID, GRID, -GRID, 0)
-            _write(painter, place, index.data(), font("small", bold=True), tokens().muted)
+            text_area = area.adjusted(GRID, GRID, -GRID, 0)
+            _write(painter, text_area, index.data(), font("small", bold=True), tokens().muted)
             return
         painter.save()
         if option.state & QStyle.StateFlag.State_Selected:
@@ -50,13 +50,13 @@ class TwoLineDelegate(QStyledItemDelegate):
         if drawing is not None:
             top = area.top() + (area.height() - _ICON) // 2
             drawing.paint(painter, QRect(area.right() - GRID - _ICON, top, _ICON, _ICON))
-        place = _text_area(area)
+        text_area = _text_area(area)
         body = QFontMetrics(font()).height()
-        line = QRect(place.topLeft(), QSize(place.width(), body))
-        for text in wrapped(index.data(), font(), place.width()):
+        line = QRect(text_area.topLeft(), QSize(text_area.width(), body))
+        for text in wrapped(index.data(), font(), text_area.width()):
             _write(painter, line, text, font(), tokens().text)
             line.translate(0, body)
-        line.setBottom(place.bottom())
+        line.setBottom(text_area.bottom())
         _write(painter, line, index.data(DETAIL), font("small", tabular=True), tokens().muted)
         painter.restore()
 
@@ -82,5 +82,5 @@ def _text_area(area: QRect) -> QRect:
 def _write(painter: QPainter, area: QRect, text: str, face: QFont, colour: str) -> None:
     painter.setFont(face)
     painter.setPen(QColor(colour))
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
-    painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
+    elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())
+    painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, elided)

@@ -1,25 +1,41 @@
-"""The command palette: a fuzzy search over all commands."""
+"""The command palette: a fuzzy search over the commands of all pages and menus."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSignalBlocker, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtCore import (
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QRect,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QPainter
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
+    QPushButton,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QWidget,
 )
 
+from wina_app.pages import titles
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.style.translation import tr
+from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import text_label
+from wina_app.window.menus import Entry, Menus
 from wina_core.studies.tasks.fuzzy_search import FuzzySearch
 
 _WIDTH = GRID * 78
@@ -29,36 +45,52 @@ _TOP = QModelIndex()
 _MOVES = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An action and its place in the menus."""
+class Verb(NamedTuple):
+    """An action of a page."""
 
-    where: str
-    action: QAction
-    page: str = ""
-    """Key of the page that the action needs; empty for none."""
-    words: str = ""
-    """Other words for it."""
+    text: str
+    words: str
+    """Other words for it, separated by spaces."""
+    command: str = ""
+    """Text of the page's command; empty for its primary action."""
 
-    @property
-    def text(self) -> str:
-        """Text of the action without its mnemonic."""
-        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
 
-    @property
-    def keys(self) -> str:
-        """Shortcut in the notation of the system."""
-        return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+VERBS: dict[str, tuple[Verb, ...]] = {
+    "model": (
+        Verb(tr("Evaluate this model"), tr("benchmark test")),
+        Verb(tr("Type a folder or model id"), tr("load import download checkpoint"), tr("Type a folder or model id")),
+    ),
+    "rotation": (
+        Verb(tr("Rotate"), tr("orthogonalize basis eigenvectors invariance rotate the model")),
+        Verb(tr("Export GGUF file"), tr("llama.cpp ollama convert save file"), tr("Export GGUF file…")),
+    ),
+    "sparsity": (
+        Verb(tr("Evaluate plan"), tr("benchmark test the plan")),
+        Verb(tr("Allocate"), tr("distribute budget spread layers projections optimize"), tr("Allocate")),
+        Verb(tr("Calibrate"), tr("calibration error curves activations"), tr("Calibrate")),
+        Verb(tr("Measure KL curves"), tr("divergence fidelity"), tr("Measure KL curves")),
+        Verb(tr("Export sparse model"), tr("save folder hugging face transformers deploy"), tr("Export sparse model…")),
+    ),
+    "evaluate": (Verb(tr("Evaluate"), tr("benchmark accuracy perplexity tasks lm-eval run score")),),
+    "latency": (Verb(tr("Measure"), tr("measure latency benchmark speed kernel time sweep")),),
+    "playground": (
+        Verb(tr("Generate"), tr("complete prompt write sample text chat completion")),
+        Verb(
+            tr("Serve a sparse model folder"), tr("server openai api endpoint port"), tr("Serve a sparse model folder…")
+        ),
+    ),
+    "results": (
+        Verb(tr("Export table"), tr("export results save csv excel latex markdown")),
+        Verb(tr("Show the compare plot"), tr("compare runs difference significance test"), tr("Show the compare plot")),
+    ),
+    "studies": (Verb(tr("Run"), tr("run the study reproduce launch start")),),
+}
+"""Actions by page: the palette finds them even before the page is made."""
 
-    @property
-    def name(self) -> str:
-        """Text and place, read by screen readers."""
-        return f"{self.text} {self.where}"
 
-    @property
-    def searched(self) -> str:
-        """Text to search in."""
-        return f"{self.name} {self.words}".strip()
+def words_of(page: str, command: str) -> str:
+    """Return other words for a page's command, or for its primary action if `command` is empty."""
+    return next((verb.words for verb in VERBS.get(page, ()) if verb.command == command), "")
 
 
 class CommandPalette(QFrame):
@@ -72,7 +104,7 @@ class CommandPalette(QFrame):
         self.setProperty("role", "overlay")
         self.setAccessibleName(tr("Command palette"))
         self._entries: list[Entry] = []
-        self._shown: list[Entry] = []
+        self._matches: list[Entry] = []
         self._search = FuzzySearch([])
         self._before: QWidget | None = None
         self.field = QLineEdit()
@@ -85,7 +117,7 @@ class CommandPalette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setAccessibleName(tr("Commands found"))
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.list.setItemDelegate(_EntryDelegate(self._shown, self.list))
+        self.list.setItemDelegate(_EntryDelegate(self._matches, self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
         self._remark = text_label(tr("No matching command."), "muted")
@@ -117,7 +149,7 @@ class CommandPalette(QFrame):
 
     def shown(self) -> list[Entry]:
         """Return the entries shown, from top to bottom."""
-        return self._shown.copy()
+        return self._matches.copy()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Pass arrow keys to the list, close on Esc, hide when the focus is lost."""
@@ -134,16 +166,16 @@ class CommandPalette(QFrame):
 
     def _find(self, text: str) -> None:
         self.list.clear()
-        self._shown[:] = [self._entries[index] for index in self._search.search(text)]
-        for entry in self._shown:
+        self._matches[:] = [self._entries[index] for index in self._search.search(text)]
+        for entry in self._matches:
             self.list.addItem(_item(entry))
         self.list.setCurrentRow(0)
-        self._remark.setVisible(not self._shown)
+        self._remark.setVisible(not self._matches)
 
     def _choose(self) -> None:
         if (row := self.list.currentRow()) >= 0:
             self.close_palette()
-            self.chosen.emit(self._shown[row])
+            self.chosen.emit(self._matches[row])
 
 
 def _item(entry: Entry) -> QListWidgetItem:
@@ -156,9 +188,9 @@ def _item(entry: Entry) -> QListWidgetItem:
 class _EntryDelegate(QStyledItemDelegate):
     """Painter of an entry's text, its place in the menus, and its shortcut at the right."""
 
-    def __init__(self, shown: Sequence[Entry], parent: QWidget) -> None:
+    def __init__(self, matches: Sequence[Entry], parent: QWidget) -> None:
         super().__init__(parent)
-        self._shown = shown
+        self._matches = matches
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
         """Return the height of one line."""
@@ -166,7 +198,7 @@ class _EntryDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
         """Paint one entry."""
-        entry = self._shown[index.row()]
+        entry = self._matches[index.row()]
         t = tokens()
         enabled = entry.action.isEnabled()
         if option.state & QStyle.StateFlag.State_Selected:
@@ -190,3 +222,88 @@ class _EntryDelegate(QStyledItemDelegate):
             where = painter.fontMetrics().elidedText(entry.where, Qt.TextElideMode.ElideRight, rest.width())
             painter.drawText(rest, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, where)
         painter.restore()
+
+
+class ButtonAction(QAction):
+    """The action of a page's button, as the button is now."""
+
+    def __init__(self, button: QPushButton) -> None:
+        super().__init__(button)
+        self._button = button
+        self.triggered.connect(button.click)
+
+    def text(self) -> str:
+        """Return the button's text."""
+        return self._button.text()
+
+    def toolTip(self) -> str:
+        """Return the button's tooltip, with the reason if it is disabled."""
+        return self._button.toolTip()
+
+    def isEnabled(self) -> bool:
+        """Return whether the button is."""
+        return self._button.isEnabled()
+
+
+class PaletteEntries(QObject):
+    """Maker of the entries."""
+
+    def __init__(
+        self, menus: Menus, primary: QAction, make_page: Callable[[str], Page | None], run: Callable[[Entry], object]
+    ) -> None:
+        """`primary` is the menus' action for the button of the current page; `make_page` returns a page that may not
+        have been made before; `run` does what an entry says."""
+        super().__init__()
+        self._menus, self._primary, self._make_page, self._run = menus, primary, make_page, run
+        self._buttons: dict[QPushButton, ButtonAction] = {}
+        self._verbs = {key: [self._waiting(key, titles()[key], verb) for verb in verbs] for key, verbs in VERBS.items()}
+
+    def every(self, pages: Mapping[str, Page], current: Page) -> list[Entry]:
+        """Return what the current page offers, then the menus, then the other pages."""
+        other_entries = [
+            entry
+            for key, waiting in self._verbs.items()
+            if key != current.key
+            for entry in (self._of_page(pages[key]) if key in pages else waiting)
+        ]
+        page_entries = [
+            entry for entry in self._of_page(current) if entry.action is not self._buttons.get(current.primary)
+        ]
+        primary = Entry(current.title, self._primary, current.key, words_of(current.key, ""))
+        menus = [entry for entry in self._menus.entries() if entry.action is not self._primary]
+        return [primary, *page_entries, *menus, *other_entries]
+
+    def _of_page(self, page: Page) -> list[Entry]:
+        buttons = [page.primary, *page.header_buttons()]
+        commands = {command.text() for command in page.commands}  # listed once, also those that have a button
+        visible = [button for button in buttons if button.text() and not button.isHidden()]
+        named = [button for button in visible if f"{button.accessibleName()}…" not in commands]
+        return [
+            *(Entry(page.title, self._action(button), page.key, self._words(page, button)) for button in named),
+            *(Entry(page.title, command, page.key, words_of(page.key, command.text())) for command in page.commands),
+        ]
+
+    def _action(self, button: QPushButton) -> ButtonAction:
+        if button not in self._buttons:
+            self._buttons[button] = ButtonAction(button)
+        return self._buttons[button]
+
+    @staticmethod
+    def _words(page: Page, button: QPushButton) -> str:
+        return words_of(page.key, "") if button is page.primary else ""
+
+    def _waiting(self, key: str, title: str, verb: Verb) -> Entry:
+        """Return an entry of a page that has not been made."""
+        action = QAction(verb.text, self)
+        action.triggered.connect(partial(self._make_and_run, key, verb))
+        return Entry(title, action, key, verb.words)
+
+    def _make_and_run(self, key: str, verb: Verb, _checked: bool = False) -> None:
+        page = self._make_page(key)
+        if page is not None:
+            entries = self._of_page(page)
+            matches = (
+                [entry for entry in entries if entry.action.text() == verb.command] if verb.command else entries[:1]
+            )
+            for entry in matches[:1]:
+                QTimer.singleShot(0, self, partial(self._run, entry))  # once the page is painted

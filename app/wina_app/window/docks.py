@@ -3,14 +3,27 @@
 from collections.abc import Collection
 from functools import partial
 
-from PySide6.QtCore import QByteArray, QObject, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+from PySide6.QtCore import QByteArray, QObject, QSize, Qt, Signal
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QMainWindow,
+    QProxyStyle,
+    QSizePolicy,
+    QStackedWidget,
+    QStyle,
+    QStyleOption,
+    QToolButton,
+    QWidget,
+)
 
 from wina_app.services.settings import Settings
-from wina_app.style.theme import GRID, notifier
-from wina_app.widgets.boxes import vbox
+from wina_app.style.theme import GRID, HALF, notifier
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import hbox, vbox
+from wina_app.widgets.controls import ElidedLabel
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.window.dock_bar import DockBar
+
+_OPEN, _SHUT = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}", "\N{BLACK UP-POINTING SMALL TRIANGLE}"
 
 _LAYOUT_VERSION = 2
 _LOW_WINDOW = 900
@@ -20,6 +33,77 @@ _NO_LIMIT = 16_777_215
 """QWIDGETSIZE_MAX."""
 _BOTTOM, _RIGHT = Qt.DockWidgetArea.BottomDockWidgetArea, Qt.DockWidgetArea.RightDockWidgetArea
 _LINES = (_BOTTOM, Qt.DockWidgetArea.TopDockWidgetArea)
+
+
+class ThinSeparators(QProxyStyle):
+    """Fusion with docks that are a pixel apart."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__("Fusion")
+        self.setParent(parent)
+
+    def pixelMetric(
+        self, metric: QStyle.PixelMetric, option: QStyleOption | None = None, widget: QWidget | None = None
+    ) -> int:
+        """Return one pixel for the separators of docks."""
+        if metric == QStyle.PixelMetric.PM_DockWidgetSeparatorExtent:
+            return 1
+        return super().pixelMetric(metric, option, widget)
+
+
+class DockBar(QWidget):
+    """A button with the dock's name that collapses it, and its title, or its `line` while it is collapsed."""
+
+    toggled = Signal()
+
+    def __init__(self, dock: QDockWidget, content: QWidget, line: QWidget) -> None:
+        super().__init__()
+        self.setProperty("role", "dock-bar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._name, self._content, self.line = dock.windowTitle(), content, line
+        self.toggle = QToolButton()
+        self.toggle.setProperty("role", "collapsible")
+        self.toggle.clicked.connect(self.toggled)
+        self._title = ElidedLabel("muted")
+        self._title.setText("")
+        buttons = (
+            _button(dock, tr("Float or dock: {dock}", dock=self._name), QStyle.StandardPixmap.SP_TitleBarNormalButton),
+            _button(dock, tr("Close: {dock}", dock=self._name), QStyle.StandardPixmap.SP_TitleBarCloseButton),
+        )
+        buttons[0].clicked.connect(lambda: dock.setFloating(not dock.isFloating()))
+        buttons[1].clicked.connect(dock.close)
+        margins = (GRID, 0, HALF, 0)
+        hbox(self, self.toggle, (self._title, 1), (line, 1), *buttons, margins=margins, spacing=HALF)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        dock.windowTitleChanged.connect(self._show_title)
+        self.collapse(False)
+
+    def collapse(self, on: bool) -> None:
+        """Show the line in place of the title and the content."""
+        self._content.setVisible(not on)
+        self.line.setVisible(on)
+        self._title.setVisible(not on)
+        self.toggle.setText(f"{_SHUT if on else _OPEN} {self._name}")
+        shut, opened = tr("Show all of: {dock}", dock=self._name), tr("Collapse to a line: {dock}", dock=self._name)
+        self.toggle.setAccessibleName(shut if on else opened)
+        self.toggle.setToolTip(plain_tip(tr("Collapse Jobs and Log to a line, or show all (Ctrl+Shift+J)")))
+
+    def minimumSizeHint(self) -> QSize:
+        """Return the height of a line, and no more than the name for the width."""
+        return QSize(self.toggle.minimumSizeHint().width() + 8 * GRID, self.sizeHint().height())
+
+    def _show_title(self, title: str) -> None:
+        self._title.setText(title.removeprefix(self._name).lstrip(" \N{MIDDLE DOT}"))
+
+
+def _button(dock: QDockWidget, name: str, drawing: QStyle.StandardPixmap) -> QToolButton:
+    button = QToolButton()
+    button.setIcon(dock.style().standardIcon(drawing))
+    button.setIconSize(QSize(10, 10))
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    button.setAccessibleName(name)
+    button.setToolTip(plain_tip(name))
+    return button
 
 
 class Docks(QObject):
@@ -88,16 +172,16 @@ class Docks(QObject):
         self._window.restoreState(layout, _LAYOUT_VERSION)
         for key in {*withheld, *self._withheld} & self.by_key.keys():
             dock = self.by_key[key]
-            shown = key in withheld or not dock.isHidden()
+            visible = key in withheld or not dock.isHidden()
             if key in self._withheld:
-                self._withheld[key] = shown
-            dock.setVisible(shown and key not in self._withheld)
+                self._withheld[key] = visible
+            dock.setVisible(visible and key not in self._withheld)
 
     def state(self) -> dict[str, object]:
         """Return the entries of the settings that `restore` reads."""
         self._keep_height()
         layout = self._window.saveState(_LAYOUT_VERSION).data()
-        withheld = [key for key, shown in self._withheld.items() if shown]
+        withheld = [key for key, chosen in self._withheld.items() if chosen]
         return {
             "layout": layout,
             "docks_collapsed": self._chosen,
@@ -158,9 +242,9 @@ class Docks(QObject):
             self._window.resizeDocks([next(iter(self._bars))], [self._height], Qt.Orientation.Vertical)
 
     def _keep_height(self) -> None:
-        shown = [dock for dock in self._bars if self._is_below(dock) and dock.isVisible()]
-        if shown and not self.is_collapsed:
-            self._height = shown[0].height()
+        open_docks = [dock for dock in self._bars if self._is_below(dock) and dock.isVisible()]
+        if open_docks and not self.is_collapsed:
+            self._height = open_docks[0].height()
 
     def _is_below(self, dock: QDockWidget) -> bool:
         return not dock.isFloating() and self._window.dockWidgetArea(dock) in _LINES
@@ -173,3 +257,15 @@ class Docks(QObject):
             dock.setMaximumHeight(bar.sizeHint().height() if line else _NO_LIMIT)
             if dock.isFloating() and dock.height() < self._height:  # it was a line
                 dock.resize(dock.width(), self._height)
+
+
+class InspectorView(QStackedWidget):
+    """The inspector of the current page; the dock is hidden on a page without one."""
+
+    def sizeHint(self) -> QSize:
+        """Return a size for a small plot."""
+        return QSize(GRID * 45, GRID * 60)
+
+    def minimumSizeHint(self) -> QSize:
+        """Return a small size, since every inspector scrolls."""
+        return QSize(GRID * 30, GRID * 20)

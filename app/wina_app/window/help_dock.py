@@ -41,8 +41,8 @@ class HelpView(QWidget):
         self.text.anchorClicked.connect(self._follow)
         self._visited: list[str] = []
         row = hbox(None, self.back, (self.chapters, 1), margins=(GRID, HALF, GRID, HALF))
-        found = hbox(None, (self.search, 1), self._remark, margins=(GRID, 0, GRID, HALF))
-        vbox(self, row, found, (self.text, 1), spacing=0)
+        search_row = hbox(None, (self.search, 1), self._remark, margins=(GRID, 0, GRID, HALF))
+        vbox(self, row, search_row, (self.text, 1), spacing=0)
         self._topic = ""
         self.back.setEnabled(False)
         notifier().changed.connect(self._restyle)
@@ -73,11 +73,11 @@ class HelpView(QWidget):
             for file in _files():
                 self.chapters.addItem(_title(file), file.name)
         name, _, heading = topic.partition("#")
-        known = self.chapters.findData(name)
-        if known < 0:
-            name, heading, known = _FIRST, "", 0
+        index = self.chapters.findData(name)
+        if index < 0:
+            name, heading, index = _FIRST, "", 0
         self._topic = topic
-        self.chapters.setCurrentIndex(known)
+        self.chapters.setCurrentIndex(index)
         self.chapters.setToolTip(self.chapters.currentText())
         self.text.show_file(guide.folder() / name)
         if heading:
@@ -97,25 +97,25 @@ class HelpView(QWidget):
 
     def _find(self, onward: bool) -> None:
         """Go to the next match, through all chapters in a circle."""
-        wanted = self.search.text().strip()
-        if not wanted:
+        text = self.search.text().strip()
+        if not text:
             self._remark.hide()
             return
         if not onward:
             cursor = self.text.textCursor()
             cursor.setPosition(cursor.selectionStart())
             self.text.setTextCursor(cursor)
-        here = max(self.chapters.currentIndex(), 0)
-        found = self.text.find(wanted)
+        current = max(self.chapters.currentIndex(), 0)
+        matched = self.text.find(text)
         for step in range(1, self.chapters.count() + 1):
-            if found:
+            if matched:
                 break
-            name = self.chapters.itemData((here + step) % self.chapters.count())
-            if wanted.casefold() in (guide.folder() / name).read_text(encoding="utf-8").casefold():
+            name = self.chapters.itemData((current + step) % self.chapters.count())
+            if text.casefold() in (guide.folder() / name).read_text(encoding="utf-8").casefold():
                 self._show(name)
-                found = self.text.find(wanted)
-        self._remark.setText("" if found else tr("Not found"))
-        self._remark.setVisible(not found)
+                matched = self.text.find(text)
+        self._remark.setText("" if matched else tr("Not found"))
+        self._remark.setVisible(not matched)
 
     def _restyle(self) -> None:
         if self._topic:
@@ -216,11 +216,11 @@ def _files() -> list[Path]:
     """Return the index and then the chapters in the order of its links."""
     index = guide.folder() / _FIRST
     text = index.read_text(encoding="utf-8")
-    others = sorted(
+    chapters = sorted(
         (file for file in guide.folder().glob("*.md") if file.name != _FIRST),
         key=lambda file: (text.find(f"({file.name}") % (len(text) + 1), file.name),
     )
-    return [index, *others]
+    return [index, *chapters]
 
 
 def _title(file: Path) -> str:

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from PySide6.QtCore import QChildEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent, QShowEvent, QUndoGroup, QUndoStack
 from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
-from wina_app.docks.job_line import JobLine
-from wina_app.docks.jobs import JobsView
-from wina_app.docks.log import LogView
+from wina_app.jobs.dock import JobLine, JobsView
+from wina_app.jobs.log import LogView
 from wina_app.pages import PAGES, titles
-from wina_app.services.preferences import Preferences, appearance_of
+from wina_app.services.settings import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
@@ -21,30 +20,17 @@ from wina_app.widgets.base_page import PRIMARY_KEYS, Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
 from wina_app.widgets.help_button import HelpButton
-from wina_app.window import about, closing
-from wina_app.window.command_palette import CommandPalette, Entry
-from wina_app.window.docks import Docks
-from wina_app.window.engine_status import EngineStatus
-from wina_app.window.focus_order import controls, next_control, reveal
+from wina_app.window.command_palette import CommandPalette, PaletteEntries
+from wina_app.window.dialogs import ClosingChoice, ShortcutsDialog, ask_closing, show_about
+from wina_app.window.docks import Docks, InspectorView, ThinSeparators
+from wina_app.window.focus import controls, next_control, reveal
 from wina_app.window.help_dock import HelpView
-from wina_app.window.inspector_dock import InspectorView
-from wina_app.window.machines.run_on import RunOn
-from wina_app.window.menus import Menus
-from wina_app.window.message_window import MessageWindow
+from wina_app.window.menus import Entry, Menus, PrimaryAction, RunOn, UnfinishedJobs, add_redo_key
+from wina_app.window.messages import MessageWindow
 from wina_app.window.page_rail import PageRail
-from wina_app.window.palette_entries import PaletteEntries
-from wina_app.window.primary_action import PrimaryAction
-from wina_app.window.redo_key import add_redo_key
+from wina_app.window.remembered_state import ViewStates, WindowPlace
 from wina_app.window.settings_dialog import SettingsDialog
-from wina_app.window.shortcuts_dialog import ShortcutsDialog
-from wina_app.window.status_line import StatusLine
-from wina_app.window.thin_separators import ThinSeparators
-from wina_app.window.unfinished_jobs import UnfinishedJobs
-from wina_app.window.view_states import ViewStates
-from wina_app.window.window_place import WindowPlace
-
-if TYPE_CHECKING:  # imported with the first Machines page
-    pass
+from wina_app.window.status_line import EngineStatus, StatusLine
 
 _REMEMBER_MS = 5_000
 
@@ -116,7 +102,7 @@ class MainWindow(MessageWindow):
         workbench.stopped.connect(self._on_stopped)
         workbench.store.waits.connect(self.show_waiting)
         self._views = ViewStates(workbench.settings)
-        self._place = WindowPlace(self)
+        self._window_place = WindowPlace(self)
         self._memory = QTimer(self)
         self._memory.timeout.connect(self._remember)
         self._memory.start(_REMEMBER_MS)
@@ -162,7 +148,7 @@ class MainWindow(MessageWindow):
             "Shift+F1",
         )
         menus.add(menus.help, tr("&Keyboard shortcuts"), self._open_shortcuts, "Ctrl+/")
-        menus.add(menus.help, tr("&About WINA Workbench"), lambda: about.show(self, self._workbench), "Ctrl+F1")
+        menus.add(menus.help, tr("&About WINA Workbench"), lambda: show_about(self, self._workbench), "Ctrl+F1")
 
     def open_palette(self) -> None:
         """Open the palette with all commands."""
@@ -195,7 +181,7 @@ class MainWindow(MessageWindow):
         dialog.open()
 
     def _open_settings(self) -> SettingsDialog:
-        from wina_app.window.machines.page import MachinesPage  # which few starts need
+        from wina_app.window.machines_page import MachinesPage  # which few starts need
 
         page = MachinesPage(self._workbench.machines)
         dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
@@ -222,9 +208,9 @@ class MainWindow(MessageWindow):
     def show_dock(self, key: str) -> None:
         """Raise and focus a dock."""
         dock = self.dock_area.show(key)
-        found = controls([dock])
-        if found:
-            found[0].setFocus(Qt.FocusReason.OtherFocusReason)
+        reachable = controls([dock])
+        if reachable:
+            reachable[0].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def reset_layout(self) -> None:
         """Move all docks to their first places."""
@@ -280,9 +266,9 @@ class MainWindow(MessageWindow):
             self.inspector.setCurrentWidget(page.inspector)
         reason = tr("This page has nothing to inspect; Sparsity and Results have an inspector.")
         self.dock_area.offer("inspector", "" if page.inspector is not None else reason)
-        found = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
-        if found:
-            (before if before in controls([page.body]) else found[0]).setFocus(Qt.FocusReason.OtherFocusReason)
+        reachable = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
+        if reachable:
+            (before if before in controls([page.body]) else reachable[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def childEvent(self, event: QChildEvent) -> None:
         """Keep the tabs of docks that share a place out of the Tab order: docks have shortcuts."""
@@ -295,15 +281,15 @@ class MainWindow(MessageWindow):
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Move the focus through the page, then the docks, then the rail."""
-        sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.shown]
+        sections = [self.message, self.stack, *self.docks.values(), self.rail, *self.toasts.open]
         # A floating dock has its own order; one behind another in the same place is out of sight.
-        here = [each for each in sections if not each.isWindow() and not each.visibleRegion().isEmpty()]
-        found = next_control(here, self.focusWidget(), forward=forward)
-        if found is None:
+        visible = [section for section in sections if not section.isWindow() and not section.visibleRegion().isEmpty()]
+        control = next_control(visible, self.focusWidget(), forward=forward)
+        if control is None:
             return False
         self.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)  # without it sliders and tabs do not show focus
-        found.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
-        reveal(found)
+        control.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+        reveal(control)
         return True
 
     def show_database(self, name: str, url: str) -> None:
@@ -332,15 +318,15 @@ class MainWindow(MessageWindow):
     def restore(self) -> None:
         """Restore place and layout, moved onto a screen if necessary."""
         settings = self._workbench.settings
-        self._place.restore(settings.geometry)
+        self._window_place.restore(settings.geometry)
         self.dock_area.restore(settings)
-        self._place.fit()
+        self._window_place.fit()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Check the place again once the desktop has given the window its frame."""
         super().showEvent(event)
         if not event.spontaneous():
-            self._place.fit_with_frame()
+            self._window_place.fit_with_frame()
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask if jobs are running; then stop everything, and close once that is done."""
@@ -396,9 +382,9 @@ class MainWindow(MessageWindow):
         self._show_stopping(False)
         self.show_failure(text)
 
-    def confirm_quit(self) -> closing.Choice:
+    def confirm_quit(self) -> ClosingChoice:
         """Ask what becomes of the jobs."""
-        return closing.ask(self, len(self._workbench.jobs.active))
+        return ask_closing(self, len(self._workbench.jobs.active))
 
     def _on_stopped(self) -> None:
         self.has_stopped = True

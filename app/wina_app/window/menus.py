@@ -1,17 +1,67 @@
-"""The menu bar and its actions."""
+"""The menu bar: its menus, and actions that follow the state of the window."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction, QActionGroup, QKeySequence
-from PySide6.QtWidgets import QMenu, QMenuBar, QWidget
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QAction, QActionGroup, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import (
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QMenu,
+    QMenuBar,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
 
+from wina_app.jobs.texts import machines_text
+from wina_app.services.machines import Machines
+from wina_app.services.workbench import Workbench
 from wina_app.style.theme import MODES
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
-from wina_app.window.command_palette import Entry
+from wina_app.window.messages import Toast, Toasts
+from wina_app.window.status_line import StatusLine
+from wina_core.specs.machine import LOCAL, Machine
+
+_CHANGES = (QEvent.Type.EnabledChange, QEvent.Type.ShowToParent, QEvent.Type.HideToParent)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An action and its place in the menus, as the command palette lists it."""
+
+    where: str
+    action: QAction
+    page: str = ""
+    """Key of the page that the action needs; empty for none."""
+    words: str = ""
+    """Other words for it."""
+
+    @property
+    def text(self) -> str:
+        """Text of the action without its mnemonic."""
+        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
+
+    @property
+    def keys(self) -> str:
+        """Shortcut in the notation of the system."""
+        return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+
+    @property
+    def name(self) -> str:
+        """Text and place, read by screen readers."""
+        return f"{self.text} {self.where}"
+
+    @property
+    def searched(self) -> str:
+        """Text to search in."""
+        return f"{self.name} {self.words}".strip()
 
 
 class Menus:
@@ -101,3 +151,148 @@ def _leaves(menu: QMenu, path: str) -> Iterator[tuple[str, QAction]]:
             yield from _leaves(submenu, f"{path} › {action.text()}")
         elif not action.isSeparator() and action.text():
             yield path, action
+
+
+class PrimaryAction(QObject):
+    """Keeper of an action that is enabled while the button of the current page is."""
+
+    def __init__(self, action: QAction, page: Callable[[], Page]) -> None:
+        super().__init__(action)
+        self._action, self._page = action, page
+        action.setAutoRepeat(False)  # held down, it would start and cancel in turns
+
+    def follow(self, page: Page) -> None:
+        """Follow the button of a page."""
+        page.primary.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Update the action once the button can be pressed, or cannot any more."""
+        if event.type() in _CHANGES:
+            self.update()
+        return super().eventFilter(watched, event)
+
+    def update(self) -> None:
+        """Take text and state of the current page's button."""
+        button = self._page().primary
+        self._action.setText(button.text() or tr("No action on this page"))
+        self._action.setEnabled(button.isEnabled() and not button.isHidden())
+
+
+def add_redo_key(window: QWidget, redo: QAction) -> QAction:
+    """Let Ctrl+Y redo beside the desktop's own shortcut, the only one that Qt's text fields take."""
+
+    def do() -> None:
+        field = _text_field(QApplication.focusWidget())
+        if field is not None:
+            field.redo()
+        else:
+            redo.trigger()
+
+    action = QAction(redo.text(), window)
+    action.setShortcut("Ctrl+Y")
+    action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
+    action.triggered.connect(lambda: do())
+    window.addAction(action)
+    return action
+
+
+def _text_field(widget: QWidget | None) -> QLineEdit | QPlainTextEdit | QTextEdit | None:
+    """Return the text that is edited in a widget, None if there is none."""
+    field: QWidget | None = widget
+    if isinstance(widget, QAbstractSpinBox | QComboBox):
+        field = widget.lineEdit()
+    return field if isinstance(field, QLineEdit | QPlainTextEdit | QTextEdit) and not field.isReadOnly() else None
+
+
+class UnfinishedJobs(QObject):
+    """Two actions of the Run menu, visible while there are unfinished jobs."""
+
+    def __init__(self, workbench: Workbench, menus: Menus, toasts: Toasts) -> None:
+        super().__init__(toasts)
+        self._toasts = toasts
+        self._offered: Toast | None = None
+        self.resume = menus.add(menus.run, tr("&Resume unfinished jobs"), workbench.resume_unfinished, "Ctrl+Shift+U")
+        self.discard = menus.add(menus.run, tr("&Discard unfinished jobs"), workbench.discard_unfinished, "Ctrl+Alt+U")
+        for action in (self.resume, self.discard):
+            action.triggered.connect(lambda: self.offer(0))
+        self.offer(0)
+        workbench.unfinished_found.connect(self.offer)
+
+    def offer(self, jobs: int) -> None:
+        """Offer to resume so many jobs."""
+        for action in (self.resume, self.discard):
+            action.setVisible(jobs > 0)
+        if self._offered is not None:
+            self._toasts.remove(self._offered)
+            self._offered = None
+        if jobs:
+            button = tr("Resume {jobs}", jobs=tr("{n} unfinished jobs", "{n} unfinished job", jobs))
+            text = tr("Continue where they stopped?")
+            self._offered = self._toasts.say(tr("Jobs"), text, button, self.resume.trigger, stays=True)
+
+
+class _StayingMenu(QMenu):
+    """Menu that stays open while its check boxes are clicked."""
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        action = self.actionAt(event.position().toPoint())
+        if action is not None and action.isCheckable() and action.isEnabled():
+            action.trigger()
+        else:
+            super().mouseReleaseEvent(event)
+
+
+class RunOn(QObject):
+    """One menu with a check box for this computer, each machine and each Ray cluster."""
+
+    def __init__(
+        self, machines: Machines, menus: Menus, line: StatusLine, open_machines: Callable[[], object], parent: QWidget
+    ) -> None:
+        """Add the choice to the status line and the Run menu; `open_machines` opens the page of machines."""
+        super().__init__(parent)
+        self._machines, self._line, self._open = machines, line, open_machines
+        self.menu = _StayingMenu(parent)
+        self.menu.setAccessibleName(tr("Run on"))
+        self.menu.setToolTipsVisible(True)
+        self._boxes: dict[str, QAction] = {}
+        menus.add(menus.run, tr("Run &on…"), self.choose, "Ctrl+Alt+W", tr("Choose the machines that run new jobs"))
+        line.run_on.setMenu(self.menu)
+        machines.changed.connect(self._show)
+        self._show()
+
+    def choose(self) -> None:
+        """Open the choice, or the page of machines where there is none."""
+        if self._machines.entries:
+            self._line.run_on.showMenu()
+        else:
+            self._open()
+
+    def _show(self) -> None:
+        entries, chosen = self._machines.entries, self._machines.chosen or (LOCAL,)
+        if list(self._boxes) != [LOCAL, *entries]:
+            self._fill()
+        for name, box in self._boxes.items():
+            box.setChecked(name in chosen)
+        for name, entry in entries.items():
+            tip = entry.host if isinstance(entry, Machine) else f"Ray {entry.address}"
+            self._boxes[name].setToolTip(tip)
+        self._line.show_run_on(machines_text(chosen) if entries else "")
+
+    def _fill(self) -> None:
+        self.menu.clear()
+        self._boxes = {LOCAL: self._box(LOCAL, tr("This computer"))}
+        self._boxes[LOCAL].setToolTip(tr("The engines of this computer"))
+        self._boxes |= {name: self._box(name, name) for name in self._machines.entries}
+        self.menu.addSeparator()
+        self.menu.addAction(tr("Machines…"), self._open)
+
+    def _box(self, name: str, text: str) -> QAction:
+        box = self.menu.addAction(text)
+        box.setCheckable(True)
+        box.triggered.connect(lambda on: self._toggle(name, on))
+        return box
+
+    def _toggle(self, name: str, on: bool) -> None:
+        chosen = self._machines.chosen or (LOCAL,)
+        self._machines.choose([*chosen, name] if on else [other for other in chosen if other != name])
+        self._show()  # one box stays checked

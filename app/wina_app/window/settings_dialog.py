@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.services.preferences import Preferences
+from wina_app.services.settings import Preferences
 from wina_app.style.theme import GRID, HALF, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox

@@ -1,8 +1,10 @@
-"""The status line: engine, device, memory and database."""
+"""The status line: engine, jobs, device, memory and database."""
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QObject, QSize, Qt, QTimer, SignalInstance
 from PySide6.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
+from wina_app.jobs.texts import engines_text, queue_text
+from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
 from wina_app.style.number_format import size
 from wina_app.style.theme import HALF, notifier, state_colour
@@ -13,6 +15,8 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import Environment
 
 _LOOK = {"ready": "done", "working": "running", "starting": "queued", "stopped": "failed", "stopping": "cancelled"}
+
+_SAMPLE_MS = 2_000
 
 
 class StatusLine(QStatusBar):
@@ -115,3 +119,52 @@ class StatusLine(QStatusBar):
         """Show the name of the results database."""
         self._database.setText(tr("Database {name}", name=name))
         self._database.setToolTip(plain_tip(url))
+
+
+class EngineStatus(QObject):
+    """Controller of the status line."""
+
+    def __init__(self, workbench: Workbench, line: StatusLine, queue_changed: SignalInstance) -> None:
+        super().__init__(line)
+        self._workbench, self._line = workbench, line
+        self._is_stopping = False
+        self._sampler = QTimer(self)
+        self._sampler.timeout.connect(self._sample)
+        self._sampler.start(_SAMPLE_MS)
+        queue_changed.connect(self._show_queue)
+        workbench.environment_changed.connect(self._on_environment)
+        workbench.jobs.added.connect(self._sample)
+        workbench.jobs.ended.connect(self._sample)
+        workbench.store.waits.connect(line.show_waiting)
+
+    def show_stopping(self, stopping: bool) -> None:
+        """Show whether the engine is being stopped."""
+        self._is_stopping = stopping
+        self._sample()
+        if stopping:
+            self._sampler.stop()
+        else:
+            self._sampler.start()
+
+    def _on_environment(self) -> None:
+        if self._workbench.environment is not None:
+            self._line.show_environment(self._workbench.environment, self._workbench.notice)
+        self._sample()
+
+    def _sample(self) -> None:
+        pid = self._workbench.engine_pid
+        running = any(entry.phase in ("running", "pausing", "cancelling") for entry in self._workbench.jobs.active)
+        if self._is_stopping:
+            state = "stopping"
+        elif self._workbench.environment is None:
+            state = "starting"
+        elif pid is None:
+            state = "stopped"
+        else:
+            state = "working" if running else "ready"
+        self._line.show_engine(state)
+        self._show_queue()
+        self._line.show_memory(pid)
+
+    def _show_queue(self) -> None:
+        self._line.show_jobs(queue_text(self._workbench.jobs), engines_text(self._workbench.jobs))

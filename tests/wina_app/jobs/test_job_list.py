@@ -1,7 +1,7 @@
 """The bookkeeping of jobs: their states, their order, and what is said of them."""
 
 import pytest
-from wina_app.jobs.job_list import MOST_ENDED, JobList
+from wina_app.jobs.job_list import MAX_ENDED_JOBS, JobList
 from wina_app.jobs.texts import engines_text, page_text, progress_text, queue_text, remark
 
 from tests.wina_app.stored_runs import SOURCE
@@ -317,11 +317,11 @@ def test_what_came_of_a_job_is_one_line():
 def test_the_oldest_ended_jobs_are_forgotten():
     jobs, removed = JobList(), []
     jobs.removed.connect(removed.append)
-    for number in range(MOST_ENDED + 3):
+    for number in range(MAX_ENDED_JOBS + 3):
         jobs.add(f"{number}", "Load", InspectJob(model=SOURCE))
         jobs.apply(Started(job_id=f"{number}"))
         if number:
             jobs.apply(Done(job_id=f"{number}"))
     assert removed == ["1", "2"]
     assert jobs["0"].active
-    assert len(list(jobs)) == MOST_ENDED + 1
+    assert len(list(jobs)) == MAX_ENDED_JOBS + 1

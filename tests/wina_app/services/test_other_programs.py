@@ -1,7 +1,7 @@
 """Jobs of other programs on the window's database are shown and cancelled; its own can be cancelled there."""
 
 import pytest
-from wina_app.services.other_programs import OtherPrograms
+from wina_app.services.hosted_jobs import OtherPrograms
 
 from tests.wina_app.fakes import make_workbench
 from tests.wina_app.stored_runs import SOURCE

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from wina_app.services.preferences import Preferences
-from wina_app.services.settings import RECENT_LIMIT, VERSION, Settings
+from wina_app.services.settings import RECENT_LIMIT, VERSION, Preferences, Settings
 
 LISTS = ("recent", "studies", "recent_databases", "results_columns", "prompts")
 LAST_VERSION = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.services.hosted_jobs import SubmittedArrays
 
 from tests.wina_app.fakes import make_workbench
 from wina_core.jobs import encode

@@ -3,7 +3,7 @@
 from typing import get_args
 
 import pytest
-from wina_app.pages.model.cost import NAMES
+from wina_app.pages.model.cost_panel import NAMES
 from wina_app.shared.method_choices import MASKS, SELECTIONS, Gating, has_low_rank, shares_masks
 from wina_app.shared.rotation_choices import MODES, OBJECTIVES, ROTATION_PRESETS, SPECTRA, WEIGHTINGS
 

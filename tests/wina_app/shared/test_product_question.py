@@ -105,7 +105,7 @@ def test_a_larger_need_of_an_accepted_model_is_asked_about(bench, monkeypatch):
 
 def test_the_question_sets_what_is_needed_against_what_there_is():
     asked = compute_question([LONG, SHORT], [NEED])
-    assert [(row.what, row.needed, row.available, row.fits) for row in asked.resources] == [
+    assert [(row.name, row.needed, row.available, row.fits) for row in asked.resources] == [
         ("Memory, whole model loaded", "20.2 GB", "8.0 GB free", False),
         ("Memory, layer by layer", "1.2 GB", "8.0 GB free", True),
         ("Disk for rotated or converted weights (none if cached)", "27.0 GB", "50.0 GB in cache", True),
@@ -133,7 +133,7 @@ def test_the_question_sets_what_is_needed_against_what_there_is():
 )
 def test_where_something_is_short_the_question_says_what_fits(changed, resource, advice):
     asked = compute_question([], [replace(NEED, **changed)])
-    short = [row.what for row in asked.resources if row.fits is False]
+    short = [row.name for row in asked.resources if row.fits is False]
     assert resource in short
     assert advice in asked.advice
 
@@ -141,7 +141,7 @@ def test_where_something_is_short_the_question_says_what_fits(changed, resource,
 def test_a_search_that_takes_much_is_asked_about_though_the_weights_fit():
     need = replace(NEED, memory=20e9, in_files=False, disk=0.0, search=RefinementNeed(memory=9e9, disk=3e9))
     question = compute_question([], [need])
-    assert [(row.what, row.needed, row.available, row.fits) for row in question.resources] == [
+    assert [(row.name, row.needed, row.available, row.fits) for row in question.resources] == [
         ("Memory of the rotation search", "9.0 GB", "6.5 GB free beside the weights", False),
         ("Disk of the rotation search", "3.0 GB", "50.0 GB in cache", True),
     ]
@@ -156,7 +156,7 @@ def test_a_search_that_takes_much_is_asked_about_though_the_weights_fit():
 def test_rotated_weights_and_search_must_fit_on_disk_together():
     need = replace(NEED, free=28e9, search=RefinementNeed(memory=1e9, disk=3e9))
     question = compute_question([], [need])
-    assert [(row.what, row.needed, row.fits) for row in question.resources[-3:]] == [
+    assert [(row.name, row.needed, row.fits) for row in question.resources[-3:]] == [
         ("Disk for rotated or converted weights (none if cached)", "27.0 GB", None),
         ("Disk of the rotation search", "3.0 GB", None),
         ("Disk, both together", "30.0 GB", False),

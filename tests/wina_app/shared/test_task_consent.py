@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 from PySide6.QtWidgets import QDialog, QWidget
-from wina_app.pages.evaluate.controller import EvaluateController, EvaluateView
+from wina_app.pages.evaluate.controller import EvaluateController
+from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.page import StudiesPage
-from wina_app.shared.task_code_dialog import TaskCodeDialog, ask_task_code
+from wina_app.shared.task_consent import TaskCodeDialog, ask_task_code
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.evaluate.test_controller import CHOICE, DEMO
@@ -42,7 +43,7 @@ def code(folder: Path) -> TaskCode:
 
 def evaluating(tmp_path: Path, folder: Path) -> tuple[EvaluateController, Recorded, Any]:
     workbench, engine, _ = make_workbench(tmp_path)
-    view = Recorded(EvaluateView, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
+    view = Recorded(EvaluatePage, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
     controller = EvaluateController(workbench, view)
     load(workbench, DEMO)
     return controller, view, engine
@@ -68,7 +69,7 @@ def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, f
 def test_a_folder_is_asked_about_once_for_all_machines(tmp_path: Path, folder: Path) -> None:
     workbench, engine, _ = make_workbench(tmp_path)
     workbench.machines.save(Machine(host="gpu"))
-    view = Recorded(EvaluateView, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
+    view = Recorded(EvaluatePage, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
     controller = EvaluateController(workbench, view)
     load(workbench, DEMO)
     view.returns(ask_task_code=True)

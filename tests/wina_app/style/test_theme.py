@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QPlainTextEdit
 from wina_app.plots.colour_maps import DIFFERENCE, MAGNITUDE, category, lookup_table
-from wina_app.style import palette, theme
+from wina_app.style import stylesheet, theme
 from wina_app.style.icons import icon
 from wina_app.widgets.base_page import Page
 
@@ -26,7 +26,7 @@ EYES = {"usual": USUAL, "protan": PROTANOPIA, "deutan": DEUTERANOPIA, "tritan": 
 
 
 def test_every_text_colour_reads_on_every_ground():
-    for tokens in (palette.LIGHT, palette.DARK):
+    for tokens in (stylesheet.LIGHT, stylesheet.DARK):
         for text in TEXTS:
             for ground in GROUNDS:
                 ratio = theme.contrast(QColor(getattr(tokens, text)), QColor(getattr(tokens, ground)))

@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
-from wina_app.services.preferences import Preferences
+from wina_app.services.settings import Preferences
 from wina_app.widgets.controls import ElidedLabel, beside
 from wina_app.widgets.scroll_page import ScrollPage
 

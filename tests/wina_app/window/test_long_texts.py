@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtGui import QTextOption
-from wina_app.docks.log import LogView
+from wina_app.jobs.log import LogView
 from wina_app.pages.gate_inspector.panel import GateForm
 from wina_app.pages.playground.form import PlaygroundForm
 from wina_app.pages.results.run_inspector import ResultsInspector

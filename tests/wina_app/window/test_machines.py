@@ -4,8 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialog, QTableWidgetItem
 from wina_app.services.machines import MachineCheck
-from wina_app.window.machines.page import MachinesPage
-from wina_app.window.machines.ray_dialog import RayDialog
+from wina_app.window.machines_page import MachinesPage, RayDialog
 
 from tests.wina_app.fakes import make_workbench
 from tests.wina_app.stored_runs import SOURCE
@@ -46,7 +45,7 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
     page.folders.setItem(0, 0, QTableWidgetItem("/models"))
     page.folders.setItem(0, 1, QTableWidgetItem("/data/models"))
     expected = Machine(host="me@big", command="/opt/wina/bin/wina", folders={"/models": "/data/models"})
-    assert load_places()["me@big"] == machines.known["me@big"] == expected
+    assert load_places()["me@big"] == machines.ssh_machines["me@big"] == expected
     assert (page.list.currentItem().text(), page.check.isEnabled()) == ("me@big", True)
     type_into(page.host, "bigger")
     assert list(load_places()) == ["bigger", "gpu", "lab"]
@@ -65,7 +64,7 @@ def test_a_machine_is_stored_as_soon_as_its_form_is_valid(page, qtbot):
 )
 def test_what_is_no_machine_is_not_stored_and_says_why(page, field, text, problem):
     page, machines = page
-    before = machines.known["gpu"]
+    before = machines.ssh_machines["gpu"]
     type_into(getattr(page, field), text)
     assert page.problem.text().startswith(problem)
     assert load_places()["gpu"] == before
@@ -135,7 +134,7 @@ def test_ray_clusters_are_added_edited_and_removed(page, qtbot, monkeypatch):
     answer_ray_dialog(monkeypatch, {"name": "big", "address": "head:6379", "gpus": ""})
     qtbot.mouseClick(clusters.edit, Qt.MouseButton.LeftButton)
     edited = RayCluster(name="big", address="head:6379", memory=16 * GIB)
-    assert (machines.clusters, list(machines.known)) == ([edited], ["gpu", "lab"])
+    assert (machines.clusters, list(machines.ssh_machines)) == ([edited], ["gpu", "lab"])
     type_into(page.host, "big")
     assert page.problem.text() == 'There is a machine or cluster "big" already.'
     clusters.table.selectRow(0)
@@ -173,7 +172,7 @@ def test_what_was_saved_on_another_machine_is_named_without_a_folder_to_open(app
     window = application.window
     window.say_saved(tmp_path / "tiny")
     assert "tiny was saved on another machine" in window.message.text
-    assert not window.toasts.shown
+    assert not window.toasts.open
 
 
 def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(application, qtbot):
@@ -192,7 +191,7 @@ def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(applica
     boxes["This computer"].trigger()
     assert (machines.chosen, boxes["This computer"].isChecked()) == ((), True)
     machines.save(RayCluster(name="grid", address="head:6379"))
-    qtbot.waitUntil(lambda: "grid" in machines.places)
+    qtbot.waitUntil(lambda: "grid" in machines.entries)
     boxes = {action.text(): action for action in window.run_on.menu.actions()}
     assert (boxes["gpu"].toolTip(), boxes["grid"].toolTip()) == ("gpu", "Ray head:6379")
     boxes["grid"].trigger()

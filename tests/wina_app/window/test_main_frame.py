@@ -10,18 +10,15 @@ from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
-from wina_app.docks.notifications import LONG_SECONDS, JobNotices
 from wina_app.services import guide
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.preferences import Preferences
-from wina_app.services.session import Session
-from wina_app.services.settings import Settings
+from wina_app.services.settings import Preferences, Settings
 from wina_app.services.store_thread import StoreThread
+from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
-from wina_app.services.workspace import Workspace
+from wina_app.services.workspace import WindowSession, Workspace
 from wina_app.style.theme import magnitude_map, text_scale, tokens
-from wina_app.window.file_kinds import kind_of
-from wina_app.window.file_opener import FileOpener
+from wina_app.window.files import FileOpener, kind_of
+from wina_app.window.messages import LONG_SECONDS, JobNotices
 from wina_app.window.settings_dialog import SettingsDialog
 
 from tests.wina_app.conftest import close
@@ -266,7 +263,7 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path,
     workbench, engine, _store = make_workbench(tmp_path)
     view = Recorded()
     logs = []
-    notices = JobNotices(workbench, view, logs.append)
+    notices = JobNotices(workbench, view, view.show_page, logs.append)
     for job in (RotateJob(model=SOURCE, rotation=RotationSpec()), InspectJob(model=SOURCE)):
         job_id = workbench.submit(job, "Work")
         engine.received.emit(Started(job_id=job_id))
@@ -298,10 +295,10 @@ def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
     window = application.window
     for number in range(5):
         window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
-    assert len(window.toasts.shown) == 3
-    qtbot.mouseClick(window.toasts.shown[-1].button, Qt.MouseButton.LeftButton)
+    assert len(window.toasts.open) == 3
+    qtbot.mouseClick(window.toasts.open[-1].button, Qt.MouseButton.LeftButton)
     assert window.current_page.key == "results"
-    assert len(window.toasts.shown) == 2
+    assert len(window.toasts.open) == 2
 
 
 # ---- help --------------------------------------------------------------------------------------------------------
@@ -325,7 +322,7 @@ def test_help_goes_to_the_term_that_was_asked_for(application):
 def last_session(qapp, tmp_path: Path) -> Workspace:  # noqa: ARG001 - widgets need an application
     """The workspace of a session that is stored in the settings."""
     workspace = Workspace()
-    session = Session(Settings(tmp_path / "window.json"), workspace)
+    session = WindowSession(Settings(tmp_path / "window.json"), workspace)
     workspace.set_model(SOURCE, summary())
     workspace.set_rotation(RotationSpec(mode="none", per_head=True))
     workspace.set_method(MethodSpec(name="teal"))
@@ -338,7 +335,7 @@ def last_session(qapp, tmp_path: Path) -> Workspace:  # noqa: ARG001 - widgets n
 def _restored(folder: Path, location: str = SOURCE.location) -> Workspace:
     """Start the next session, in which a model is loaded."""
     workspace, opened = Workspace(), []
-    session = Session(Settings(folder / "window.json"), workspace)
+    session = WindowSession(Settings(folder / "window.json"), workspace)
     session.restore(opened.append)
     assert opened == [SOURCE]
     workspace.set_model(SOURCE.model_copy(update={"location": location}), summary())

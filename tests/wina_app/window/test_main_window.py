@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QMessageBox, QToolButton, QWidget
 from wina_app.__main__ import parser
 from wina_app.application import Application
 from wina_app.pages import PAGES
-from wina_app.services.engine_thread import EngineThread
-from wina_app.services.preferences import Preferences
-from wina_app.window.window_place import WindowPlace, clamped, placed
+from wina_app.services.settings import Preferences
+from wina_app.services.threads import EngineThread
+from wina_app.window.remembered_state import WindowPlace, clamped, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import ENVIRONMENT, FakeClient

@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QLabel, QWidget
 from wina_app.heatmap.heatmap import Heatmap
 from wina_app.plots.data_plot import DataPlot
-from wina_app.services.preferences import Preferences
-from wina_app.style import palette, theme
+from wina_app.services.settings import Preferences
+from wina_app.style import stylesheet, theme
 from wina_app.window.main_window import MainWindow
 
 from tests.wina_app.tour import every_page, furnish, settle
@@ -92,10 +92,10 @@ def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_afte
 
 def _light_grounds(painted: np.ndarray) -> Iterator[str]:
     for name in _LIGHT_GROUNDS:
-        share = _share(painted, getattr(palette.LIGHT, name))
+        share = _share(painted, getattr(stylesheet.LIGHT, name))
         if share > 0.002:  # a letter in a cell may be white
             yield f"{name} on {100 * share:.1f} %"
-    if _share(painted, palette.DARK.surface) <= 0.2:
+    if _share(painted, stylesheet.DARK.surface) <= 0.2:
         yield "hardly any dark surface"
 
 

@@ -9,7 +9,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QSplitter, QTabWidget, QWidget
 from wina_app.services.settings import Settings
 from wina_app.widgets.base_page import Page
-from wina_app.window.view_states import ViewStates
+from wina_app.window.remembered_state import ViewStates
 
 _NAMES = ("mode", "share", "heads", "name", "halves", "number", "tabs")
 
@@ -91,8 +91,8 @@ def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatc
     window = application.window
     (tmp_path / "plot.svg").touch()
     window.pages["model"].show_saved(tmp_path / "plot.svg")
-    assert window.toasts.shown[-1].accessibleName() == "Saved: plot.svg"
-    window.toasts.shown[-1].button.click()
+    assert window.toasts.open[-1].accessibleName() == "Saved: plot.svg"
+    window.toasts.open[-1].button.click()
     assert opened == [tmp_path]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 from wina_app.application import Application
-from wina_app.services.engine_thread import EngineThread
-from wina_app.window.view_states import ViewStates
+from wina_app.services.threads import EngineThread
+from wina_app.window.remembered_state import ViewStates
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import FakeClient

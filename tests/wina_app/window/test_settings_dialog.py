@@ -1,7 +1,7 @@
 """The settings dialog: values that are refused, and settings without effect."""
 
 from PySide6.QtCore import Qt
-from wina_app.services.preferences import Preferences
+from wina_app.services.settings import Preferences
 from wina_app.window.settings_dialog import SettingsDialog
 
 

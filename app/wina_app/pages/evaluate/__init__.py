@@ -1,1 +1,23 @@
 """Launch lm-eval tasks and fidelity measurements."""
+
+from collections.abc import Callable
+
+from wina_app.pages.evaluate.controller import EvaluateController
+from wina_app.pages.evaluate.page import EvaluatePage
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
+
+
+def wire(workbench: Workbench, add_page: Callable[[Page], None], show_run: Callable[[str], None]) -> EvaluateController:
+    """Make the page, add it to the window, and return its controller; `show_run` shows the run with a hash."""
+    view = EvaluatePage()
+    control = EvaluateController(workbench, view)
+    view.changed.connect(control.change)
+    view.visible_changed.connect(control.set_visible)
+    view.evaluate_requested.connect(control.evaluate)
+    view.save_requested.connect(control.save_study)
+    view.export.folder_chosen.connect(control.export)
+    view.search_requested.connect(control.search)
+    view.run_chosen.connect(show_run)
+    add_page(view)
+    return control

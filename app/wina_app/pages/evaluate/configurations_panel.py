@@ -80,8 +80,10 @@ class ConfigurationsPanel(SidePanel):
         }
         fill(self.column, text_label(tr("Methods"), "section"), close_together(*self.methods), GRID)
         self.named = {
-            self._box(_preset_name(name, each), tr("Preset {name}", name=name), _named_tip(each)): each
-            for name, each in named_configurations.items()
+            self._box(
+                _preset_name(name, configuration), tr("Preset {name}", name=name), _named_tip(configuration)
+            ): configuration
+            for name, configuration in named_configurations.items()
         }
         if self.named:
             heading = text_label(tr("Presets with a rotation"), "section")
@@ -153,7 +155,8 @@ class ConfigurationsPanel(SidePanel):
             "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
             "rotations": tuple(_ticked(self.rotations)),
             "configurations": tuple(
-                each.model_copy(update={"method": gating.of(each.method)}) for each in _ticked(self.named)
+                configuration.model_copy(update={"method": gating.of(configuration.method)})
+                for configuration in _ticked(self.named)
             ),
             "sparsities": self.sparsities.text(),
             "allocators": tuple(spec for spec, _ in _ticked(self.allocators)),
@@ -174,8 +177,8 @@ class ConfigurationsPanel(SidePanel):
             box.setChecked(spec == DENSE or (spec.name, spec.variant) == (method.name, method.variant))
         for box in self.named:
             box.setChecked(False)
-        for box, known in self.rotations.items():
-            box.setChecked(known == rotation)
+        for box, offered in self.rotations.items():
+            box.setChecked(offered == rotation)
 
     def show_rotations(
         self,
@@ -193,19 +196,19 @@ class ConfigurationsPanel(SidePanel):
             return
         self._offered = rotations, current, summary
         reason = "" if summary is None else summary.rotation_reason
-        known = {spec: box.isChecked() for box, spec in self.rotations.items()}
+        ticks = {spec: box.isChecked() for box, spec in self.rotations.items()}
         before = self._current
         if before is not None and before != current:
             if before in running:
-                known.setdefault(current, False)
-            elif known.get(before):
-                known |= {before: before.is_identity, current: True}
+                ticks.setdefault(current, False)
+            elif ticks.get(before):
+                ticks |= {before: before.is_identity, current: True}
         self._current = current
         clear_layout(self._rotation_column)
         self.rotations = {}
         for label, spec in rotations:
             exact = is_exact(spec, summary)
-            on = exact and known.get(spec, spec.is_identity or spec == current)
+            on = exact and ticks.get(spec, spec.is_identity or spec == current)
             short = self.fontMetrics().elidedText(label, Qt.TextElideMode.ElideMiddle, _LONGEST)
             box = self._box(short, tr("Rotation {label}", label=label), "", on)
             explain_disabled(
@@ -245,7 +248,7 @@ class ConfigurationsPanel(SidePanel):
 
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
-        methods = [*_ticked(self.methods), *(each.method for each in _ticked(self.named))]
+        methods = [*_ticked(self.methods), *(configuration.method for configuration in _ticked(self.named))]
         sparse = any(method != DENSE for method in methods)
         calibrated = any(self._gating().of(method).needs_calibration for method in methods)
         calibrated = calibrated or any(spec.is_released for spec, _ in _ticked(self.allocators))
@@ -253,16 +256,16 @@ class ConfigurationsPanel(SidePanel):
         explain_disabled(self.rho, enabled=any(map(has_low_rank, methods)), reason=_NO_RHO)
         explain_disabled(self.correction, enabled=sparse, reason=_NO_CORRECTION)
         explain_disabled(self.calibration, enabled=calibrated, reason=_NO_CALIBRATION)
-        by_thresholds = any(self._gating().of(each).selection != "topk" for each in methods if each != DENSE)
+        by_thresholds = any(self._gating().of(method).selection != "topk" for method in methods if method != DENSE)
         explain_disabled(self.thresholds, enabled=by_thresholds, reason=_NO_THRESHOLDS)
         for box, (_, text) in self.allocators.items():
-            given = bool(self.sparsities.text().strip())
-            explain_disabled(box, enabled=given, reason=_NO_SPARSITY, explanation=text)
+            has_sparsities = bool(self.sparsities.text().strip())
+            explain_disabled(box, enabled=has_sparsities, reason=_NO_SPARSITY, explanation=text)
 
     def _restyle(self) -> None:
         for box, name in [
             *((box, spec.name) for box, spec in self.methods.items()),
-            *((box, each.method.name) for box, each in self.named.items()),
+            *((box, configuration.method.name) for box, configuration in self.named.items()),
         ]:
             box.setIcon(method_swatch(name))
 

@@ -1,100 +1,118 @@
 """Controller of the Evaluate page: turn the choice into a study, and queue its missing runs."""
 
-from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
-from wina_app.pages.evaluate.task_indexing import TaskIndexing
+from wina_app.pages.evaluate.page import EvaluatePage
+from wina_app.services.side_process import SideProcess
+from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rotation_choices
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
-from wina_app.shared.task_consent import ConsentView, ask_consent, or_refusal
+from wina_app.shared.task_consent import ask_consent, or_refusal
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
+from wina_core.files.own_command import own_command
 from wina_core.jobs import EvaluateJob
-from wina_core.records import ModelSummary
 from wina_core.records.imports import scored_beside
-from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.evaluations import Scored
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.expand import expand, save_study_file
 from wina_core.studies.launch import Launched, LaunchOptions, launch
 from wina_core.studies.tasks.check_runs import check_runs
-from wina_core.studies.tasks.index import TaskEntry
+from wina_core.studies.tasks.index import TaskIndex, load_index, searchable
 from wina_core.studies.tasks.task_code import TaskCodeError
+
+BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
+_MODULE = "wina_core.compute.evaluation.index"
 
 NO_MODEL = tr("Open a model first")
 _SETTLE_MS = 150
-_FOUND = 50
+_MAX_MATCHES = 50
 """Most tasks listed under the typed text."""
 
 
-class EvaluateView(ConsentView, QuestionView, Protocol):
-    """The page as its controller sees it."""
+class TaskIndexing(QObject):
+    """Loader of the index; `index` is None until `changed`, and `remark` says why."""
 
-    def choice(self) -> EvaluationChoice:
-        """Return the ticked and typed choice."""
+    changed = Signal()
 
-    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Choose dense and the current plan under one method and rotation."""
+    def __init__(self, store: StoreThread, command: tuple[str, ...] = own_command(_MODULE)) -> None:
+        """Take the thread that reads the index file, and the command that builds it."""
+        super().__init__()
+        self.index: TaskIndex | None = None
+        self.remark = ""
+        self._store, self._command = store, command
+        self._process: SideProcess | None = None
+        self._requested = False
 
-    def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
-        """Show the header, or the empty state without a model."""
+    def ask(self) -> None:
+        """Load or build the index, once."""
+        if not self._requested:
+            self._requested = True
+            self._store.ask(lambda _store: _load_index(), self._on_loaded)
 
-    def show_rotations(
-        self,
-        rotations: list[tuple[str, RotationSpec]],
-        current: RotationSpec,
-        summary: ModelSummary | None,
-        running: Collection[RotationSpec] = (),
-    ) -> None:
-        """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
+    def stop(self) -> None:
+        """Stop the building process, if any."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
 
-    def show_template(self, *, available: bool) -> None:
-        """Offer the chat template if the model has one."""
+    def _on_loaded(self, index: TaskIndex | None) -> None:
+        if index is None:
+            self._build()
+        else:
+            self.index = index
+            self._say("")
 
-    def suit_model(self, *, is_demo: bool) -> None:
-        """Tick the tasks that suit the model."""
+    def _build(self) -> None:
+        self._process = SideProcess(self._command, parent=self)
+        self._process.succeeded.connect(self._on_built)
+        self._process.failed.connect(self._fail)
+        self._say(BUILDING)
+        self._process.start()
 
-    def suit_imports(self) -> None:
-        """Choose the positions that numbers of llama-perplexity have scored."""
+    def _on_built(self) -> None:
+        self._process = None
 
-    def show_plan(self, budget: float | None, provenance: str) -> None:
-        """Describe the current plan; None if there is none."""
+        def loaded(index: TaskIndex | None) -> None:
+            if index is None:
+                self._fail(tr("the index could not be kept; the log has the reason"))
+            else:
+                self._on_loaded(index)
 
-    def show_grid(self, grid: Grid) -> None:
-        """Show the runs and their stored parts."""
+        self._store.ask(lambda _store: _load_index(), loaded)
 
-    def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match the typed text."""
+    def _fail(self, cause: str) -> None:
+        self._process, self._requested = None, False
+        self._say(
+            tr(
+                "The task names could not be indexed ({cause}); you can still type any name.",
+                cause=cause.rstrip("."),
+            )
+        )
 
-    def show_index_remark(self, text: str) -> None:
-        """Say why some tasks are not found yet; empty if all are."""
+    def _say(self, text: str) -> None:
+        self.remark = text
+        self.changed.emit()
 
-    def withdraw_consent(self) -> None:
-        """Untick the consent to run model code: it holds for one launch."""
 
-    def show_counting(self) -> None:
-        """Show that the runs are being counted."""
-
-    def show_exportable(self, reason: str) -> None:
-        """Say why the choice is no sparse model; empty if it is one."""
-
-    def show_problem(self, text: str) -> None:
-        """Say why the choice is no study; empty if it is one."""
+def _load_index() -> TaskIndex | None:
+    index = load_index()
+    return None if index is None else searchable(index)
 
 
 class EvaluateController(QObject):
     """Counter and launcher of the chosen study's runs."""
 
-    def __init__(self, workbench: Workbench, view: EvaluateView, tasks: TaskIndexing | None = None) -> None:
+    def __init__(self, workbench: Workbench, view: EvaluatePage, tasks: TaskIndexing | None = None) -> None:
         """Connect to the workbench; `tasks` replaces the task index in tests."""
         super().__init__()
         self._tasks = tasks or TaskIndexing(workbench.store)
@@ -108,12 +126,12 @@ class EvaluateController(QObject):
         self._suits_demo: bool | None = None
         self._beside: str | None = None
         """Location of the model with imported numbers of llama-perplexity, for which its positions were chosen."""
-        self._asked = 0
+        self._request = 0
         self._grid: Grid | None = None
         """The runs as last counted."""
         self._seen: dict[str, tuple[frozenset[str], int, bool]] = {}
         """Running runs, number of failed ones and whether it is paused, by job, as last shown."""
-        self._own: set[str] = set()
+        self._submitted_ids: set[str] = set()
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
@@ -146,7 +164,7 @@ class EvaluateController(QObject):
         if self._tasks.index is None:
             self._tasks.ask()
         else:
-            self._view.show_found(self._tasks.index.search(query, _FOUND) if query else ())
+            self._view.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
 
     def _on_index(self) -> None:
         self._view.show_index_remark(self._tasks.remark)
@@ -167,11 +185,11 @@ class EvaluateController(QObject):
         """Expand the study and count its stored runs."""
         study = self._make_study()
         self._study = study
-        self._asked += 1
+        self._request += 1
         if study is None:
             self._grid = None
             return
-        asked, queued, samples = self._asked, self._workbench.jobs.queued_runs, self._view.choice().samples
+        request, queued, samples = self._request, self._workbench.jobs.queued_runs, self._view.choice().samples
 
         def question(store: Any) -> tuple[Grid, str, Scored]:
             runs = expand(study)
@@ -180,15 +198,15 @@ class EvaluateController(QObject):
             grid = read_grid(store, runs, pending, run_hashes(queued))
             return grid, export_problem(runs), scored_beside(store.imports(), runs[0].model)
 
-        def answer(found: tuple[Grid, str, Scored]) -> None:
-            if asked == self._asked:
-                self._grid, problem, scored = found
+        def answer(counted: tuple[Grid, str, Scored]) -> None:
+            if request == self._request:
+                self._grid, problem, scored = counted
                 self._show_grid()
                 self._view.show_exportable(problem)
                 self._suit_imports(study.models[0].location, scored)
 
         def refused(text: str) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 self._view.show_problem(text)
 
         self._workbench.store.ask(question, answer, refused)
@@ -278,7 +296,7 @@ class EvaluateController(QObject):
         title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(job.runs)), study=study.name)
 
         def submit() -> None:
-            self._own.add(self._workbench.submit(job, title, machines))
+            self._submitted_ids.add(self._workbench.submit(job, title, machines))
 
         def declined() -> None:
             runs = run_hashes(job.runs)
@@ -312,13 +330,13 @@ class EvaluateController(QObject):
 
     def _on_requeued(self, job_id: str) -> None:
         self._settle.start()
-        if job_id in self._own:
+        if job_id in self._submitted_ids:
             self._view.clear_message()
 
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
         self._seen.pop(job_id, None)
-        if job_id not in self._own:
+        if job_id not in self._submitted_ids:
             return
         entry = self._workbench.jobs[job_id]
         if entry.error:

@@ -2,24 +2,26 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLineEdit, QPushButton, QWidget
 
 from wina_app.pages.evaluate.configurations_panel import ConfigurationsPanel
-from wina_app.pages.evaluate.form_memory import form_state, restore_form
-from wina_app.pages.evaluate.tasks_panel import TasksPanel
+from wina_app.pages.evaluate.tasks_panel import MeasurementsPanel
 from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
 from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.shared.sparse_export_command import SHORT, SparseExportCommand
-from wina_app.shared.task_code_dialog import ask_task_code
+from wina_app.shared.sparse_export import SHORT, SparseExportCommand
+from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, rule, text_label
 from wina_app.widgets.file_dialogs import save_as
+from wina_app.widgets.form_memory import set_values, values_of
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
@@ -47,11 +49,11 @@ class EvaluatePage(Page):
         self.export = SparseExportCommand(self, QPushButton(), SHORT)
         for button in (self.save, self.export.button):
             self.header_actions.addWidget(button)
-        self.tasks = TasksPanel()
+        self.tasks = MeasurementsPanel()
         self.tasks.changed.connect(self.changed)
         self.tasks.search.search_requested.connect(self.search_requested)
         self.configurations = ConfigurationsPanel(
-            {name: each for name, each in PRESETS.items() if not each.rotation.is_identity}
+            {name: preset for name, preset in PRESETS.items() if not preset.rotation.is_identity}
         )
         self.configurations.changed.connect(self.changed)
         content = QWidget()
@@ -103,9 +105,11 @@ class EvaluatePage(Page):
         return runs
 
     def choice(self) -> EvaluationChoice:
+        """Return the ticked and typed choice."""
         return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.configurations.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
+        """Choose dense and the current plan under one method and rotation."""
         self.configurations.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
@@ -114,6 +118,7 @@ class EvaluatePage(Page):
             self.save_requested.emit(path)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_model: bool) -> None:
+        """Show the header, or the empty state without a model."""
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
@@ -138,9 +143,11 @@ class EvaluatePage(Page):
         summary: ModelSummary | None,
         running: Collection[RotationSpec] = (),
     ) -> None:
+        """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
         self.configurations.show_rotations(rotations, current, summary, running)
 
     def suit_model(self, *, is_demo: bool) -> None:
+        """Tick the tasks that suit the model."""
         if is_demo and not self._demo_began:
             self._demo_began = True
             self.tasks.begin_demo()
@@ -148,15 +155,19 @@ class EvaluatePage(Page):
         self.tasks.suit_model(is_demo=is_demo)
 
     def suit_imports(self) -> None:
+        """Choose the positions that numbers of llama-perplexity have scored."""
         self.tasks.second_half.setChecked(True)
 
     def show_template(self, *, available: bool) -> None:
+        """Offer the chat template if the model has one."""
         self.tasks.show_template(available=available)
 
     def show_plan(self, budget: float | None, provenance: str) -> None:
+        """Describe the current plan; None if there is none."""
         self.configurations.show_plan(budget, provenance)
 
     def show_problem(self, text: str) -> None:
+        """Say why the choice is no study; empty if it is one."""
         self._problem = text
         self._trouble.setText(text)
         self._trouble.setVisible(bool(text))
@@ -172,38 +183,110 @@ class EvaluatePage(Page):
             self.set_primary(tr("Evaluate"), enabled=False, reason=text)
 
     def show_exportable(self, reason: str) -> None:
+        """Say why the choice is no sparse model; empty if it is one."""
         self.export.show_reason(reason)
 
-    def show_found(self, entries: Sequence[TaskEntry]) -> None:
-        self.tasks.search.show_found(entries)
+    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
+        """Show the tasks that match the typed text."""
+        self.tasks.search.show_matches(entries)
 
     def show_index_remark(self, text: str) -> None:
+        """Say why some tasks are not found yet; empty if all are."""
         self.tasks.show_remark(text)
 
     def withdraw_consent(self) -> None:
+        """Untick the consent to run model code: it holds for one launch."""
         self.tasks.options.withdraw_consent()
 
     def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
         return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
+        """Show that the runs are being counted."""
         self.set_primary(tr("Evaluate"))
         self._summary.setText(tr("Counting…"))
 
     def show_grid(self, grid: Grid) -> None:
+        """Show the runs and their stored parts."""
         if self._problem:
             return
         text, reason = tr("Evaluate"), tr("Every run is stored, queued or running")
         if grid.to_do:
             text = tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do))
         self.set_primary(text, enabled=grid.to_do > 0, reason=reason)
-        parts = [
+        texts = [
             tr("{runs} in all", runs=tr("{n} runs", "{n} run", len(grid.cells))),
             tr("{count} to do", count=f"{grid.to_do:,}"),
             tr("{count} stored", count=f"{grid.stored:,}"),
         ]
         if grid.queued:
-            parts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
-        self._summary.setText("  ·  ".join(parts))
+            texts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
+        self._summary.setText("  ·  ".join(texts))
         self.legend.show_grid(grid)
         self.table.show_grid(grid)
+
+
+class _Lists(BaseModel):
+    """Entries of the lists, with the tick of each."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+    tasks: dict[str, bool] = {}
+    folders: list[str] = []
+    boxes: dict[str, bool] = {}
+    rotations: list[tuple[RotationSpec, bool]] = []
+
+
+def form_state(tasks: MeasurementsPanel, configurations: ConfigurationsPanel) -> dict[str, object]:
+    """Return what is ticked, typed and chosen; consent to run code holds for one launch and is left out."""
+    lists = _Lists(
+        tasks=tasks.ticks(),
+        folders=tasks.folders,
+        boxes={name: box.isChecked() for name, box in _boxes(configurations).items()},
+        rotations=[(spec, box.isChecked()) for box, spec in configurations.rotations.items()],
+    )
+    return values_of(_fields(tasks, configurations)) | lists.model_dump(mode="json")
+
+
+def restore_form(tasks: MeasurementsPanel, configurations: ConfigurationsPanel, state: Mapping[str, Any]) -> None:
+    """Restore a state of `form_state`; lists are restored whole or not at all."""
+    set_values(_fields(tasks, configurations), state)
+    try:
+        lists = _Lists.model_validate(state)
+    except ValidationError:
+        return
+    tasks.add_folders(lists.folders)
+    tasks.set_ticks(lists.tasks)
+    for name, box in _boxes(configurations).items():
+        if box.isEnabled():
+            box.setChecked(lists.boxes.get(name, box.isChecked()))
+    ticks = dict(lists.rotations)
+    for box, spec in configurations.rotations.items():
+        if box.isEnabled():
+            box.setChecked(ticks.get(spec, box.isChecked()))
+
+
+def _fields(tasks: MeasurementsPanel, configurations: ConfigurationsPanel) -> dict[str, QWidget]:
+    inputs = (
+        "original",
+        "fidelity",
+        "fidelity_text",
+        "fidelity_tokens",
+        "second_half",
+        "limit",
+        "fewshot",
+        "chat_template",
+        "batch",
+        "context",
+        "prefix",
+    )
+    measured: dict[str, QWidget] = {name: getattr(tasks, name) for name in inputs}
+    options = ("sparsities", "selection", "masks", "thresholds", "rho", "correction", "calibration", "plan")
+    compared: dict[str, QWidget] = {name: getattr(configurations, name) for name in options}
+    return measured | compared | {"data": tasks.data.edit, "samples": tasks.options.samples}
+
+
+def _boxes(configurations: ConfigurationsPanel) -> dict[str, QCheckBox]:
+    """Return the boxes of methods, presets and allocators by their accessible names."""
+    every = [*configurations.methods, *configurations.named, *configurations.allocators]
+    return {box.accessibleName(): box for box in every}

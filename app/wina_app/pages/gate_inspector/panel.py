@@ -17,7 +17,6 @@ from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.combo_box import ComboBox
-from wina_app.widgets.compute_question import ComputeQuestion
 from wina_app.widgets.controls import (
     ElidedLabel,
     explain_disabled,
@@ -30,7 +29,7 @@ from wina_app.widgets.controls import (
 from wina_app.widgets.fields import whole_number
 from wina_app.widgets.message_bar import MessageBar
 from wina_app.widgets.plain_text import plain_tip
-from wina_app.widgets.question import ask_compute
+from wina_app.widgets.question import ComputeQuestion, ask_compute
 from wina_app.widgets.start_button import StartButton
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.specs import MethodSpec

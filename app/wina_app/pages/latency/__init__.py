@@ -1,1 +1,36 @@
 """Sweep products and decoding by backend, shape and sparsity."""
+
+from collections.abc import Callable
+
+from wina_app.pages.latency.controller import LatencyController
+from wina_app.pages.latency.page import LatencyPage
+from wina_app.pages.latency.worth import WorthController
+from wina_app.services.workbench import Workbench
+from wina_app.widgets.base_page import Page
+
+
+def wire(workbench: Workbench, add_page: Callable[[Page], None]) -> LatencyController:
+    """Make the page, add it to the window, and return its controller."""
+    view = LatencyPage()
+    control = LatencyController(workbench, view)
+    view.changed.connect(control.change)
+    view.visible_changed.connect(control.set_visible)
+    view.measure_requested.connect(control.measure)
+    view.kind_chosen.connect(control.choose_kind)
+    view.y_axis_chosen.connect(control.choose_y_axis)
+    view.machine_chosen.connect(control.pick_machine)
+    view.subject_chosen.connect(control.pick_subject)
+    view.load_chosen.connect(control.pick_load)
+    view.row_chosen.connect(control.select)
+    view.pause_requested.connect(control.pause)
+    view.resume_requested.connect(control.resume)
+    view.cancel_requested.connect(control.cancel)
+    view.export_requested.connect(control.export)
+    worth = WorthController(workbench, view.worth, view)
+    worth.setParent(control)
+    view.worth.connect_to(worth.table)
+    view.worth.measure_requested.connect(worth.measure)
+    view.worth_export_requested.connect(worth.export)
+    view.visible_changed.connect(worth.set_visible)
+    add_page(view)
+    return control

@@ -1,28 +1,27 @@
 """Controller of the Latency page: turn the choice into a sweep, queue it, and show stored points."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
-from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form_state import (
     ChoiceError,
     Count,
-    DecodeChoice,
     JobPlan,
     ProductChoice,
     build_decoding,
     build_products,
     plan_job,
 )
+from wina_app.pages.latency.page import LatencyPage
 from wina_app.services.workbench import Workbench
 from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
-from wina_app.shared.latency.choices import PointChoices, PointSelection, make_choices
+from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import (
     DECODE_COLUMNS,
     PRODUCT_COLUMNS,
@@ -31,8 +30,7 @@ from wina_app.shared.latency.table import (
     TimedEntry,
     make_entries,
 )
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, RowTable
 from wina_core.errors import WinaError
@@ -44,37 +42,6 @@ Kind = Literal["products", "decoding"]
 _SETTLE_MS = 150
 _PAUSE_MS = 300
 """Pause between two readings of the store while points arrive."""
-
-
-class LatencyView(MessageView, QuestionView, Protocol):
-    """The page as its controller sees it."""
-
-    def choice(self) -> ProductChoice | DecodeChoice:
-        """Return the ticked and typed choice."""
-
-    def show_kind(self, kind: Kind, table: RowTable) -> None:
-        """Switch to the form and the table of products or of decoding."""
-
-    def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
-        """Show the model, rotation and method that decode."""
-
-    def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Show the problem of each field; absent fields have none."""
-
-    def show_counting(self) -> None:
-        """Show that the points are being counted."""
-
-    def show_count(self, count: Count) -> None:
-        """Show how many points would be measured."""
-
-    def show_job(self, entry: JobEntry | None, behind: str) -> None:
-        """Show the progress of the sweep, and the title of the job that it waits for; None hides it."""
-
-    def show_offer(self, offer: PointChoices) -> None:
-        """Show the choices of the plots, and the current ones; an empty one is the empty state."""
-
-    def show_chart(self, chart: Chart, fresh: bool) -> None:
-        """Draw both plots; a fresh chart resets their zoom."""
 
 
 @dataclass
@@ -100,7 +67,7 @@ def _sheet(
 class LatencyController(QObject):
     """Controller of the tables and plots; the tables are shared with the view."""
 
-    def __init__(self, workbench: Workbench, view: LatencyView) -> None:
+    def __init__(self, workbench: Workbench, view: LatencyPage) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
@@ -111,10 +78,10 @@ class LatencyController(QObject):
         self._kind: Kind = "products"
         self._y_axis: YAxis = "speedup"
         self._drawn: Any = None
-        self._asked = 0
-        self._own: set[str] = set()
+        self._request = 0
+        self._submitted_ids: set[str] = set()
         self._question = ProductQuestion(workbench, view)
-        self._shown: str | None = None
+        self._shown_job: str | None = None
         self._visible = False
         self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
         self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
@@ -192,9 +159,9 @@ class LatencyController(QObject):
 
     def select(self, row: int) -> None:
         """Plot the subject and load of a table's row."""
-        shown = self.table.shown
-        if 0 <= row < len(shown):
-            self._pick(subject=shown[row].subject[0], load=shown[row].load[0])
+        entries = self.table.shown
+        if 0 <= row < len(entries):
+            self._pick(subject=entries[row].subject[0], load=entries[row].load[0])
 
     def measure(self) -> None:
         """Queue the sweep's points that are not measured on this machine, or all if chosen."""
@@ -207,18 +174,18 @@ class LatencyController(QObject):
 
     def pause(self) -> None:
         """Pause the sweep, so that other jobs continue."""
-        if self._shown is not None:
-            self._workbench.pause(self._shown)
+        if self._shown_job is not None:
+            self._workbench.pause(self._shown_job)
 
     def resume(self) -> None:
         """Continue the paused sweep."""
-        if self._shown is not None:
-            self._workbench.resume(self._shown)
+        if self._shown_job is not None:
+            self._workbench.resume(self._shown_job)
 
     def cancel(self) -> None:
         """Cancel the sweep; its finished points are stored."""
-        if self._shown is not None:
-            self._workbench.cancel(self._shown)
+        if self._shown_job is not None:
+            self._workbench.cancel(self._shown_job)
 
     def export(self, path: Path) -> None:
         """Write the table as shown; the suffix names the format."""
@@ -233,7 +200,7 @@ class LatencyController(QObject):
     def read(self) -> None:
         """Read the store again."""
         sheet = self._sheet
-        known = sheet.entries
+        previous = sheet.entries
 
         def answer(entries: dict[Key, TimedEntry]) -> None:
             if entries != sheet.entries:
@@ -242,7 +209,7 @@ class LatencyController(QObject):
                 self._settle.start()
 
         self._workbench.store.ask(
-            lambda store: make_entries(sheet.read(store), known, sheet.entry), answer, self._view.show_error
+            lambda store: make_entries(sheet.read(store), previous, sheet.entry), answer, self._view.show_error
         )
 
     def _on_results(self) -> None:
@@ -260,10 +227,12 @@ class LatencyController(QObject):
     def _show(self) -> None:
         sheet = self._sheet
         offer = make_choices(list(sheet.entries.values()), sheet.picked, self._workbench.environment)
-        own = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
-        sheet.table.set_entries(own)
+        machine_entries = [entry for entry in sheet.entries.values() if entry.machine == offer.machine]
+        sheet.table.set_entries(machine_entries)
         self._view.show_offer(offer)
-        rows = [entry.row for entry in own if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)]
+        rows = [
+            entry.row for entry in machine_entries if (entry.subject[0], entry.load[0]) == (offer.subject, offer.load)
+        ]
         drawn = self._kind, self._y_axis, offer.machine, offer.subject, offer.load
         self._view.show_chart(sheet.chart(rows, self._y_axis), fresh=drawn != self._drawn)
         self._drawn = drawn
@@ -275,18 +244,18 @@ class LatencyController(QObject):
     def count(self) -> None:
         """Count the points of the sweep, and the measured ones."""
         spec, again = self._make_spec(), self._view.choice().again
-        self._asked += 1
+        self._request += 1
         if spec is None:
             return
-        asked, active = self._asked, self._is_active(spec)
+        request, active = self._request, self._is_active(spec)
 
         def answer(plan: JobPlan) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 count = Count(plan.missing, plan.points, again=again, active=active, budget_seconds=_budget(spec))
                 self._view.show_count(count)
 
         def refused(text: str) -> None:
-            if asked == self._asked:
+            if request == self._request:
                 self._view.show_problems({"points": text})
 
         self._plan(spec, again, answer, refused)
@@ -299,9 +268,9 @@ class LatencyController(QObject):
         refused: Callable[[str], None],
     ) -> None:
         device = spec.device if isinstance(spec, LatencySpec) else spec.model.device
-        here = self._workbench.timing_environment(device, self._workbench.machines.chosen)
+        environment = self._workbench.timing_environment(device, self._workbench.machines.chosen)
         self._workbench.store.ask(
-            lambda store: plan_job(spec, here, store.measured_points, again=again), answer, refused
+            lambda store: plan_job(spec, environment, store.measured_points, again=again), answer, refused
         )
 
     def _make_spec(self) -> LatencySpec | DecodeSpec | None:
@@ -340,7 +309,7 @@ class LatencyController(QObject):
 
         def submit() -> None:
             sheet.picked = PointSelection(since=time.time())
-            self._own.add(self._workbench.submit(job, title))
+            self._submitted_ids.add(self._workbench.submit(job, title))
 
         self._question.before(job, submit)
 
@@ -349,21 +318,21 @@ class LatencyController(QObject):
         self._settle.start()
 
     def _on_job_changed(self, job_id: str) -> None:
-        if job_id == self._shown or self._shown is None:
+        if job_id == self._shown_job or self._shown_job is None:
             self._show_job()
 
     def _show_job(self) -> None:
         """Show the first sweep that has not ended, whichever window queued it."""
         active = self._workbench.jobs.active
-        entry = next((each for each in active if isinstance(each.job, LatencyJob | DecodeJob)), None)
-        self._shown = entry.id if entry is not None else None
+        entry = next((candidate for candidate in active if isinstance(candidate.job, LatencyJob | DecodeJob)), None)
+        self._shown_job = entry.id if entry is not None else None
         ahead = active[0] if active and entry is not None and active[0] is not entry else None
         self._view.show_job(entry, ahead.title if ahead is not None else "")
 
     def _on_job_ended(self, job_id: str) -> None:
         self._settle.start()
         self._show_job()
-        if job_id not in self._own:
+        if job_id not in self._submitted_ids:
             return
         entry = self._workbench.jobs[job_id]
         if entry.phase == "failed":

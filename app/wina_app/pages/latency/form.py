@@ -18,8 +18,7 @@ from wina_app.style.theme import GRID, HALF, notifier
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
-from wina_app.widgets.field_problem import FieldProblem
-from wina_app.widgets.fields import choices, whole_number
+from wina_app.widgets.fields import FieldProblem, choices, whole_number
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, DecodeSpec, LatencySpec, Shape
 
@@ -111,7 +110,7 @@ class ProductForm(QWidget):
             "dense_products", tr("Dense product"), tr("Dense products besides PyTorch's"), DENSE_PRODUCTS
         )
         self.dense_products.boxes["auto"].setText(tr("our kernel"))
-        self.sparsities = QLineEdit(", ".join(f"{100 * each:g}" for each in default.sparsities))
+        self.sparsities = QLineEdit(", ".join(f"{100 * sparsity:g}" for sparsity in default.sparsities))
         self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
         self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
         self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
@@ -159,7 +158,7 @@ class ProductForm(QWidget):
 
     def inputs(self) -> dict[str, QWidget]:
         """Return the input widgets by name, without the presets."""
-        found: dict[str, QWidget] = {
+        widgets: dict[str, QWidget] = {
             "shapes": self.shapes,
             "batches": self.batches,
             "sparsities": self.sparsities,
@@ -174,7 +173,9 @@ class ProductForm(QWidget):
             "dtype": self.dtypes,
             "backend": self.backends,
         }
-        return found | {f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()}
+        return widgets | {
+            f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()
+        }
 
     def ticked_presets(self) -> tuple[str, ...]:
         """Return the names of the ticked presets."""

@@ -161,7 +161,7 @@ def build_products(choice: ProductChoice) -> LatencySpec:
     """
     problems: dict[str, str] = {}
     read = _Reader(problems)
-    own = read("shapes", parse_shapes, choice.shapes)
+    typed_shapes = read("shapes", parse_shapes, choice.shapes)
     presets = tuple(shape for name in choice.presets for shape in PRESETS[name])
     batches = read("batches", parse_batches, choice.batches)
     sparsities = read("sparsities", parse_sparsities, choice.sparsities)
@@ -170,7 +170,11 @@ def build_products(choice: ProductChoice) -> LatencySpec:
         'There is no device "{device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.', device=choice.device
     )
     checks = (
-        ("shapes", own is not None and not own + presets, tr("Tick a preset or give a shape, for example 4096x11008.")),
+        (
+            "shapes",
+            typed_shapes is not None and not typed_shapes + presets,
+            tr("Tick a preset or give a shape, for example 4096x11008."),
+        ),
         ("batches", batches == (), tr("List at least one batch, for example 1.")),
         ("dtypes", not choice.dtypes, tr("Tick at least one dtype.")),
         ("methods", not choice.methods, tr("Tick at least one method.")),
@@ -180,12 +184,12 @@ def build_products(choice: ProductChoice) -> LatencySpec:
         ("device", not _DEVICE.fullmatch(choice.device), no_device),
     )
     problems |= {field: sentence for field, wrong, sentence in checks if wrong}
-    if problems or own is None:
+    if problems or typed_shapes is None:
         raise ChoiceError(problems)
     gating = {"sparsities": sparsities, "selections": choice.selections, "backends": choice.backends}
     return LatencySpec.model_validate(
         {
-            "shapes": presets + own,
+            "shapes": presets + typed_shapes,
             "batches": batches,
             "dtypes": choice.dtypes,
             "methods": choice.methods,
@@ -260,25 +264,25 @@ class JobPlan:
 
 def plan_job(
     spec: LatencySpec | DecodeSpec,
-    here: Environment | None,
+    environment: Environment | None,
     find: Callable[[Collection[str]], dict[str, tuple[str, ...]]],
     *,
     again: bool,
 ) -> JobPlan:
     """Return the plan of the job that measures a sweep: for the button, its title and the engine.
 
-    `here` is the environment of timings on the sweep's device, and `find` looks hashes up in the store, which is not
+    `environment` is that of timings on the sweep's device, and `find` looks hashes up in the store, which is not
     asked to measure `again`.
     """
-    points = [_resolved(point, here) for point in spec.points()]
+    points = [_resolved(point, environment) for point in spec.points()]
     distinct, _ = missing_points(points, ())
     stored = {} if again else find(distinct)
-    _, missing = missing_points(points, stored.get(here.key, ()) if here is not None else ())
+    _, missing = missing_points(points, stored.get(environment.key, ()) if environment is not None else ())
     return JobPlan(len(missing), len(distinct), stored)
 
 
-def _resolved(point: LatencyPoint | DecodePoint, here: Environment | None) -> LatencyPoint | DecodePoint:
+def _resolved(point: LatencyPoint | DecodePoint, environment: Environment | None) -> LatencyPoint | DecodePoint:
     """Return a point with the backend that "auto" comes to on the device."""
-    if isinstance(point, DecodePoint) or here is None:
+    if isinstance(point, DecodePoint) or environment is None:
         return point
-    return with_backend(point, AUTO.get(here.device, "reference"))
+    return with_backend(point, AUTO.get(environment.device, "reference"))

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QWidget
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form import AGAIN, KINDS, LatencyForm
 from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
-from wina_app.pages.latency.worth_panel import WorthPanel
+from wina_app.pages.latency.worth import WorthPanel
 from wina_app.plots.export import offer_export
 from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.latency.chart import Y_AXES, Chart
@@ -157,6 +157,7 @@ class LatencyPage(Page):
         return whole
 
     def choice(self) -> ProductChoice | DecodeChoice:
+        """Return the ticked and typed choice."""
         return self.form.shown.choice()
 
     def _row_changed(self, current: QModelIndex) -> None:
@@ -180,6 +181,7 @@ class LatencyPage(Page):
             (self.worth_export_requested if self.shows_worth else self.export_requested).emit(path)
 
     def show_kind(self, kind: str, table: RowTable) -> None:
+        """Switch to the form and the table of products or of decoding."""
         self._kind = kind
         self.form.show_kind(kind)
         self.table.show_table(table)
@@ -196,10 +198,12 @@ class LatencyPage(Page):
         self._show_lower()
 
     def show_context(self, breadcrumb: list[tuple[str, str]]) -> None:
+        """Show the model, rotation and method that decode."""
         self.set_breadcrumb(breadcrumb)
         self.form.decoding.model.setText(" / ".join(text for _, text in breadcrumb))
 
     def show_job(self, entry: JobEntry | None, behind: str) -> None:
+        """Show the progress of the sweep, and the title of the job that it waits for; None hides it."""
         self.progress.show_job(entry, behind)
 
     def view_state(self) -> dict[str, object]:
@@ -234,6 +238,7 @@ class LatencyPage(Page):
             explain_disabled(state.button, enabled=enabled, reason=reason)
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
+        """Show the problem of each field; absent fields have none."""
         self.form.show_problems(problems)
         self.trouble.setText(problems.get("points", ""))
         if problems:
@@ -241,10 +246,12 @@ class LatencyPage(Page):
             self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
+        """Show that the points are being counted."""
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:
-        known = count.points - count.missing
+        """Show how many points would be measured."""
+        measured = count.points - count.missing
         active = tr("This sweep is queued or running already")
         stored = tr('All points are measured; tick "{again}" to measure them again', again=AGAIN)
         self.set_primary(
@@ -252,14 +259,15 @@ class LatencyPage(Page):
             enabled=not count.active and count.missing > 0,
             reason=active if count.active else stored,
         )
-        parts = []
-        if known:
-            parts.append(tr("{known} of {points} already measured", known=f"{known:,}", points=f"{count.points:,}"))
+        texts = []
+        if measured:
+            texts.append(tr("{known} of {points} already measured", known=f"{measured:,}", points=f"{count.points:,}"))
         if count.seconds:
-            parts.append(tr("up to {time}", time=duration(count.seconds)))
-        self.count.setText("  \N{MIDDLE DOT}  ".join(parts))
+            texts.append(tr("up to {time}", time=duration(count.seconds)))
+        self.count.setText("  \N{MIDDLE DOT}  ".join(texts))
 
     def show_offer(self, offer: PointChoices) -> None:
+        """Show the choices of the plots, and the current ones; an empty one is the empty state."""
         self.machine.fill(offer.machines, offer.machine)
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
@@ -267,4 +275,5 @@ class LatencyPage(Page):
         explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
+        """Draw both plots; a fresh chart resets their zoom."""
         self.plots.show_chart(chart, fresh=fresh)

@@ -3,59 +3,26 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_entry import JobEntry
+from wina_app.pages.model.page import ModelPage
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
-from wina_app.shared.message_view import MessageView
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob
-from wina_core.model_info.small_models import SMALL_MODELS, Origin, SmallModel, fetched_from
-from wina_core.records import CostRecord, ModelSummary
+from wina_core.model_info.small_models import SMALL_MODELS, Origin, fetched_from
+from wina_core.records import ModelSummary
 from wina_core.specs import ROTATION_MODES, DType, MethodSpec, ModelSource, Quantization
 from wina_core.specs.plans import UniformSparsity
-
-
-class ModelView(MessageView, Protocol):
-    """The page as its controller sees it."""
-
-    def show_recent(self, locations: list[str]) -> None:
-        """List the models opened before."""
-
-    def show_location(self, location: str) -> None:
-        """Fill the location field."""
-
-    def ask_licence(self, model: SmallModel) -> bool:
-        """Ask whether the user accepts the licence of a model, to be fetched then."""
-
-    def show_origin(self, name: str, origin: Origin | None) -> None:
-        """Show where a small model came from; None if it is not here."""
-
-    def show_fetching(self, name: str, entry: JobEntry | None) -> None:
-        """Show the progress of fetching a small model; None hides it."""
-
-    def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
-
-    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        """Show the model that is being loaded, as its headers describe it."""
-
-    def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        """Show the loaded model."""
-
-    def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show the cost of a generated token, or why it is unknown."""
 
 
 class ModelController(QObject):
     """Loader of one model at a time; opening another cancels the first."""
 
-    def __init__(self, workbench: Workbench, view: ModelView) -> None:
+    def __init__(self, workbench: Workbench, view: ModelPage) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._job_id: str | None = None

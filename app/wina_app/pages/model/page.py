@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.bar_list import Bar, BarList
 from wina_app.pages.model.cost_panel import CostPanel
-from wina_app.pages.model.licence_dialog import LicenceDialog
-from wina_app.pages.model.start_view import StartView
+from wina_app.pages.model.start_view import LicenceDialog, StartView
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
@@ -90,7 +89,7 @@ class ModelPage(Page):
         super().__init__("model", tr("Model"))
         self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
-        self._shown: tuple[str, ModelSource, ModelSummary] | None = None
+        self._open_model: tuple[str, ModelSource, ModelSummary] | None = None
         """The open model."""
         self._next: tuple[str, ModelSource, ModelSummary] | None = None
         """The model to show in the next turn of the event loop: the open one, or one that is being loaded."""
@@ -169,11 +168,11 @@ class ModelPage(Page):
         self.memory = BarList(tr("Memory by data type"))
         self.cost = CostPanel()
         self.cost.changed.connect(self.cost_requested)
-        shown = QWidget()
-        shown.setProperty("role", "surface")
-        shown.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        content = QWidget()
+        content.setProperty("role", "surface")
+        content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         vbox(
-            shown,
+            content,
             self._name,
             self._where,
             self.remarks,
@@ -191,7 +190,7 @@ class ModelPage(Page):
             margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
         )
         area = QScrollArea()
-        area.setWidget(shown)
+        area.setWidget(content)
         area.setWidgetResizable(True)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
@@ -231,7 +230,7 @@ class ModelPage(Page):
     def _mark_choice(self) -> None:
         """Say if the chosen data type or quantization is not loaded yet."""
         chosen = (self.dtype.currentData(), self.quantization.currentData())
-        source = None if self._shown is None else self._shown[1]
+        source = None if self._open_model is None else self._open_model[1]
         loaded = source is None or chosen == (source.dtype, source.quantization)
         self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
         self._not_loaded.setVisible(not loaded)
@@ -245,6 +244,7 @@ class ModelPage(Page):
             super().keyPressEvent(event)
 
     def show_recent(self, locations: list[str]) -> None:
+        """List the models opened before."""
         self.recent.clear()
         self.recent.setVisible(bool(locations))
         self._no_recent.setVisible(not locations)
@@ -255,36 +255,43 @@ class ModelPage(Page):
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:
+        """Fill the location field."""
         self.location.setText(location)
 
     def ask_licence(self, model: SmallModel) -> bool:
+        """Ask whether the user accepts the licence of a model, to be fetched then."""
         dialog = LicenceDialog(self, model)
         agreed = dialog.exec() == QDialog.DialogCode.Accepted
         dialog.deleteLater()
         return agreed
 
     def show_origin(self, name: str, origin: Origin | None) -> None:
+        """Show where a small model came from; None if it is not here."""
         self.begin.small_models[name].show_origin(origin)
 
     def show_fetching(self, name: str, entry: JobEntry | None) -> None:
+        """Show the progress of fetching a small model; None hides it."""
         self.begin.small_models[name].show_job(entry)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
+        """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
         self.progress.show_job(entry, behind)
         if entry is not None:
             self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("A model is being loaded"))
-        elif self._shown is None:
+        elif self._open_model is None:
             self._next = None
             self._pane_stack.setCurrentWidget(self._panes["empty"])
             self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
         else:
-            self.show_summary(*self._shown)
+            self.show_summary(*self._open_model)
 
     def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show the model that is being loaded, as its headers describe it."""
         self._show_soon(name, source, summary)
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        self._shown = name, source, summary
+        """Show the loaded model."""
+        self._open_model = name, source, summary
         self.set_primary(tr("Evaluate this model"))
         self._mark_choice()
         self._show_soon(name, source, summary)
@@ -311,6 +318,7 @@ class ModelPage(Page):
         self._pane_stack.setCurrentWidget(self._panes["summary"])
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
+        """Show the cost of a generated token, or why it is unknown."""
         self.cost.show_cost(record, problem)
 
 

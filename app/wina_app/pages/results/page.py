@@ -18,12 +18,12 @@ from wina_app.pages.results.plots.controller import PLOTS, Plot
 from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.table_panel import FilterLine, ResultsList
-from wina_app.shared.sparse_export_command import SparseExportCommand
+from wina_app.shared.sparse_export import SparseExportCommand
 from wina_app.style.theme import GRID, scaled
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
-from wina_app.widgets.field_problem import FieldProblem
+from wina_app.widgets.fields import FieldProblem
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_view import ask_table_file
 from wina_core.specs import RunSpec

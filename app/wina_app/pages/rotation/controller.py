@@ -4,54 +4,112 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 from PySide6.QtCore import QObject
 
-from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.rotation.gguf_export import NO_MODEL, GgufExport, GgufView, gguf_name, gguf_problem
+from wina_app.jobs.job_entry import gguf_text
+from wina_app.pages.rotation.page import RotationPage
 from wina_app.services.workbench import Workbench
+from wina_app.services.workspace import Workspace, name_of
+from wina_app.shared.export_jobs import ExportJobs
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
-from wina_core.jobs import RotateJob
+from wina_core.files.paths import check_new_file, find_converter
+from wina_core.jobs import ExportGgufJob, ResultValue, RotateJob
 from wina_core.jobs.planning import MissingProduct, missing_rotation
 from wina_core.model_info.resolve import resolve_rotation
-from wina_core.records import ModelSummary, RotationReport
+from wina_core.records import GgufRecord, RotationReport
 from wina_core.specs import ModelSource, RotationSpec
+from wina_core.specs.machine import LOCAL
+
+NO_MODEL = tr("Open a model first")
+QUANTIZED = tr("The converter reads whole weights; choose no bits on the Sparsity page")
+SHORTCUTS = tr("A GGUF file cannot hold residual shortcuts; choose the mode Global or None")
+EXPORTED_SHORTCUTS = tr("A GGUF file cannot hold this model's residual shortcuts; open one without them")
+EXPORT_CANCELLED = tr("The export was cancelled; no GGUF file was written.")
+NO_CONVERTER = tr(
+    "llama.cpp's converter writes the file: get llama.cpp's sources, export again, and choose their folder."
+)
 
 IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
 CANCELLED = tr("The rotation was cancelled. Finished stages are kept: rotating the same again continues from there.")
 _log = logging.getLogger(__name__)
 
 
-class RotationView(GgufView, Protocol):
-    """The page as its controller sees it."""
+class GgufExport:
+    """Exporter of GGUF files, each by a job of the engine."""
 
-    def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
-        """Show the header of the current model; None is the empty state."""
+    def __init__(self, workbench: Workbench, view: RotationPage) -> None:
+        self._workbench, self._view = workbench, view
+        self._jobs = ExportJobs(workbench, view, EXPORT_CANCELLED, self._show)
 
-    def show_choice(self, spec: RotationSpec) -> None:
-        """Fill the controls."""
+    def export(self, file: Path) -> None:
+        """Write the open model with the chosen rotation to a new file."""
+        workspace = self._workbench.workspace
+        if workspace.source is None or gguf_problem(workspace):
+            return
+        self._view.clear_message()
+        try:
+            check_new_file(file)
+            converter = self._converter()
+        except WinaError as error:
+            self._view.show_error(str(error))
+            return
+        if converter is None:
+            self._view.show_notice(NO_CONVERTER)
+            return
+        job = ExportGgufJob(
+            model=workspace.source, rotation=workspace.rotation, file=str(file), converter=str(converter)
+        )
+        # The converter, and llama.cpp, which checks the file, are looked for on this computer.
+        self._jobs.start(job, tr("Export GGUF file: {name}", name=file.name), (LOCAL,))
 
-    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
-        """Name the primary action, also for a rotation that was `begun` before; a reason disables it."""
+    def _converter(self) -> Path | None:
+        """Return llama.cpp's converter, whose folder is asked for once; None if the user cancels.
 
-    def show_gguf(self, name: str, reason: str) -> None:
-        """Propose the name of a GGUF file; a reason disables its export."""
+        Raises WinaError if it is not in the folder.
+        """
+        configured = self._workbench.settings.llama_cpp
+        try:
+            return find_converter(Path(configured) if configured else None)
+        except WinaError:
+            folder = self._view.ask_llama_cpp()
+        if folder is None:
+            return None
+        converter = find_converter(folder)
+        self._workbench.settings.llama_cpp = str(folder)
+        return converter
 
-    def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the running rotation; None hides it."""
+    def _show(self, record: ResultValue) -> None:
+        assert isinstance(record, GgufRecord)
+        self._view.show_saved(Path(record.file), gguf_text(record))
 
-    def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
-        """Show the measured rotation; None if it was not measured yet."""
+
+def gguf_problem(workspace: Workspace) -> str:
+    """Return why no GGUF file can hold the open model with the chosen rotation; empty if one can."""
+    if workspace.source is None:
+        return NO_MODEL
+    if workspace.quantization != "none":
+        return QUANTIZED
+    if workspace.rotation.needs_shortcuts:
+        return SHORTCUTS
+    shape = workspace.summary.shape if workspace.summary else None
+    return EXPORTED_SHORTCUTS if shape is not None and shape.shortcuts != "none" else ""
+
+
+def gguf_name(workspace: Workspace) -> str:
+    """Return the proposed name of a file."""
+    model = name_of(workspace.source.location) if workspace.source else ""
+    return f"{model}.gguf" if workspace.rotation.is_identity else f"{model}-rotated.gguf"
 
 
 class RotationController(QObject):
     """Keeper of the workspace's rotation, measured by the engine."""
 
-    def __init__(self, workbench: Workbench, view: RotationView) -> None:
+    def __init__(self, workbench: Workbench, view: RotationPage) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
@@ -61,7 +119,7 @@ class RotationController(QObject):
         self._last = ""
         """Last rotation job, also after it ended."""
         self._problem = ""
-        self._begun: tuple[ModelSource, RotationSpec] | None = None
+        self._resumable: tuple[ModelSource, RotationSpec] | None = None
         """The rotation whose finished stages are on disk, from which it continues."""
         self._workspace.model_changed.connect(self._look_up)
         self._workspace.rotation_changed.connect(self._show)
@@ -139,7 +197,7 @@ class RotationController(QObject):
             return
 
         def answer(missing: MissingProduct | None) -> None:
-            self._begun = (source, spec) if missing is not None and missing.begun else None
+            self._resumable = (source, spec) if missing is not None and missing.begun else None
             self._show_action()
 
         self._workbench.checks.ask(lambda: missing_rotation(source, spec), answer, _log.error)
@@ -157,8 +215,8 @@ class RotationController(QObject):
             reason = NO_MODEL
         elif self._workspace.rotation.is_identity:
             reason = self._problem or IDENTITY
-        begun = self._begun == (self._workspace.source, self._workspace.rotation)
-        self._view.show_action(running=self._job_id is not None, reason=reason, begun=begun)
+        resumable = self._resumable == (self._workspace.source, self._workspace.rotation)
+        self._view.show_action(running=self._job_id is not None, reason=reason, resumable=resumable)
         self._view.show_gguf(gguf_name(self._workspace), self._problem or gguf_problem(self._workspace))
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
 

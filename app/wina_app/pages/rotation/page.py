@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QProgressBar, QStackedWidget, QVBoxLa
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import page_text
 from wina_app.pages.rotation.panel import RotationPanel
-from wina_app.pages.rotation.refinement import RefinementPlot
+from wina_app.pages.rotation.report_panes import RefinementPlot
 from wina_app.pages.rotation.report_view import RotationReportView
 from wina_app.plots.export import add_menu, offer_export
 from wina_app.style.theme import GRID
@@ -49,7 +49,7 @@ class RotationPage(Page):
         row.addWidget(self.panel)
         row.addWidget(self._build_report(), 1)
         self.set_content(content)
-        self.remembered |= {"shown": self.report.shown}
+        self.remembered |= {"shown": self.report.quantity}
         self.set_primary(tr("Rotate"))
         self.primary_triggered.connect(self._on_primary)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
@@ -98,6 +98,7 @@ class RotationPage(Page):
         choose_new_file(self, tr("Export GGUF file"), self._gguf_name, tr("GGUF file"), self.gguf_requested.emit)
 
     def ask_llama_cpp(self) -> Path | None:
+        """Ask for the folder of llama.cpp's sources; return None if the user cancels."""
         folder = QFileDialog.getExistingDirectory(self, tr("Choose llama.cpp's folder, with convert_hf_to_gguf.py"))
         return Path(folder) if folder else None
 
@@ -119,6 +120,7 @@ class RotationPage(Page):
         self.choice_changed.emit()
 
     def show_context(self, breadcrumb: list[tuple[str, str]], summary: ModelSummary | None) -> None:
+        """Show the header of the current model; None is the empty state."""
         self.set_breadcrumb(breadcrumb)
         self.panel.show_model(summary)
         if summary is None:
@@ -135,26 +137,30 @@ class RotationPage(Page):
             self.show_content()
 
     def show_choice(self, spec: RotationSpec) -> None:
+        """Fill the controls."""
         self.panel.show_choice(spec)
 
-    def show_action(self, *, running: bool, reason: str, begun: bool = False) -> None:
+    def show_action(self, *, running: bool, reason: str, resumable: bool = False) -> None:
+        """Name the primary action, also for a rotation that is `resumable`; a reason disables it."""
         self._running = running
         if running:
             self.set_primary(tr("Cancel rotation"))
         else:
-            text = tr("Continue rotation") if begun and not reason else tr("Rotate")
+            text = tr("Continue rotation") if resumable and not reason else tr("Rotate")
             self.set_primary(text, enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
         self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
 
     def show_gguf(self, name: str, reason: str) -> None:
+        """Propose the name of a GGUF file; a reason disables its export."""
         self._gguf_name = name
         tip = reason or tr("Save for llama.cpp, with this rotation, by llama.cpp's own converter")
-        for part in (self.gguf, self.gguf_command):
-            part.setEnabled(not reason)
-            part.setToolTip(plain_tip(tip))
+        for control in (self.gguf, self.gguf_command):
+            control.setEnabled(not reason)
+            control.setToolTip(plain_tip(tip))
 
     def show_progress(self, entry: JobEntry | None) -> None:
+        """Show the progress of the running rotation; None hides it."""
         if entry is None:
             self.bar.hide()
             self._show_steps(())
@@ -180,6 +186,7 @@ class RotationPage(Page):
         self.curve.show_steps(steps)
 
     def show_report(self, report: RotationReport | None, summary: ModelSummary | None) -> None:
+        """Show the measured rotation; None if it was not measured yet."""
         self._has_report = report is not None and summary is not None
         if report is not None and summary is not None:
             self.report.show_report(report, summary)

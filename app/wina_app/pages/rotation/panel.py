@@ -189,7 +189,7 @@ class RotationPanel(SidePanel):
     def fields(self) -> dict[str, Any]:
         """Return the chosen fields of RotationSpec."""
         mode = list(MODES)[self.modes.checkedId()]
-        found = {
+        chosen = {
             "mode": mode,
             "per_head": self.per_head.isChecked(),
             "fold_norms": self.fold_norms.currentData(),
@@ -199,8 +199,8 @@ class RotationPanel(SidePanel):
             "sparsity": self.sparsity.value() / 100,
         }
         if mode == AUTO:
-            return found
-        return found | {
+            return chosen
+        return chosen | {
             **({} if self._by_sensitivity() else self._bases()),
             "noise_bits": self.noise_bits.currentData() if self.objective.currentData() == "error" else 16,
             "weighting": self.weighting.currentData(),
@@ -250,12 +250,13 @@ class RotationPanel(SidePanel):
         steps, text = USUAL_EFFORT[self.objective.currentData()]
         if self.objective.currentData() == "eigen" and self.fields()["mode"] == AUTO:
             text = AUTO_TEXT
-        shown = (self.text.text(), self.tokens.value())
+        current_text = (self.text.text(), self.tokens.value())
         with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
             if self.steps.value() in {usual for usual, _ in USUAL_EFFORT.values()}:
                 self.steps.setValue(steps)
-            if shown in {
-                (each.source, each.tokens) for each in (AUTO_TEXT, *(usual for _, usual in USUAL_EFFORT.values()))
+            if current_text in {
+                (usual_text.source, usual_text.tokens)
+                for usual_text in (AUTO_TEXT, *(usual for _, usual in USUAL_EFFORT.values()))
             }:
                 self.text.setText(text.source)
                 self.tokens.setValue(text.tokens)
@@ -318,9 +319,9 @@ class RotationPanel(SidePanel):
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
         auto = self.fields()["mode"] == AUTO
-        given = bool(self.matrices.text().strip()) and not auto
-        rotates = self._turns and not given
-        stream = self.fields()["mode"] not in ("none", AUTO) and not given
+        from_file = bool(self.matrices.text().strip()) and not auto
+        rotates = self._turns and not from_file
+        stream = self.fields()["mode"] not in ("none", AUTO) and not from_file
         no_stream = _AUTO if auto else _NO_STREAM
         for name, box in (*self.attention.items(), *self.mlp.items()):
             reason = _BY_SENSITIVITY if stream else no_stream

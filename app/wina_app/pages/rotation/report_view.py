@@ -6,9 +6,7 @@ import numpy as np
 from PySide6.QtWidgets import QSizePolicy, QStackedWidget, QWidget
 
 from wina_app.heatmap.heatmap import Heatmap
-from wina_app.pages.rotation.candidates_view import CandidatesView
-from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
-from wina_app.pages.rotation.spectra_view import SpectraView
+from wina_app.pages.rotation.report_panes import CandidatesView, RefinementPlot, SpectraView, loss_change
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, three_digits
 from wina_app.style.number_format import count, percent, scientific
@@ -46,7 +44,7 @@ class RotationReportView(QWidget):
         self.curve.readout_changed.connect(self.readout.setText)
         formula = tr("‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
                      "exactly what dropping an input costs.")  # fmt: skip
-        self.shown = SegmentedControl(
+        self.quantity = SegmentedControl(
             tr("Show"),
             (
                 ("candidates", tr("Comparison"), tr("The KL divergence of the gated model with and without rotation")),
@@ -57,8 +55,8 @@ class RotationReportView(QWidget):
                 ("refinement", tr("Refinement"), tr("The loss over the steps of the refinement")),
             ),
         )
-        self._tips = {key: button.toolTip() for key, button in self.shown.buttons.items()}
-        self.shown.chosen.connect(lambda _: self._show())
+        self._tips = {key: button.toolTip() for key, button in self.quantity.buttons.items()}
+        self.quantity.chosen.connect(lambda _: self._show())
         self._report: RotationReport | None = None
         self._summary: ModelSummary | None = None
         self._after = self._before = np.empty((0, 0))
@@ -72,7 +70,7 @@ class RotationReportView(QWidget):
         self._stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # it takes what is left
         notifier().changed.connect(self._restyle)
         self._restyle()
-        row = hbox(None, self.shown, HelpButton("Off-diagonal energy"), STRETCH)
+        row = hbox(None, self.quantity, HelpButton("Off-diagonal energy"), STRETCH)
         vbox(self, self.verdict, self.figures, row, (self._stack, 1), margins=(GRID * 2, GRID, GRID * 2, GRID))
 
     def _restyle(self) -> None:
@@ -87,17 +85,17 @@ class RotationReportView(QWidget):
         self.spectra.show_spectra(report.spectra, report.spectra_text)
         self._after = _energies(report.residuals, summary)
         self._before = _energies(report.dense_residuals, summary)
-        known = not np.isnan(self._before).all()
+        has_before = not np.isnan(self._before).all()
         for key, possible, reason in (
             ("candidates", report.choice is not None, _NOT_COMPARED),
             ("spectra", bool(report.spectra), _NO_SPECTRA),
-            ("before", known, _OLD),
-            ("change", known, _OLD),
+            ("before", has_before, _OLD),
+            ("change", has_before, _OLD),
             ("refinement", bool(report.refinement), _UNREFINED),
         ):
-            explain_disabled(self.shown.buttons[key], enabled=possible, reason=reason, explanation=self._tips[key])
-        if not self.shown.buttons[self.shown.value].isEnabled():
-            self.shown.choose("after")
+            explain_disabled(self.quantity.buttons[key], enabled=possible, reason=reason, explanation=self._tips[key])
+        if not self.quantity.buttons[self.quantity.value].isEnabled():
+            self.quantity.choose("after")
         self.curve.show_steps(report.refinement)
         self.heatmap.set_table([str(layer) for layer in range(summary.layout.layers)], summary.layout.projections)
         self._show()
@@ -113,12 +111,12 @@ class RotationReportView(QWidget):
     def _show(self) -> None:
         if self._report is None:
             return
-        shown = self.shown.value
-        self._stack.setCurrentIndex(_PANES.get(shown, 0))
-        if shown in _PANES:
+        quantity = self.quantity.value
+        self._stack.setCurrentIndex(_PANES.get(quantity, 0))
+        if quantity in _PANES:
             return
-        values = {"before": self._before, "change": self._after - self._before}.get(shown, self._after)
-        scale = _change_scale(values) if shown == "change" else _scale(self._after, self._before)
+        values = {"before": self._before, "change": self._after - self._before}.get(quantity, self._after)
+        scale = _change_scale(values) if quantity == "change" else _scale(self._after, self._before)
         self.heatmap.set_values(values, scale)
         self.colour_bar.set_scale(scale)
 
@@ -186,8 +184,8 @@ def _folded(report: RotationReport, summary: ModelSummary) -> str:
     """Return the projections whose norms are folded, in a word where that is all or none."""
     if not report.folded:
         return tr("none")
-    kept = [name for name in summary.layout.projections if name not in report.folded]
-    return tr("all but {names}", names=", ".join(kept)) if kept else tr("all")
+    unfolded = [name for name in summary.layout.projections if name not in report.folded]
+    return tr("all but {names}", names=", ".join(unfolded)) if unfolded else tr("all")
 
 
 def _mean(records: tuple[LayerRecord, ...]) -> float:

@@ -23,7 +23,7 @@ from wina_app.pages.sparsity.value_editor import QuantizationBar, ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
-from wina_app.shared.sparse_export_command import SHORT, SparseExportCommand
+from wina_app.shared.sparse_export import SHORT, SparseExportCommand
 from wina_app.style.theme import GRID
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.page import StudiesPage
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.services.hosted_jobs import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 from wina_core.specs.studies import StudySpec

@@ -21,7 +21,7 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_dialog import SubmitChoice
-from wina_app.services.submitted_arrays import SubmittedArrays
+from wina_app.services.hosted_jobs import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.task_consent import ask_consent, or_refusal

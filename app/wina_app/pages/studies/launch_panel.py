@@ -6,8 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QWidget
 
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
-from wina_app.shared.data_folder_field import DataFolder
-from wina_app.shared.launch_fields import LaunchFields
+from wina_app.shared.launch_fields import DataFolder, LaunchFields
 from wina_app.style.theme import GRID, HALF, font
 from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, fill, vbox

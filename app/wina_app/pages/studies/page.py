@@ -12,7 +12,7 @@ from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState, facts
 from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.shared.task_code_dialog import ask_task_code
+from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID, HALF
 from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page

@@ -106,8 +106,8 @@ def matching_key(method: str, sparsity: float) -> str:
 
 def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     """Chart speed-up or fraction of the roofline, and milliseconds; dense is a reference, one for each dtype."""
-    found = list(rows)
-    gated = [row for row in found if row.record.point.method != DENSE.name]
+    timed = list(rows)
+    gated = [row for row in timed if row.record.point.method != DENSE.name]
     lines = _lines(
         gated,
         ("method", "backend", "dtype", "selection"),
@@ -117,22 +117,22 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
         marker=lambda row: [*BACKENDS, row.record.point.backend].index(row.record.point.backend),
         pattern=lambda row: (row.record.point.dtype, row.record.point.selection),
     )
-    dense = [row for row in found if row.record.point.method == DENSE.name]
-    references = _dense_ms(found, dense)
-    bandwidth = f"{max(found, key=lambda row: row.recorded).record.bandwidth:.3g}" if found else ""
+    dense = [row for row in timed if row.record.point.method == DENSE.name]
+    references = _dense_ms(timed, dense)
+    bandwidth = f"{max(timed, key=lambda row: row.recorded).record.bandwidth:.3g}" if timed else ""
     if y_axis == "speedup":
         strongest = [(f"{name} {record.speedup:.2f} ×", record.speedup) for name, record in _best_dense(dense)]
         left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *strongest), _kept_bound(lines))
     else:
         text = tr("memory bandwidth {bandwidth} GB/s", bandwidth=bandwidth)
         left = Panel(tr("of the memory bandwidth (%)"), ((text, 100.0),))
-    bounds = _bandwidth_bounds(found, lines)
+    bounds = _bandwidth_bounds(timed, lines)
     right = Panel(tr("latency, p10 to p90 (ms)"), references, bounds, _ceiling(lines, references))
     best = tuple(
         tr("{name}: {product}", name=name, product=dense_name(record.point.backend))
         for name, record in _best_dense(dense)
     )
-    if found:
+    if timed:
         best = (*best, tr("PyTorch dense: median of its times in turns with the points, as in their speed-ups"))
     notes = (*best, *(curve.note for curve in (*bounds, *left.curves)), *_ring_note(lines))
     return Chart(lines, left, right, notes)
@@ -140,20 +140,20 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
 
 def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: ARG001 - as product_chart
     """Chart speed-up and tokens per second; a model has no roofline of its own here."""
-    found = list(rows)
+    timed = list(rows)
     lines = _lines(
-        found,
+        timed,
         ("method", "rotation", "selection"),
         left=lambda row: row.record.speedup,
         right=lambda row: (row.record.p10, row.record.tokens_per_second, row.record.p90),
         readout=_decode_readout,
-        marker=lambda row: sorted({each.rotation for each in found}).index(row.rotation),
+        marker=lambda row: sorted({other.rotation for other in timed}).index(row.rotation),
         pattern=lambda row: row.selection,
     )
-    records = [row.record for row in found]
+    records = [row.record for row in timed]
     beside = sorted((100.0 * record.measured_sparsity, record.dense_tokens_per_second) for record in records)
     note = tr("PyTorch dense (tokens/s): as measured in turns with each point")
-    dense = (Curve(_PYTORCH, note, tuple(beside)),) if found else ()
+    dense = (Curve(_PYTORCH, note, tuple(beside)),) if timed else ()
     zeros = (record for record in records if record.point.sparsity == 0.0)
     zero = max(zeros, key=lambda record: record.speedup, default=None)
     best: list[tuple[str, float]] = []
@@ -237,7 +237,7 @@ def _dense_ms(rows: "Sequence[LatencyRow]", dense: "Sequence[LatencyRow]") -> tu
     beside: dict[str, list[float]] = {}
     for row in rows:
         beside.setdefault(row.record.point.dtype, []).append(row.record.dense_ms)
-    times = {dtype: statistics.median(found) for dtype, found in sorted(beside.items())}
+    times = {dtype: statistics.median(milliseconds) for dtype, milliseconds in sorted(beside.items())}
     texts = [(f"{_of_dtype(_PYTORCH, dtype, times)} {value:.4g} ms", value) for dtype, value in times.items()]
     best = [(f"{name} {record.median_ms:.4g} ms", record.median_ms) for name, record in _best_dense(dense)]
     return (*texts, *best)
@@ -327,14 +327,14 @@ def dense_name(backend: str) -> str:
 
 def instability(row: "LatencyRow | DecodeRow") -> str:
     """Return why a point is unstable; empty for a stable one."""
-    parts = []
+    reasons = []
     if row.record.spread > STEADY:
-        parts.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.record.spread)))
+        reasons.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.record.spread)))
     if row.record.dense_spread > STEADY:
-        parts.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.record.dense_spread)))
+        reasons.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.record.dense_spread)))
     if row.drift > STEADY:
-        parts.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
-    return tr("⚠ unstable: {reasons}", reasons=", ".join(parts)) if parts else ""
+        reasons.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
+    return tr("⚠ unstable: {reasons}", reasons=", ".join(reasons)) if reasons else ""
 
 
 def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:

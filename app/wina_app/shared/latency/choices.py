@@ -35,7 +35,9 @@ class PointChoices:
     load: Any = None
 
 
-def make_choices(entries: Collection[TimedEntry], picked: PointSelection, here: Environment | None) -> PointChoices:
+def make_choices(
+    entries: Collection[TimedEntry], picked: PointSelection, environment: Environment | None
+) -> PointChoices:
     """Return the choices among stored timings. A picked value is shown as long as it is there.
 
     The default machine is that of new points, then this one, then the last measured one; the default subject is the
@@ -46,12 +48,12 @@ def make_choices(entries: Collection[TimedEntry], picked: PointSelection, here: 
     latest = sorted(entries, key=lambda entry: entry.row.recorded, reverse=True)
     machines = {entry.machine: entry.machine[1] for entry in latest}
     landed = latest[0].machine if latest[0].row.recorded >= picked.since else None
-    local = next((machine for machine in machines if here is not None and is_local(*machine, here)), None)
+    local = next((machine for machine in machines if environment is not None and is_local(*machine, environment)), None)
     machine = _first(machines, picked.machine, landed, local, latest[0].machine)
-    own = [entry for entry in latest if entry.machine == machine]
-    subjects = dict(entry.subject for entry in own)
-    subject = _first(subjects, picked.subject, own[0].subject[0])
-    loads = dict(entry.load for entry in own if entry.subject[0] == subject)
+    machine_entries = [entry for entry in latest if entry.machine == machine]
+    subjects = dict(entry.subject for entry in machine_entries)
+    subject = _first(subjects, picked.subject, machine_entries[0].subject[0])
+    loads = dict(entry.load for entry in machine_entries if entry.subject[0] == subject)
     load = _first(loads, picked.load, min(loads))
     return PointChoices(
         machines=_items(machines),
@@ -63,15 +65,15 @@ def make_choices(entries: Collection[TimedEntry], picked: PointSelection, here: 
     )
 
 
-def is_local(device: str, hardware: str, here: Environment) -> bool:
+def is_local(device: str, hardware: str, environment: Environment) -> bool:
     """Return whether timings on this hardware come from the engine's machine, with any number of threads."""
-    if device != here.device:
+    if device != environment.device:
         return False
-    return is_same_machine(without_threads(hardware), here.hardware)
+    return is_same_machine(without_threads(hardware), environment.hardware)
 
 
-def _first(offered: Collection[Any], *wanted: Any) -> Any:
-    return next(value for value in wanted if value in offered)
+def _first(offered: Collection[Any], *preferred: Any) -> Any:
+    return next(value for value in preferred if value in offered)
 
 
 def _items(named: dict[Any, str]) -> Items:

@@ -256,7 +256,7 @@ class DecodeEntry(TimedEntry):
 _Entry = TypeVar("_Entry", bound=TimedEntry)
 
 
-def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_Entry]) -> dict[Key, _Entry]:
+def make_entries(rows: Iterable[Any], previous: Mapping[Key, _Entry], kind: type[_Entry]) -> dict[Key, _Entry]:
     """Return the latest entry of each point of each machine, over all versions of the libraries.
 
     Entries that are known and unchanged are used again. Done on the store's thread.
@@ -267,5 +267,6 @@ def make_entries(rows: Iterable[Any], known: Mapping[Key, _Entry], kind: type[_E
         if key not in latest or latest[key].recorded <= row.recorded:
             latest[key] = row
     return {
-        key: known[key] if key in known and known[key].row == row else kind(key, row) for key, row in latest.items()
+        key: previous[key] if key in previous and previous[key].row == row else kind(key, row)
+        for key, row in latest.items()
     }

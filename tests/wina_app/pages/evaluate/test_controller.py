@@ -4,7 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController, EvaluateView
+from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController
+from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, parse_sparsities, rotation_choices
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
 
@@ -48,7 +49,7 @@ DEMO = resolve(ModelSource(location="demo"))
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(EvaluateView, choice=CHOICE)
+    view = Recorded(EvaluatePage, choice=CHOICE)
     yield EvaluateController(workbench, view), view, workbench, engine, store
     store.store.close()
 

@@ -4,10 +4,9 @@ import sys
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.evaluate.controller import EvaluateController
+from wina_app.pages.evaluate.controller import BUILDING, EvaluateController, TaskIndexing
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.pages.evaluate.task_indexing import BUILDING, TaskIndexing
-from wina_app.pages.evaluate.task_search import TaskSearch
+from wina_app.pages.evaluate.tasks_panel import TaskSearch
 
 from tests.wina_app.fakes import is_running, make_workbench
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
@@ -92,9 +91,9 @@ def test_what_is_typed_is_looked_for_once_the_hand_rests(search, qtbot):
 
 def test_a_task_that_was_found_is_chosen_by_keyboard_with_its_kind_beside_it(search, qtbot):
     qtbot.keyClicks(search, "mmlu, pi")
-    search.show_found(ENTRIES[2:])
+    search.show_matches(ENTRIES[2:])
     assert search.popup.isVisible()
-    assert search.found() == ["piqa", "piqa_ar"]
+    assert search.matches() == ["piqa", "piqa_ar"]
     assert search.popup.model().index(0, 1).data() == "multiple choice"
     with qtbot.waitSignal(search.chosen) as chosen:
         qtbot.keyClick(search.popup, Qt.Key.Key_Down)
@@ -106,7 +105,7 @@ def test_a_task_that_was_found_is_chosen_by_keyboard_with_its_kind_beside_it(sea
 
 def test_any_name_can_be_typed(search, qtbot):
     qtbot.keyClicks(search, "my_task, other")
-    search.show_found(ENTRIES)
+    search.show_matches(ENTRIES)
     with qtbot.waitSignal(search.chosen) as chosen:
         qtbot.keyClick(search.popup, Qt.Key.Key_Return)
     assert chosen.args == [["my_task", "other"]]
@@ -124,6 +123,6 @@ def test_the_page_finds_and_ticks_a_task(store, qtbot):
     edit = page.tasks.search
     edit.setFocus()
     qtbot.keyClicks(edit, "piqa")
-    qtbot.waitUntil(lambda: edit.found() == ["piqa", "piqa_ar"])
+    qtbot.waitUntil(lambda: edit.matches() == ["piqa", "piqa_ar"])
     edit.take()
     assert "piqa" in page.choice().tasks

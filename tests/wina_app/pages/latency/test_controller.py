@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import Qt
-from wina_app.pages.latency.controller import LatencyController, LatencyView, summary
+from wina_app.pages.latency.controller import LatencyController, summary
 from wina_app.pages.latency.form_state import Count, build_products
+from wina_app.pages.latency.page import LatencyPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.pages.latency.test_state import CHOICE, DECODING
@@ -22,7 +23,7 @@ LOCAL = ("cpu", HERE.hardware)
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(LatencyView, choice=CHOICE)
+    view = Recorded(LatencyPage, choice=CHOICE)
     yield LatencyController(workbench, view), view, workbench, engine, store
     store.store.close()
 

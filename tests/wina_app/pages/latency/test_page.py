@@ -201,7 +201,7 @@ def test_rows_are_sorted_selected_copied_and_exported(window, page, qtbot, tmp_p
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
     qtbot.mouseClick(page.export, Qt.MouseButton.LeftButton)
     assert len(path.read_text().splitlines()) == 3
-    assert window.window.toasts.shown[-1].accessibleName() == "Saved: 2 points in latency.tsv"
+    assert window.window.toasts.open[-1].accessibleName() == "Saved: 2 points in latency.tsv"
     keep(window, timed(sparsity=0.65))
     qtbot.waitUntil(lambda: page.table.model().rowCount() == 3)
     (chosen,) = page.table.selected_rows()

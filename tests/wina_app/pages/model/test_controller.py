@@ -2,10 +2,8 @@
 
 import pytest
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.model.controller import ModelController, ModelView
-from wina_app.pages.model.cost import cost_table
-from wina_app.pages.model.cost_bars import stacks
-from wina_app.pages.model.cost_panel import CostPanel
+from wina_app.pages.model.controller import ModelController
+from wina_app.pages.model.cost_panel import CostPanel, cost_table, stacks
 from wina_app.pages.model.page import ModelPage
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import percent
@@ -24,7 +22,7 @@ from wina_core.specs.plans import UniformSparsity
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(ModelView)
+    view = Recorded(ModelPage)
     yield ModelController(workbench, view), view, workbench, engine
     store.store.close()
 

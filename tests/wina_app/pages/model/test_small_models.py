@@ -7,10 +7,9 @@ import pytest
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.pages.model.controller import ModelController, ModelView
-from wina_app.pages.model.licence_dialog import LicenceDialog
+from wina_app.pages.model.controller import ModelController
 from wina_app.pages.model.page import ModelPage
-from wina_app.pages.model.start_view import StartView
+from wina_app.pages.model.start_view import LicenceDialog, StartView
 
 from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE, summary
@@ -31,7 +30,7 @@ def put_here() -> None:
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(ModelView, ask_licence=True)
+    view = Recorded(ModelPage, ask_licence=True)
     yield ModelController(workbench, view), view, workbench, engine
     store.store.close()
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.dialogs import ResultsSpec
 from wina_app.pages.results.page import ResultsPage
-from wina_app.window.focus_order import controls
+from wina_app.window.focus import controls
 
 from tests.wina_app.stored_runs import NO_ROTATION, record_run, run_spec
 from wina_core.analysis.results.columns import BY_KEY

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController, RotationView
+from wina_app.pages.rotation.controller import IDENTITY, NO_MODEL, RotationController
+from wina_app.pages.rotation.page import RotationPage
 from wina_app.shared import product_question
 from wina_app.shared.rotation_choices import cost
 
@@ -29,14 +30,14 @@ REASON = "No global rotation is exact here, because its norm is a LayerNorm."
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(RotationView)
+    view = Recorded(RotationPage)
     yield RotationController(workbench, view), view, workbench, engine
     store.store.close()
 
 
 def test_without_a_model_nothing_can_be_rotated_and_the_reason_is_given(bench):
     controller, view, _, engine = bench
-    assert view.named("show_action") == {"running": False, "reason": NO_MODEL, "begun": False}
+    assert view.named("show_action") == {"running": False, "reason": NO_MODEL, "resumable": False}
     controller.rotate()
     assert not engine.submitted
 
@@ -90,7 +91,7 @@ def test_the_identity_needs_no_rotating_and_says_so(bench):
     controller, view, workbench, _ = bench
     load(workbench)
     controller.choose(NO_ROTATION.model_dump())
-    assert view.named("show_action") == {"running": False, "reason": IDENTITY, "begun": False}
+    assert view.named("show_action") == {"running": False, "reason": IDENTITY, "resumable": False}
 
 
 def test_a_failure_is_shown_and_the_page_works_on(bench):
@@ -148,15 +149,15 @@ def test_a_model_that_an_export_rotated_with_shortcuts_is_not_rotated_again(benc
 def test_an_interrupted_rotation_is_continued(bench, monkeypatch):
     controller, view, workbench, engine = bench
     load(workbench)
-    assert view.named("show_action")["begun"] is False
+    assert view.named("show_action")["resumable"] is False
     controller.rotate()
     stages = MissingProduct("rotation", "global", engine.last.job, begun=True)
     monkeypatch.setattr("wina_app.pages.rotation.controller.missing_rotation", lambda *_: stages)
     engine.answer(done(cancelled=True))
-    assert view.named("show_action") == {"running": False, "reason": "", "begun": True}
+    assert view.named("show_action") == {"running": False, "reason": "", "resumable": True}
     assert "Finished stages are kept" in view.last("show_notice")
     workbench.workspace.set_rotation(NO_ROTATION)
-    assert view.named("show_action")["begun"] is False
+    assert view.named("show_action")["resumable"] is False
 
 
 def test_a_model_that_memory_does_not_hold_is_rotated_only_if_the_user_agrees(bench, monkeypatch):

@@ -3,8 +3,16 @@
 from pathlib import Path
 
 import pytest
-from wina_app.pages.rotation.controller import NO_MODEL, RotationController, RotationView
-from wina_app.pages.rotation.gguf_export import CANCELLED, EXPORTED_SHORTCUTS, NO_CONVERTER, QUANTIZED, SHORTCUTS
+from wina_app.pages.rotation.controller import (
+    EXPORT_CANCELLED,
+    EXPORTED_SHORTCUTS,
+    NO_CONVERTER,
+    NO_MODEL,
+    QUANTIZED,
+    SHORTCUTS,
+    RotationController,
+)
+from wina_app.pages.rotation.page import RotationPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
 from tests.wina_app.stored_runs import SOURCE, shape, summary
@@ -31,7 +39,7 @@ def llama_cpp(tmp_path, monkeypatch) -> Path:
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(RotationView)
+    view = Recorded(RotationPage)
     controller = RotationController(workbench, view)
     yield controller, view, workbench, engine
     store.store.close()
@@ -85,7 +93,7 @@ def test_a_used_name_is_refused_and_the_end_of_the_job_is_said(bench, llama_cpp,
     )
     controller.gguf.export(file)
     engine.answer(done(cancelled=True))
-    assert view.last("show_notice") == CANCELLED
+    assert view.last("show_notice") == EXPORT_CANCELLED
     assert not view.calls("ask_llama_cpp")
 
 

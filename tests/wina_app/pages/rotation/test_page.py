@@ -93,14 +93,14 @@ def test_modes_that_are_not_exact_are_greyed_out_with_the_reason(page):
 
 def test_the_next_start_restores_the_form_and_what_was_shown(qtbot, page):
     page.show_choice(FREE_KL_ROTATION)
-    page.report.shown.choose("refinement")
+    page.report.quantity.choose("refinement")
     state = json.loads(json.dumps(page.view_state()))
     again = RotationPage()
     qtbot.addWidget(again)
     with qtbot.waitSignal(again.choice_changed):
         again.restore_view(state)
     assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
-    assert again.report.shown.value == "refinement"
+    assert again.report.quantity.value == "refinement"
     again.restore_view({"rotation": {"mode": "sideways"}})
     assert RotationSpec.model_validate(again.fields()) == FREE_KL_ROTATION
 

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtCore import Qt
 from wina_app.jobs.job_list import JobList
 from wina_app.pages.rotation.page import RotationPage
-from wina_app.pages.rotation.refinement import RefinementPlot, loss_change
+from wina_app.pages.rotation.report_panes import RefinementPlot, loss_change
 from wina_app.pages.rotation.report_view import RotationReportView, report_figures
 
 from tests.wina_app.stored_runs import SOURCE, summary
@@ -64,7 +64,7 @@ def values(view: RotationReportView) -> np.ndarray:
 def test_maps_before_and_after_share_a_scale_and_the_change_is_their_difference(qtbot, view):
     maps, scales = {}, {}
     for key in ("after", "before", "change"):
-        qtbot.mouseClick(view.shown.buttons[key], Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(view.quantity.buttons[key], Qt.MouseButton.LeftButton)
         maps[key] = values(view)
         (panel,) = view.heatmap.figure()
         scales[key] = panel.low, panel.high
@@ -77,19 +77,19 @@ def test_maps_before_and_after_share_a_scale_and_the_change_is_their_difference(
 
 
 def test_the_curve_is_kept_with_the_report(qtbot, view):
-    qtbot.mouseClick(view.shown.buttons["refinement"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["refinement"], Qt.MouseButton.LeftButton)
     assert view.curve.isVisible()
     (trace,) = view.curve.traces
     assert (list(trace.x), list(trace.y)) == ([0, 20, 39], [0.8, 0.5, 0.4])
 
 
 def test_a_report_of_an_older_version_says_why_it_has_only_the_map_after(qtbot, view):
-    qtbot.mouseClick(view.shown.buttons["before"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["before"], Qt.MouseButton.LeftButton)
     view.show_report(REFINED.model_copy(update={"dense_residuals": (), "refinement": ()}), summary())
-    assert view.shown.value == "after"
+    assert view.quantity.value == "after"
     for key in ("before", "change", "refinement"):
-        assert not view.shown.buttons[key].isEnabled()
-        assert view.shown.buttons[key].toolTip()
+        assert not view.quantity.buttons[key].isEnabled()
+        assert view.quantity.buttons[key].toolTip()
 
 
 def test_losses_of_several_sparsities_or_bases_are_compared_only_with_their_own(qtbot):
@@ -181,9 +181,9 @@ def test_the_verdict_says_whether_the_rotation_helps_and_stands_out_where_it_har
 
 
 def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
-    assert not view.shown.buttons["candidates"].isEnabled()
+    assert not view.quantity.buttons["candidates"].isEnabled()
     view.show_report(REFINED.model_copy(update={"choice": choice(0, 0.6)}), summary())
-    qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
     assert view.candidates.isVisible()
     rows = [entry.texts for entry in view.candidates.table.shown]
     assert rows == [
@@ -207,7 +207,7 @@ def test_small_divergences_are_not_cut(qtbot, view):
     small |= {"own_change": -0.00327, "own_change_stderr": 0.00012}
     made = made.model_copy(update={"candidates": (none, other.model_copy(update=small))})
     view.show_report(REFINED.model_copy(update={"choice": made}), summary())
-    qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
     table = view.candidates.view
     for column in range(2, 5):
         index = view.candidates.table.index(1, column)
@@ -221,7 +221,7 @@ def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
     harmful = better.model_copy(update={"own_rows": (0.7,) * 8, "own_change": 0.2, "own_change_stderr": 0.03})
     made = made.model_copy(update={"candidates": (none.model_copy(update={"own_rows": (0.5,) * 8}), harmful)})
     view.show_report(REFINED.model_copy(update={"choice": made}), summary())
-    qtbot.mouseClick(view.shown.buttons["candidates"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
     assert [entry.texts[1:5] for entry in view.candidates.table.shown] == [
         ("chosen", "0.5 ± 0.02", "", ""),
         ("worse on samples", "0.4 ± 0.02", "-0.1 ± 0.01", "+0.2 ± 0.03"),
@@ -237,7 +237,7 @@ def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
 
 
 def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cells(qtbot, view):
-    assert not view.shown.buttons["spectra"].isEnabled()
+    assert not view.quantity.buttons["spectra"].isEnabled()
     spectra = tuple(
         SiteSpectrum(layer=layer, site=site, directions=(1, 4, 40, 100), cumulative=(0.4, 0.6, 0.95, 1.0))
         for layer in range(3)
@@ -245,7 +245,7 @@ def test_spectra_are_a_map_of_layers_and_inputs_with_the_curves_of_selected_cell
     )
     measured = {"spectra": spectra, "spectra_text": "8192 tokens of wikitext"}
     view.show_report(REFINED.model_copy(update=measured), summary())
-    qtbot.mouseClick(view.shown.buttons["spectra"], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.quantity.buttons["spectra"], Qt.MouseButton.LeftButton)
     shown = view.spectra
     assert shown.isVisible()
     (panel,) = shown.heatmap.figure()

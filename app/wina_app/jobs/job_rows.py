@@ -1,0 +1,319 @@
+"""Rows of the job list: the Qt model with a row for each job, and the painter of a row."""
+
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QByteArray,
+    QMimeData,
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
+from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
+
+from wina_app.jobs.job_entry import JobEntry
+from wina_app.jobs.job_list import JobList
+from wina_app.jobs.texts import WORDS, progress_text, remark, state_word
+from wina_app.style.icons import icon
+from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
+from wina_app.style.translation import tr
+from wina_app.widgets.plain_text import plain_tip
+
+ENTRY = Qt.ItemDataRole.UserRole
+_MIME = "application/x-wina-job"
+_Index = QModelIndex | QPersistentModelIndex
+_TOP = QModelIndex()
+
+Button = Literal["pause", "resume", "cancel", "stop", "retry"]
+BUTTON_WORDS: dict[Button, str] = {
+    "pause": tr("Pause"),
+    "resume": tr("Resume"),
+    "cancel": tr("Cancel"),
+    "stop": tr("Stop"),
+    "retry": tr("Retry"),
+}
+BUSY = ("running", "pausing", "cancelling")
+_DRAWN = {"cancelling": "running", "pausing": "running"}
+_ICON, _BAR, _LAP_SECONDS = 2 * GRID, 6, 1.6
+
+
+class JobRows(QAbstractListModel):
+    """Rows of a JobList; changes of a job show at once, additions together once the event loop is free."""
+
+    dropped = Signal(str, object)
+    """A job's id, and that of the job to place it before; None for the end."""
+
+    def __init__(self, jobs: JobList) -> None:
+        super().__init__()
+        self._jobs = jobs
+        self._entries = jobs.ordered
+        self._rows: dict[str, int] = {}
+        self._soon = QTimer(self, singleShot=True)
+        self._soon.timeout.connect(self.arrange)
+        jobs.arranged.connect(self._soon.start)
+        jobs.changed.connect(self._change)
+        self._number()
+
+    def entry(self, row: int) -> JobEntry:
+        """Return the job in a row."""
+        return self._entries[row]
+
+    def row(self, job_id: str) -> int:
+        """Return the row of a job, -1 if it has none."""
+        return self._rows.get(job_id, -1)
+
+    def arrange(self) -> None:
+        """Show the listed jobs in their order."""
+        self._soon.stop()
+        new = self._jobs.ordered
+        listed_ids = {entry.id for entry in new}
+        for first, last in reversed(_stretches([entry.id not in listed_ids for entry in self._entries])):
+            self.beginRemoveRows(_TOP, first, last)
+            del self._entries[first : last + 1]
+            self.endRemoveRows()
+        added = [entry for entry in new if entry.id not in self._rows]
+        if added:
+            self.beginInsertRows(_TOP, len(self._entries), len(self._entries) + len(added) - 1)
+            self._entries += added
+            self.endInsertRows()
+        if [entry.id for entry in new] != [entry.id for entry in self._entries]:
+            self._reorder(new)
+        self._entries = new
+        self._number()
+
+    def _reorder(self, new: list[JobEntry]) -> None:
+        self.layoutAboutToBeChanged.emit()
+        before = self.persistentIndexList()
+        ids = [self._entries[index.row()].id for index in before]
+        self._entries = new
+        self._number()
+        self.changePersistentIndexList(before, [self.index(self._rows[job_id]) for job_id in ids])
+        self.layoutChanged.emit()
+
+    def _number(self) -> None:
+        self._rows = {entry.id: row for row, entry in enumerate(self._entries)}
+
+    def _change(self, job_id: str) -> None:
+        row = self.row(job_id)
+        if row >= 0:
+            self._entries[row] = self._jobs[job_id]  # another one where it is done again
+            self.dataChanged.emit(self.index(row), self.index(row))
+
+    # ---- for the views -------------------------------------------------------------------------------------------
+
+    def rowCount(self, parent: _Index = _TOP) -> int:
+        """Return the number of jobs."""
+        return 0 if parent.isValid() else len(self._entries)
+
+    def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return a job's entry or a text about it."""
+        entry = self._entries[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return entry.title
+            case Qt.ItemDataRole.ToolTipRole:
+                return plain_tip("\n".join(filter(None, (entry.title, remark(entry), progress_text(entry)))))
+            case Qt.ItemDataRole.AccessibleTextRole:
+                texts = (state_word(entry), progress_text(entry), remark(entry))
+                return f"{entry.title}: {', '.join(filter(None, texts))}"
+            case _ if role == ENTRY:
+                return entry
+        return None
+
+    def flags(self, index: _Index) -> Qt.ItemFlag:
+        """Let waiting jobs be dragged, and dropped between rows."""
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
+        return flags | Qt.ItemFlag.ItemIsDragEnabled if self._entries[index.row()].waiting else flags
+
+    def supportedDropActions(self) -> Qt.DropAction:
+        """Allow moves only."""
+        return Qt.DropAction.MoveAction
+
+    def mimeTypes(self) -> list[str]:
+        """Return the MIME type of dragged jobs."""
+        return [_MIME]
+
+    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
+        """Return the ids of the dragged jobs, in their order."""
+        data = QMimeData()
+        ids = [self._entries[row].id for row in sorted(index.row() for index in indexes)]
+        data.setData(_MIME, QByteArray(" ".join(ids).encode()))
+        return data
+
+    def dropMimeData(self, data: QMimeData, _action: Qt.DropAction, row: int, _column: int, _parent: _Index) -> bool:
+        """Request the move; the rows follow once the queue has changed. Return False: the view must remove nothing."""
+        ids = bytes(data.data(_MIME).data()).decode().split()
+        behind = self._entries[row:] if row >= 0 else []
+        before = next((entry.id for entry in behind if entry.waiting and entry.id not in ids), None)
+        for job_id in ids:
+            self.dropped.emit(job_id, before)
+        return False
+
+
+def _stretches(marked: Sequence[bool]) -> list[tuple[int, int]]:
+    """Return the first and last place of each run of marks: removing rows together costs the views as much as one."""
+    stretches = []
+    for mark, stretch in groupby(enumerate(marked), key=lambda numbered: numbered[1]):
+        indexes = [index for index, _ in stretch]
+        if mark:
+            stretches.append((indexes[0], indexes[-1]))
+    return stretches
+
+
+class Places(NamedTuple):
+    """Rectangles of a row's elements."""
+
+    icon: QRect
+    state: QRect
+    title: QRect
+    remark: QRect
+    amount: QRect
+    bar: QRect
+    buttons: dict[Button, QRect]
+
+
+def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
+    """Return the buttons of a row."""
+    if entry.active and entry.serves:
+        return ("stop",)
+    if entry.active and entry.is_elsewhere:
+        return ("cancel",)
+    if entry.active:
+        return ("resume" if entry.is_paused else "pause", "cancel")
+    return ("retry",) if entry.can_retry else ()
+
+
+def places(row: QRect, entry: JobEntry) -> Places:
+    """Lay a row out; the title takes the width that remains."""
+    body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
+    inner = row.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
+    right = inner.right()
+    buttons: dict[Button, QRect] = {}
+    height = small.height() + GRID
+    for name in reversed(buttons_of(entry)):
+        width = small.horizontalAdvance(BUTTON_WORDS[name]) + 2 * GRID
+        buttons[name] = QRect(right - width, inner.center().y() - height // 2, width, height)
+        right -= width + HALF
+    right -= GRID if buttons else 0
+    left = inner.left() + _ICON + GRID
+    word = max(body.horizontalAdvance(text) for text in WORDS.values()) + 2 * GRID
+    amount_width = min(
+        max(small.horizontalAdvance(progress_text(entry)), 16 * GRID), max(0, (right - left - word) // 2)
+    )
+    amount = QRect(right - amount_width, inner.top(), amount_width, inner.height() // 2)
+    texts = left + word
+    free = max(0, amount.left() - 2 * GRID - texts)
+    return Places(
+        icon=QRect(inner.left(), inner.center().y() - _ICON // 2, _ICON, _ICON),
+        state=QRect(left, inner.top(), word, inner.height()),
+        title=QRect(texts, inner.top(), free, inner.height() // 2),
+        remark=QRect(texts, inner.center().y(), free, inner.height() // 2),
+        amount=amount,
+        bar=QRect(amount.left(), inner.top() + inner.height() * 3 // 4 - _BAR // 2, amount_width, _BAR),
+        buttons=buttons,
+    )
+
+
+class JobPainter(QStyledItemDelegate):
+    """Delegate of the job list; `hovered` is the button under the mouse: the job's id and the button's name."""
+
+    hovered: tuple[str, str] | None = None
+
+    def sizeHint(self, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex) -> QSize:
+        """Return the height of two lines; the list sets the width."""
+        return QSize(
+            GRID * 60, QFontMetrics(font("body")).height() + QFontMetrics(font("small")).height() + GRID + HALF
+        )
+
+    def paint(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        """Draw one row."""
+        entry: JobEntry = index.data(ENTRY)
+        t = tokens()
+        where = places(option.rect, entry)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if option.state & QStyle.StateFlag.State_Selected:
+            painter.fillRect(option.rect, QColor(t.accent_soft))
+        drawing = _DRAWN.get(entry.phase, entry.phase)
+        painter.drawPixmap(where.icon.topLeft(), _drawing(drawing, state_colour(drawing).name()))
+        _text(painter, where.state, state_word(entry), t.text)
+        remark_text = remark(entry)
+        title = where.title if remark_text else where.title.united(where.remark)
+        _text(painter, title, entry.title, t.text, bold=True)
+        _text(painter, where.remark, remark_text, t.failed if entry.error else t.muted, small=True)
+        shows_bar = entry.begun and not entry.serves
+        amount = where.amount if shows_bar else where.amount.adjusted(0, 0, 0, where.amount.height())
+        _text(painter, amount, progress_text(entry), t.muted, small=True, right=True)
+        if shows_bar:
+            _bar(painter, where.bar, entry)
+        for name, rect in where.buttons.items():
+            hovered = self.hovered == (entry.id, name)
+            _button(painter, rect, BUTTON_WORDS[name], enabled=entry.phase != "cancelling", hovered=hovered)
+        if option.state & QStyle.StateFlag.State_HasFocus:
+            painter.setPen(QPen(QColor(t.accent), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRoundedRect(option.rect.adjusted(2, 1, -2, -1), HALF, HALF)
+        painter.restore()
+
+
+@lru_cache(maxsize=64)
+def _drawing(name: str, colour: str) -> QPixmap:
+    return icon(name, colour).pixmap(QSize(_ICON, _ICON))
+
+
+def _text(
+    painter: QPainter,
+    rect: QRect,
+    text: str,
+    colour: str,
+    *,
+    small: bool = False,
+    bold: bool = False,
+    right: bool = False,
+) -> None:
+    painter.setFont(font("small" if small else "body", bold=bold, tabular=right))
+    painter.setPen(QColor(colour))
+    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
+    line = " ".join(text.split())
+    elided = painter.fontMetrics().elidedText(line, Qt.TextElideMode.ElideRight, rect.width())
+    painter.drawText(rect, side | Qt.AlignmentFlag.AlignVCenter, elided)
+
+
+def _bar(painter: QPainter, rect: QRect, entry: JobEntry) -> None:
+    t = tokens()
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(QColor(t.line))
+    painter.drawRoundedRect(rect, _BAR / 2, _BAR / 2)
+    painter.setBrush(QColor(t.running))
+    if entry.fraction is not None:
+        painter.drawRoundedRect(rect.adjusted(0, 0, round(rect.width() * (entry.fraction - 1)), 0), _BAR / 2, _BAR / 2)
+    elif entry.phase in BUSY:
+        width = rect.width() // 4
+        position = (time.monotonic() % _LAP_SECONDS) / _LAP_SECONDS * (rect.width() + width)
+        painter.setClipRect(rect)
+        painter.drawRoundedRect(rect.left() + round(position) - width, rect.top(), width, _BAR, _BAR / 2, _BAR / 2)
+        painter.setClipping(False)
+
+
+def _button(painter: QPainter, rect: QRect, text: str, *, enabled: bool, hovered: bool) -> None:
+    t = tokens()
+    painter.setPen(QColor(t.border if enabled else t.line))
+    painter.setBrush(QColor(t.accent_soft if hovered and enabled else t.raised if enabled else t.window))
+    painter.drawRoundedRect(rect, HALF, HALF)
+    painter.setFont(font("small"))
+    painter.setPen(QColor(t.text if enabled else t.disabled))
+    painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)

@@ -1,0 +1,222 @@
+""" "Will it pay here?" on the Latency page: the table of verdicts, its panel and its controller."""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtWidgets import QWidget
+
+from wina_app.services.workbench import Workbench
+from wina_app.shared.message_view import MessageView
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import vbox
+from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, push_button
+from wina_app.widgets.help_button import HelpButton
+from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
+from wina_app.widgets.table_view import RowTableView
+from wina_core.analysis.comparison.worth import COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
+from wina_core.errors import WinaError
+from wina_core.jobs import DecodeJob
+from wina_core.records.texts import UNKNOWN
+from wina_core.specs.latency import DecodeSpec
+
+if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
+    from wina_core.store import Store
+
+_WIDTHS = {
+    "model": 11,
+    "bits": 7,
+    "rotation": 10,
+    "method": 10,
+    "verdict": 50,
+    "machine": 30,
+    "imported peer": 30,
+    "pays up to batch": 20,
+    "missing": 20,
+    "fastest dense": 16,
+}
+_EXPLAINED = {
+    "vs dense": tr("Decoding of one sequence over the fastest dense decoding in the same bits"),
+    "fastest dense": tr("PyTorch's dense model, or our kernels at 0 %"),
+    "imported peer": tr("The fastest imported point of this model, on this machine and in the same bits"),
+    "vs peer": tr("Decoding of one sequence over the imported peer's"),
+    "prompt tokens/s": tr("Tokens of the prompt, until the first new token"),
+    "vs dense prompt": tr("The same over the dense model's"),
+    "held MB": tr("Weights, norms and low-rank parts of the gated model"),
+    "peak MB": tr("Largest memory while it decoded: of the process, or of the GPU"),
+    "pays up to batch": tr("Largest measured batch up to which gating pays for every measured one"),
+    "verdict": tr("The worse of dense and peer decides; pays if the whole range of the ratio is above 1"),
+    "missing": tr("Parts that were not measured"),
+}
+_ORDER = (
+    *("model", "bits", "rotation", "method", "sparsity", "verdict", "vs dense", "vs peer", "pays up to batch"),
+    *("tokens/s", "dense tokens/s", "prompt tokens/s", "vs dense prompt", "held MB", "dense held MB", "peak MB"),
+    *("measured", "fastest dense", "imported peer", "peer tokens/s", "missing", "machine"),
+)
+_PERCENT = ("sparsity", "measured")
+_WORDS = ("model", "bits", "rotation", "method", "fastest dense", "imported peer", "pays up to batch", "verdict")
+_TEXTS = (*_WORDS, "missing", "machine")
+
+
+_PAUSE_MS = 300
+"""Pause between two readings of the store while points arrive."""
+
+
+def _cell(name: str) -> Callable[[WorthRow], Any]:
+    at = COLUMNS.index(name)
+    scale = 100.0 if name in _PERCENT else 1.0
+
+    def value(row: WorthRow) -> Value:
+        cell: Value = table_row(row)[at]
+        return scale * cell if isinstance(cell, float) else cell
+
+    return value
+
+
+def _column(name: str) -> Column:
+    value = _cell(name)
+
+    def text(row: WorthRow) -> str:
+        cell = value(row)
+        return UNKNOWN if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+    title = f"{name} %" if name in _PERCENT else name
+    width = _WIDTHS.get(name, max(8, len(title)))
+    return Column(name, title, value, text, name not in _TEXTS, width, _EXPLAINED.get(name, ""))
+
+
+WORTH_COLUMNS = tuple(map(_column, _ORDER))
+
+
+class WorthEntry(TableEntry):
+    """A configuration on a machine."""
+
+    columns = WORTH_COLUMNS
+    row: WorthRow
+
+
+def worth_entries(rows: Iterable[WorthRow]) -> list[WorthEntry]:
+    """Return an entry for each row."""
+    return [WorthEntry((*row.machine, row.row.point), row) for row in rows]
+
+
+class WorthPanel(QWidget):
+    """One row for each timed configuration, those of this machine first."""
+
+    measure_requested = Signal(list)
+    """Rows of the table; none for all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = ElidedLabel("muted")
+        self.measure = push_button(tr("Measure what is missing"), self._measure)
+        self.table = RowTableView(tr("Will it pay here?"))
+        self.table.addAction(tr("Measure what is missing"), self._measure)
+        bar = beside(self.note, HelpButton("Verdict"), self.measure, stretch=self.note)
+        vbox(self, bar, (self.table, 1))
+
+    def connect_to(self, table: RowTable) -> None:
+        """Show the controller's table."""
+        self.table.show_table(table)
+
+    def show_state(self, note: str, *, missing: bool, reason: str) -> None:
+        """Show a sentence on the rows, and whether anything can be measured; `reason` says why not."""
+        self.note.setText(note)
+        tip = tr("Batches 1, 2, 4, 8 and 0 %, for the selected rows of this machine, or all")
+        explain_disabled(self.measure, enabled=missing, reason=reason, explanation=tip)
+
+    def _measure(self) -> None:
+        self.measure_requested.emit(self._chosen())
+
+    def _chosen(self) -> Sequence[int]:
+        return self.table.selected_rows()
+
+
+class WorthController(QObject):
+    """Controller of the table, which is shared with the view."""
+
+    def __init__(self, workbench: Workbench, view: WorthPanel, messages: MessageView) -> None:
+        super().__init__()
+        self.table = RowTable(WORTH_COLUMNS)
+        self._workbench, self._view, self._messages = workbench, view, messages
+        self._rows: list[WorthRow] = []
+        self._visible = False
+        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
+        self._pause.timeout.connect(self._read_if_visible)
+        workbench.stopped.connect(self._pause.stop)
+        workbench.results_changed.connect(self._on_results)
+        workbench.environment_changed.connect(self._show)
+        workbench.machines.changed.connect(self._show)
+        for change in (workbench.jobs.added, workbench.jobs.ended):
+            change.connect(lambda *_: self._show())
+        self._show()
+
+    def set_visible(self, visible: bool) -> None:
+        """Read the store while the page is shown."""
+        self._visible = visible
+        self._read_if_visible()
+
+    def read(self) -> None:
+        """Read the store again."""
+
+        def question(store: "Store") -> list[WorthRow]:
+            return worth_rows(store.decode_rows(), store.imports())
+
+        self._workbench.store.ask(question, self._answer, self._messages.show_error)
+
+    def measure(self, rows: Sequence[int]) -> None:
+        """Queue what these rows of the table miss, or all rows if none is named, on this machine alone."""
+        entries = self.table.shown
+        chosen = [entries[at].row for at in rows] if rows else self._rows
+        for spec in self._missing(chosen):
+            self._submit(spec)
+
+    def export(self, path: Path) -> None:
+        """Write the table as shown; the suffix names the format."""
+        try:
+            self.table.write(path)
+        except WinaError as error:
+            self._messages.show_error(str(error))
+        else:
+            self._messages.show_saved(path)
+
+    def _on_results(self) -> None:
+        if not self._pause.isActive():
+            self._pause.start()
+
+    def _read_if_visible(self) -> None:
+        if self._visible:
+            self.read()
+
+    def _submit(self, spec: DecodeSpec) -> None:
+        def answer(stored: dict[str, tuple[str, ...]]) -> None:
+            title = tr("Will it pay: {configuration}", configuration=spec.configuration.label)
+            self._workbench.submit(DecodeJob(spec=spec, stored=stored), title)
+
+        self._workbench.store.ask(lambda store: store.measured_points(spec.hashes()), answer, self._messages.show_error)
+
+    def _answer(self, rows: list[WorthRow]) -> None:
+        self._rows = sorted(rows, key=lambda row: not self._is_here(row))
+        self._show()
+
+    def _is_here(self, row: WorthRow) -> bool:
+        environment = self._workbench.timing_environment(row.machine[0], self._workbench.machines.chosen)
+        return environment is not None and is_on(row, environment)
+
+    def _missing(self, rows: Sequence[WorthRow]) -> list[DecodeSpec]:
+        """Return the sweeps that this machine's rows miss and that no job measures."""
+        active = [entry.job.spec for entry in self._workbench.jobs.active if isinstance(entry.job, DecodeJob)]
+        return [spec for spec in missing_specs(filter(self._is_here, rows)) if spec not in active]
+
+    def _show(self) -> None:
+        entries: list[WorthEntry] = worth_entries(self._rows)
+        self.table.set_entries(entries)
+        local_count = sum(map(self._is_here, self._rows))
+        note = tr("{n} configurations timed here", "{n} configuration timed here", local_count)
+        if remote_count := len(self._rows) - local_count:
+            note += tr(", {others} on other machines, named in the last column", others=remote_count)
+        missing = bool(self._missing(self._rows))
+        none = tr("Measure the decoding of a configuration first; the button at the top right does")
+        reason = tr("All parts are measured or queued") if local_count else none
+        self._view.show_state(note, missing=missing, reason=reason)

@@ -1,0 +1,355 @@
+"""The Machines page of the settings: the machines over ssh, and below them the Ray clusters."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from pydantic import ValidationError
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QDialog,
+    QDialogButtonBox,
+    QHeaderView,
+    QLineEdit,
+    QListWidget,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
+)
+
+from wina_app.services.machines import Machines
+from wina_app.style.theme import GRID
+from wina_app.style.translation import tr
+from wina_app.widgets.boxes import STRETCH, hbox, vbox
+from wina_app.widgets.controls import explain_disabled, labelled, push_button, side_by_side, text_label
+from wina_app.widgets.fields import whole_number
+from wina_core.errors import WinaError, problems
+from wina_core.files.hardware import parse_bytes
+from wina_core.specs.machine import Machine, RayCluster
+
+_CLUSTER = tr("A Ray cluster that runs already. The fields of one engine may stay empty.")
+_ADDRESS = tr("HOST:PORT as printed by ray start, or auto if this computer is a node of the cluster.")
+_GPUS = tr("Such as 0.5; empty is 1 where there are any.")
+_CPUS = tr("Empty is all of a node, without GPUs.")
+_MEMORY = tr("Such as 16GB, which Ray sets aside.")
+_MAX_ENGINES = 10_000
+
+_HOST = tr("A host of your ~/.ssh/config, or user@host; also its name in commands.")
+_COMMAND = tr("The program wina there; env NAME=VALUE wina sets a variable.")
+_CHECK = tr("Starts an engine there, and shows its device and versions")
+
+
+class PairTable(QTableWidget):
+    """Pairs of texts; a row is removed by emptying it."""
+
+    edited = Signal()
+
+    def __init__(self, name: str, heads: Sequence[str]) -> None:
+        super().__init__(1, 2)
+        self.setAccessibleName(name)
+        self.setHorizontalHeaderLabels(list(heads))
+        self.verticalHeader().hide()
+        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.setTabKeyNavigation(False)
+        self.setMinimumHeight(GRID * 12)
+        self.setMaximumHeight(GRID * 14)
+        self.cellChanged.connect(self._on_edited)
+
+    def show_pairs(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Show pairs, and an empty row."""
+        rows = [*pairs, ("", "")]
+        if rows == self._rows():
+            return
+        self.blockSignals(True)
+        self.setRowCount(len(rows))
+        for row, pair in enumerate(rows):
+            for column, text in enumerate(pair):
+                self.setItem(row, column, QTableWidgetItem(text))
+        self.blockSignals(False)
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the rows that have a text."""
+        return [pair for pair in self._rows() if any(pair)]
+
+    def _rows(self) -> list[tuple[str, str]]:
+        return [(self._text(row, 0), self._text(row, 1)) for row in range(self.rowCount())]
+
+    def _text(self, row: int, column: int) -> str:
+        item = self.item(row, column)
+        return "" if item is None else item.text().strip()
+
+    def _on_edited(self) -> None:
+        rows = self._rows()
+        if any(rows[-1]):
+            self.setRowCount(len(rows) + 1)
+        if all(map(all, self.pairs())):  # a half pair is still being typed
+            self.edited.emit()
+
+
+class RayDialog(QDialog):
+    """Name and address of a cluster, and the resources of one engine there."""
+
+    def __init__(self, cluster: RayCluster | None, other_names: Collection[str], parent: QWidget) -> None:
+        """Show a cluster, None for a new one; `other_names` are those of the others."""
+        super().__init__(parent)
+        self.setWindowTitle(tr("Add Ray cluster") if cluster is None else tr("Edit Ray cluster"))
+        self.setMinimumWidth(GRID * 72)
+        self.cluster: RayCluster | None = None
+        """The cluster that was entered; None while something is wrong."""
+        self._other_names = other_names
+        initial = cluster or RayCluster.model_construct(name="", address="auto")
+        self.lines = {
+            "name": QLineEdit(initial.name),
+            "address": QLineEdit(initial.address),
+            "gpus": QLineEdit(_number(initial.gpus)),
+            "cpus": QLineEdit(_number(initial.cpus)),
+            "memory": QLineEdit("" if initial.memory is None else f"{_number(initial.memory / 1e9)}GB"),
+        }
+        self._titles = {
+            "name": tr("Name"),
+            "address": tr("Address"),
+            "gpus": tr("GPUs of one engine"),
+            "cpus": tr("Processors of one engine"),
+            "memory": tr("Memory of one engine"),
+        }
+        hints = {"address": _ADDRESS, "gpus": _GPUS, "cpus": _CPUS, "memory": _MEMORY}
+        self.engines = whole_number(0, _MAX_ENGINES, initial.engines, lowest=tr("All that fit"))
+        self.problem = text_label("", "problem", wrap=True)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        text = tr("Add") if cluster is None else tr("Save")
+        self.store = buttons.addButton(text, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        blocks = {
+            name: labelled(self._titles[name], line, hint=hints.get(name, "")) for name, line in self.lines.items()
+        }
+        share = hbox(None, *((blocks[name], 1) for name in ("gpus", "cpus", "memory")), spacing=GRID * 2)
+        vbox(
+            self,
+            text_label(_CLUSTER, wrap=True),
+            *(blocks["name"], blocks["address"], share),
+            labelled(tr("Engines"), self.engines),
+            *(self.problem, buttons),
+            margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),
+            spacing=GRID,
+        )
+        for line in self.lines.values():
+            line.textChanged.connect(self._check)
+        self.engines.valueChanged.connect(self._check)
+        self._check()
+
+    def _check(self) -> None:
+        """Say what is wrong with the fields, once name and address are filled, and store none of these."""
+        texts = {name: line.text().strip() for name, line in self.lines.items()}
+        self.cluster, problem = None, ""
+        if texts["name"] and texts["address"]:
+            try:
+                self.cluster = self._entered(texts)
+            except WinaError as error:
+                problem = str(error)
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+        self.store.setEnabled(self.cluster is not None)
+
+    def _entered(self, texts: dict[str, str]) -> RayCluster:
+        """Return the cluster of the texts; raise WinaError for what is none."""
+        if texts["name"] in self._other_names:
+            raise WinaError(tr('There is a machine or cluster "{name}" already.', name=texts["name"]))
+        fields: dict[str, object] = {name: text for name, text in texts.items() if text}
+        if texts["memory"]:
+            fields["memory"] = parse_bytes(texts["memory"])
+        try:
+            return RayCluster.model_validate(fields | {"engines": self.engines.value()})
+        except ValidationError as error:
+            (field, *_), reason = problems(error)[0]
+            raise WinaError(f"{self._titles[str(field)]}: {reason}.") from None
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.15g}"
+
+
+class RayClusters(QWidget):
+    """Table of the clusters, which are added, edited and removed."""
+
+    def __init__(self, machines: Machines) -> None:
+        super().__init__()
+        self._machines = machines
+        self._clusters: list[RayCluster] = []
+        self.table = QTableWidget(0, 2)
+        self.table.setHorizontalHeaderLabels([tr("Name"), tr("Address")])
+        self.table.horizontalHeader().setStretchLastSection(True)
+        self.table.horizontalHeader().resizeSection(0, GRID * 24)
+        self.table.verticalHeader().hide()
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.table.setTabKeyNavigation(False)
+        self.table.setFixedHeight(GRID * 14)
+        self.table.itemSelectionChanged.connect(self._show_buttons)
+        self.table.cellDoubleClicked.connect(self._edit)
+        self.add = push_button(tr("Add…"), lambda: self._ask(None), name=tr("Add a Ray cluster"))
+        self.edit = push_button(tr("Edit…"), self._edit, name=tr("Edit the Ray cluster"))
+        self.remove = push_button(tr("Remove"), self._remove, name=tr("Remove the Ray cluster"))
+        buttons = vbox(None, self.add, self.edit, self.remove, STRETCH)
+        row = QWidget()
+        hbox(row, (self.table, 1), buttons)
+        self.table.setAccessibleName(tr("Ray clusters"))
+        vbox(self, labelled(tr("Ray clusters"), row))
+        machines.changed.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        clusters = self._machines.clusters
+        if clusters != self._clusters:
+            chosen, self._clusters = self._chosen(), clusters
+            self.table.clearSelection()
+            self.table.setRowCount(len(clusters))
+            for row, cluster in enumerate(clusters):
+                for column, text in enumerate((cluster.name, cluster.address)):
+                    self.table.setItem(row, column, QTableWidgetItem(text))
+                if chosen is not None and cluster.name == chosen.name:
+                    self.table.selectRow(row)
+        self._show_buttons()
+
+    def _show_buttons(self) -> None:
+        for button in (self.edit, self.remove):
+            explain_disabled(button, enabled=self._chosen() is not None, reason=tr("Select a cluster"))
+
+    def _chosen(self) -> RayCluster | None:
+        rows = {item.row() for item in self.table.selectedItems()}
+        return self._clusters[min(rows)] if rows else None
+
+    def _edit(self) -> None:
+        self._ask(self._chosen())
+
+    def _ask(self, cluster: RayCluster | None) -> None:
+        """Ask for a cluster, a new one or in the place of this one, and store it."""
+        name = "" if cluster is None else cluster.name
+        dialog = RayDialog(cluster, self._machines.entries.keys() - {name}, self)
+        if dialog.exec() and dialog.cluster is not None:
+            self._machines.save(dialog.cluster, name)
+        dialog.deleteLater()
+
+    def _remove(self) -> None:
+        if (cluster := self._chosen()) is not None:
+            self._machines.remove(cluster.name)
+
+
+class MachinesPage(QWidget):
+    """List of machines, and the form of one, which is stored as soon as it is valid."""
+
+    def __init__(self, machines: Machines) -> None:
+        super().__init__()
+        self._machines = machines
+        self._selected = ""
+        """Name of the machine in the form; empty for a new one."""
+        self.clusters = RayClusters(machines)
+        self.list = QListWidget()
+        self.list.setAccessibleName(tr("Machines"))
+        self.list.currentTextChanged.connect(lambda name: self.select(name) if name else None)
+        self.add = push_button(tr("Add"), self._begin_new, name=tr("Add a machine"))
+        self.remove = push_button(
+            tr("Remove"), self._remove, name=tr("Remove the machine"), tip=tr("Nothing there changes")
+        )
+        side, form = QWidget(), QWidget()
+        side.setFixedWidth(GRID * 24)
+        vbox(side, (self.list, 1), side_by_side(self.add, self.remove), spacing=GRID)
+        form.setProperty("role", "form")
+        self._build_form(form)
+        vbox(
+            self,
+            (hbox(None, side, (form, 1), spacing=GRID * 2), 1),
+            self.clusters,
+            margins=(0, GRID * 2, 0, 0),
+            spacing=GRID * 2,
+        )
+        machines.changed.connect(self._on_changed)
+        machines.failed.connect(self._show_problem)
+        machines.checked.connect(self._show_check)
+        self.select(next(iter(machines.ssh_machines), ""))
+
+    def _build_form(self, form: QWidget) -> None:
+        self.host, self.command = QLineEdit(), QLineEdit()
+        for line in (self.host, self.command):
+            line.editingFinished.connect(self._store)
+        self.folders = PairTable(tr("Folders with the same files"), (tr("Folder here"), tr("Folder there")))
+        self.folders.edited.connect(self._store)
+        self.problem, self.outcome = text_label("", "problem", wrap=True), text_label("", wrap=True)
+        self.check = push_button(tr("Check"), lambda: self._machines.check(self._selected), tip=_CHECK)
+        vbox(
+            form,
+            labelled(tr("Host"), self.host, hint=_HOST),
+            labelled(tr("Command"), self.command, hint=_COMMAND),
+            labelled(self.folders.accessibleName(), self.folders),
+            *(self.problem, side_by_side(self.check), self.outcome),
+            STRETCH,
+            spacing=GRID,
+        )
+
+    def select(self, name: str) -> None:
+        """Show a machine; an empty name begins a new one."""
+        self._selected = name if name in self._machines.ssh_machines else ""
+        machine = self._machines.ssh_machines.get(self._selected) or Machine.model_construct(host="")
+        self.host.setText(machine.host)
+        self.command.setText(machine.command)
+        self.folders.show_pairs(machine.folders.items())
+        self._show_problem("")
+        self._show_list()
+
+    def _begin_new(self) -> None:
+        self.select("")
+        self.host.setFocus()
+
+    def _remove(self) -> None:
+        name = self._selected
+        self.select(next((other for other in self._machines.ssh_machines if other != name), ""))
+        self._machines.remove(name)
+
+    def _store(self) -> None:
+        """Store the form if it is a machine, else show what is wrong with it."""
+        before, host = self._selected, self.host.text().strip()
+        if not host and not before:
+            return
+        try:
+            machine = Machine(host=host, command=self.command.text(), folders=dict(self.folders.pairs()))
+        except ValidationError as error:
+            (field, *_), reason = problems(error)[0]
+            self._show_problem(f"{str(field).capitalize()}: {reason}.")
+            return
+        if machine.name != before and machine.name in self._machines.entries:
+            self._show_problem(tr('There is a machine or cluster "{name}" already.', name=machine.name))
+            return
+        self._show_problem("")
+        if machine != self._machines.ssh_machines.get(before):
+            self._selected = machine.name
+            self._machines.save(machine, before)
+
+    def _on_changed(self) -> None:
+        """List the machines. The form stays, in which someone may be typing."""
+        self._show_list()
+
+    def _show_list(self) -> None:
+        names = list(self._machines.ssh_machines)
+        self.list.blockSignals(True)
+        self.list.clear()
+        self.list.addItems(names)
+        self.list.setCurrentRow(names.index(self._selected) if self._selected in names else -1)
+        self.list.blockSignals(False)
+        explain_disabled(self.remove, enabled=self._selected in names, reason=tr("Select a machine"))
+        self._show_check(self._selected)
+
+    def _show_problem(self, text: str) -> None:
+        self.problem.setText(text)
+        self.problem.setVisible(bool(text))
+
+    def _show_check(self, name: str) -> None:
+        """Show the outcome of a machine's check, if it is the one in the form."""
+        if name != self._selected:
+            return
+        outcome = self._machines.checks.get(name)
+        runs = outcome is not None and outcome.runs
+        reason = tr("Wait for its answer") if runs else tr("Fill in the host first")
+        ready = name in self._machines.ssh_machines and not runs
+        explain_disabled(self.check, enabled=ready, reason=reason, explanation=_CHECK)
+        self.outcome.setText("" if outcome is None else outcome.text)
+        self.outcome.setVisible(outcome is not None)

@@ -1,0 +1,82 @@
+"""Paths that cannot be opened are refused in a sentence, and another database is merged into the open one."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from wina_app.services.workbench import Workbench
+from wina_app.window.files import DatabaseMerge, kind_of
+from wina_app.window.messages import MessageWindow
+
+from tests.wina_app.fakes import FakeStoreThread, Recorded, make_workbench
+from tests.wina_core.samples import run, study, unit
+from wina_core.errors import WinaError
+from wina_core.store import Store
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(WinaError, match=r"pipe.json.* is neither a file nor a folder"):
+        kind_of(tmp_path / "pipe.json")
+
+
+@pytest.mark.parametrize("name", ["nul\0byte.json", "n" * 300], ids=["nul", "long"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str):
+    with pytest.raises(WinaError, match="cannot be opened"):
+        kind_of(tmp_path / name)
+
+
+def test_a_folder_that_leads_to_itself_is_refused(tmp_path: Path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(WinaError, match=r"loop.* cannot be opened"):
+        kind_of(tmp_path / "loop")
+
+
+def test_gguf_files_and_folders_with_one_are_models(tmp_path: Path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    assert kind_of(tmp_path / "model.gguf") == "model"
+    assert kind_of(tmp_path) == "model"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    with Store(tmp_path / "other.sqlite") as store:
+        store.save_study(study(), (run(),))
+        store.record_unit(unit(run()))
+    return tmp_path / "other.sqlite"
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> tuple[Workbench, FakeStoreThread, Recorded, DatabaseMerge]:
+    workbench, _, store = make_workbench(tmp_path)
+    view = Recorded(MessageWindow)
+    merging = DatabaseMerge(workbench, view)
+    store.opened.emit(store.store)
+    return workbench, store, view, merging
+
+
+def test_another_database_is_merged_and_the_pages_read_again(opened, other: Path, qtbot) -> None:
+    workbench, store, view, merging = opened
+    with qtbot.waitSignal(workbench.results_changed):
+        merging.merge_from(other)
+    assert len(store.store.metric_rows()) == 1
+    assert (view.calls("say"), view.calls("show_failure")) == (["Merged"], [])
+    assert len(view.calls("end_progress")) == 1
+
+
+def test_a_cancelled_merge_says_nothing_and_another_one_may_follow(opened, other: Path) -> None:
+    _, store, view, merging = opened
+
+    class Impatient(Recorded):
+        def show_progress(self, _word: str, _text: str, cancel: Callable[[], object]) -> None:
+            cancel()
+
+    impatient = Impatient(MessageWindow)
+    merging._window = impatient
+    merging.merge_from(other)
+    assert (impatient.calls("say"), impatient.calls("show_failure")) == ([], [])
+    merging._window = view
+    merging.merge_from(other)
+    assert len(store.store.metric_rows()) == 1
