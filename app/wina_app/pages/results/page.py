@@ -149,9 +149,9 @@ class ResultsPage(Page):
         if passing == stored:
             self._count.setText(tr("{n} runs", "{n} run", passing) if of_runs else tr("{n} rows", "{n} row", passing))
         else:
-            counts = {"shown": f"{passing:,}", "stored": f"{stored:,}"}
-            runs, rows = tr("{shown} of {stored} runs", **counts), tr("{shown} of {stored} rows", **counts)
-            self._count.setText(runs if of_runs else rows)
+            shown, of = f"{passing:,}", f"{stored:,}"
+            runs = tr("{shown} of {stored} runs", shown=shown, stored=of)
+            self._count.setText(runs if of_runs else tr("{shown} of {stored} rows", shown=shown, stored=of))
 
     def show_scope(self, title: str) -> None:
         """Name the study that the page is narrowed to; empty for none."""
