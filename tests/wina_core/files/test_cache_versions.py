@@ -100,7 +100,7 @@ def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     record = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()).record("", 0.0)
     found = digest(torch.tensor([layer.value for layer in record.layers]))
-    check(CALIBRATION_VERSION, "3", found, expected)
+    check(CALIBRATION_VERSION, "4", found, expected)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("wina", 0.814201), ("rsparse", 0.768656)])
@@ -110,7 +110,7 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
     calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
     found = correct_fractions(loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter())
-    check(CORRECTION_VERSION, "2", digest(torch.tensor(found.fractions)), expected)
+    check(CORRECTION_VERSION, "3", digest(torch.tensor(found.fractions)), expected)
 
 
 def test_other_tuned_biases_need_another_version(text):
@@ -118,7 +118,7 @@ def test_other_tuned_biases_need_another_version(text):
     tokens = read_tokens(text, loaded.tokenizer)[:1].repeat(2, 1)
     plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
     found = tuned_calibration(loaded, method, plan, None, tokens, NullReporter())
-    check(TUNING_VERSION, "2", digest(*found.tuned.values()), 1.330647)
+    check(TUNING_VERSION, "3", digest(*found.tuned.values()), 1.330647)
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_other_plans_need_another_version(name, method, expected, text):
         calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
     record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
     found = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    check(ALLOCATION_VERSION.split(",")[0], "3", found, expected)
+    check(ALLOCATION_VERSION.split(",")[0], "4", found, expected)
