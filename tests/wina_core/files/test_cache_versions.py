@@ -102,7 +102,7 @@ def test_other_calibrations_need_another_version(method, expected, text):
     loaded = tiny_loaded(dtype=torch.float64)
     record = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter()).record("", 0.0)
     measured = digest(torch.tensor([layer.value for layer in record.layers]))
-    check(CALIBRATION_VERSION, "3", measured, expected)
+    check(CALIBRATION_VERSION, "4", measured, expected)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("wina", 0.814201), ("rsparse", 0.768656)])
@@ -114,7 +114,7 @@ def test_other_corrected_thresholds_need_another_version(name, expected, text):
     corrected = correct_fractions(
         loaded, method, plan, calibration, read_tokens(text, loaded.tokenizer), NullReporter()
     )
-    check(CORRECTION_VERSION, "2", digest(torch.tensor(corrected.fractions)), expected)
+    check(CORRECTION_VERSION, "3", digest(torch.tensor(corrected.fractions)), expected)
 
 
 def test_other_tuned_biases_need_another_version(text):
@@ -122,7 +122,7 @@ def test_other_tuned_biases_need_another_version(text):
     tokens = read_tokens(text, loaded.tokenizer)[:1].repeat(2, 1)
     plan = resolve_plan(UniformSparsity(sparsity=0.5), loaded.view.layout, method)
     tuned = tuned_calibration(loaded, method, plan, None, tokens, NullReporter())
-    check(TUNING_VERSION, "2", digest(*tuned.tuned.values()), 1.330647)
+    check(TUNING_VERSION, "3", digest(*tuned.tuned.values()), 1.330647)
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_other_plans_need_another_version(name, method, expected, text):
         calibration = calibrate(loaded, searched(method, allocator), CalibrationSpec(text=text), NullReporter())
     record = allocate(loaded, method, plan, "key", NullReporter(), calibration)
     measured = digest(torch.tensor([*record.plan.sparsity, *(record.plan.rho or ())]), torch.tensor([record.value]))
-    check(ALLOCATION_VERSION.split(",")[0], "3", measured, expected)
+    check(ALLOCATION_VERSION.split(",")[0], "4", measured, expected)
