@@ -1,6 +1,6 @@
 """Build the guide and the API reference as a static site in build/site, with every link checked.
 
-    pip install --constraint packaging/constraints.txt --editable '.[docs]'
+    pip install --constraint packaging/constraints.txt --group docs --editable .
     python packaging/website.py
 
 A broken link, a page that the navigation lacks, or a docstring that cannot be read ends it with an error.

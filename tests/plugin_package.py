@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from wina_core.files.paths import resources_folder
-
-TEMPLATE = resources_folder() / "plugin_template"
+TEMPLATE = Path(__file__).parents[1] / "examples" / "plugin"
 
 
 def install_template(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
     python packaging/bundle/build.py
 
-Needs the workbench with its extra `bundle` in the Python that runs this.
+Needs the workbench with the dependency group `bundle` in the Python that runs this.
 """
 
 import importlib.util
@@ -18,7 +18,9 @@ FOLDER = ROOT / "dist" / "wina-workbench"
 def main() -> int:
     """Build the kernels and the bundle, print its size, and return the exit status."""
     if importlib.util.find_spec("PyInstaller") is None:
-        print('PyInstaller is not installed here: run `pip install -e ".[bundle]"` first.', file=sys.stderr)
+        print(
+            "PyInstaller is not installed here: run `pip install --group bundle --editable .` first.", file=sys.stderr
+        )
         return 2
     subprocess.run([sys.executable, ROOT / "kernels" / "wina_kernels" / "native" / "build.py"], check=False)
     spec = Path(__file__).with_name("wina.spec")

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import system_libraries
 
 SCRIPT = Path(__file__).parents[2] / "packaging" / "start.py"
 
@@ -17,15 +18,14 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec = importlib.util.spec_from_file_location("wina_start", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.ROOT, module.NATIVE = tmp_path, tmp_path / "native"
+    module.NATIVE.mkdir()
     module.VENV = tmp_path / ".venv"
-    module.ROOT = SCRIPT.parents[1]
     module.PYTHON = module.VENV / "bin" / "python"
-    module.STAMP = module.VENV / "wina-setup.json"
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    (tmp_path / "build.py").touch()
-    for name in ("pyproject.toml", "constraints.txt", "system-libraries.json"):
-        (tmp_path / name).write_text(name)
+    module.STAMP = module.VENV / "set-up"
     module.CONSTRAINTS = tmp_path / "constraints.txt"
+    for name in ("pyproject.toml", "constraints.txt", "native/kernel.cpp"):
+        (tmp_path / name).write_text(name)
     module.commands = []
     module.answers = {}
 
@@ -48,79 +48,59 @@ def installs(start: ModuleType) -> int:
     return sum("--editable" in command for command in start.commands)
 
 
-@pytest.mark.parametrize(("starts", "expected"), [(["", ""], 1), (["", "test", "test", ""], 2)])
+@pytest.mark.parametrize(
+    ("starts", "expected"), [(["run", "run"], 1), (["run", "test", "test", "run"], 2), (["test", "run"], 1)]
+)
 def test_dependencies_are_installed_once(start: ModuleType, starts: list[str], expected: int) -> None:
-    for extra in starts:
-        start.set_up(extra)
+    for purpose in starts:
+        start.set_up(purpose)
     assert installs(start) == expected
     start.commands.clear()
-    start.set_up("")
+    start.set_up("run")
     assert start.commands == []
 
 
-def test_changed_native_sources_are_built_again_without_an_installation(
-    start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(start, "NATIVE", tmp_path)
-    start.set_up("")
-    (tmp_path / "kernel.cpp").write_text("changed")
-    start.commands.clear()
-    start.set_up("")
-    assert start.commands == [[str(start.PYTHON), str(tmp_path / "build.py")]]
-
-
-def test_native_sources_that_no_installed_compiler_builds_are_built_by_pip(
-    start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(start, "NATIVE", tmp_path)
-    start.set_up("")
-    (tmp_path / "kernel.cpp").write_text("changed")
-    start.commands.clear()
-    start.answers[str(tmp_path / "build.py")] = (1, "")
-    start.set_up("")
-    assert start.commands[1][-3:] == ["--no-deps", "--editable", str(tmp_path)]
-
-
-@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
-def test_a_changed_input_installs_again(start: ModuleType, tmp_path: Path, name: str) -> None:
-    start.set_up("")
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "native/kernel.cpp"])
+def test_a_changed_input_installs_again_what_was_installed(start: ModuleType, tmp_path: Path, name: str) -> None:
+    start.set_up("test")
     (tmp_path / name).write_text("changed")
-    start.set_up("")
-    assert installs(start) == 2
+    start.commands.clear()
+    start.set_up("run")
+    assert [command for command in start.commands if "--editable" in command and "--group" in command]
 
 
 def test_an_interrupted_installation_is_repeated(start: ModuleType) -> None:
     start.answers["--editable"] = (1, "")
     with pytest.raises(subprocess.CalledProcessError):
-        start.set_up("")
+        start.set_up("run")
     start.answers.clear()
-    start.set_up("")
+    start.set_up("run")
     assert installs(start) == 2
-    assert start.read_stamp()["qt"]
+    assert "qt" in start.STAMP.read_text()
 
 
 def test_a_damaged_environment_is_made_anew(start: ModuleType) -> None:
-    start.set_up("")
-    start.STAMP.write_text("{ half a sta")
+    start.set_up("run")
+    start.STAMP.write_text("half a dig")
     (start.VENV / "leftover").touch()
     start.answers["pip"] = (1, "")
     with pytest.raises(subprocess.CalledProcessError):
-        start.set_up("")
+        start.set_up("run")
     assert not (start.VENV / "leftover").exists()
 
 
 def test_missing_qt_libraries_are_named_with_the_commands_that_install_them(
     start: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setattr(start.shutil, "which", lambda _: None)
+    monkeypatch.setattr(system_libraries.shutil, "which", lambda _: None)
     start.answers["-c"] = (1, "Traceback\nImportError: libEGL.so.1: cannot open shared object file")
-    start.set_up("")
+    start.set_up("run")
     message = capsys.readouterr().err
     assert "libEGL.so.1" in message
     for manager in ("apt-get install", "dnf install", "pacman -S"):
         assert manager in message
     start.commands.clear()
-    start.set_up("")
+    start.set_up("run")
     assert installs(start) == 0, "a missing system library is no reason to install Python packages again"
 
 
@@ -146,9 +126,9 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     tmp_path: Path,
 ) -> None:
     policy = tmp_path / "policy-rc.d"
-    monkeypatch.setattr(start, "SERVICE_POLICY", str(policy))
-    monkeypatch.setattr(start, "SERVER_FOLDERS", ())
-    monkeypatch.setattr(start.os, "geteuid", lambda: 0, raising=False)
+    monkeypatch.setattr(system_libraries, "SERVICE_POLICY", str(policy))
+    monkeypatch.setattr(system_libraries, "SERVER_FOLDERS", ())
+    monkeypatch.setattr(system_libraries.os, "geteuid", lambda: 0, raising=False)
     start.answers["apt-get"] = (0 if installable else 100, "E: Unable to locate package")
 
     def which(name: str) -> str | None:
@@ -171,24 +151,21 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     ("environment", "expected"),
     [({}, False), ({"DISPLAY": ":0"}, True), ({"WAYLAND_DISPLAY": "w"}, True), ({"QT_QPA_PLATFORM": "vnc"}, True)],
 )
-def test_a_display_is_recognized(
-    start: ModuleType, monkeypatch: pytest.MonkeyPatch, environment: dict, expected: bool
+def test_the_window_opens_where_there_is_a_display_else_the_demo_study_leaves_its_table_and_plot(
+    start: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    environment: dict,
+    expected: bool,
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert start.has_display() is expected
-
-
-def test_without_a_display_the_demo_study_runs_and_leaves_its_table_and_plot(
-    start: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    monkeypatch.setattr(start, "has_display", lambda: False)
     start.OUTPUT = tmp_path / "out"
     assert start.main([]) == 0
+    assert ([str(start.PYTHON), "-m", "wina_app", "--demo"] in start.commands) is expected
+    assert any(command[2:5] == ["wina_core.cli", "study", "run"] for command in start.commands) is not expected
     output = capsys.readouterr().out
-    assert "no display" in output
-    assert "demo.csv" in output
-    assert "demo.png" in output
-    assert any(command[2:5] == ["wina_core.cli", "study", "run"] for command in start.commands)
+    assert all((text in output) is not expected for text in ("no display", "demo.csv", "demo.png"))
