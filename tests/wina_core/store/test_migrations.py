@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from tests.wina_core.samples import ENVIRONMENT, MODEL, run, study, timed, unit
 from tests.wina_core.store.test_opening import table_definitions
 from wina_core.records import DecodeRecord
-from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs import CalibrationSpec, MethodSpec, RotationSpec
 from wina_core.specs.latency import DecodePoint, LatencyPoint
 from wina_core.store import Store, schema
 from wina_core.store.connection import open_engine, parse_url
@@ -163,25 +163,31 @@ def test_an_unreadable_timing_goes_and_an_infinite_number_stays(with_timings: st
         assert {row.record.p90 for row in store.decode_rows()} == {math.inf}
 
 
-def test_runs_of_quantized_models_that_scored_bos_are_superseded(address: str) -> None:
-    models = [
-        MODEL.model_copy(update={"bos": bos, "quantization": bits})
-        for bos in (False, True)
-        for bits in ("none", "int4")
-    ]
-    runs = [run().model_copy(update={"model": model}) for model in models]
+def test_runs_of_quantized_models_that_were_measured_wrongly_are_superseded(address: str) -> None:
+    """They scored BOS, or counted replaced inputs as read."""
+    plain = [MODEL.model_copy(update={"bos": bos}) for bos in (False, True)]
+    quantized = [model.model_copy(update={"quantization": "int4"}) for model in plain]
+    right = [run().model_copy(update={"model": model}) for model in (*plain, quantized[0])]
+    runs = [*right, run().model_copy(update={"model": quantized[1]})]
+    for name, correction in (("scap", "none"), ("wina", "mean")):
+        method = MethodSpec(name=name, selection="threshold", correction=correction)
+        runs.append(
+            run().model_copy(update={"model": quantized[0], "method": method, "calibration": CalibrationSpec()})
+        )
     with Store(address) as store:
         store.save_study(study(), runs)
-        for each in runs:
-            store.record_unit(unit(each))
+        for spec in runs:
+            store.record_unit(unit(spec))
     engine = open_engine(parse_url(address))
     with engine.begin() as connection:
         connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0018'"))
     engine.dispose()
     with Store(address) as store:
-        assert ["BOS" in row.warning for row in store.metric_rows()] == [False, False, False, True]
-        units = [pending.units for pending in store.pending(runs)]
-        assert ["choice" in missing for missing in units] == [False, False, False, True], "measured again"
+        warnings = [row.warning for row in store.metric_rows()]
+        assert ["BOS" in warning for warning in warnings] == [False, False, False, True, False, False]
+        assert ["replaces" in warning for warning in warnings] == [False, False, False, False, True, True]
+        again = [pending.spec for pending in store.pending(runs) if "choice" in pending.units]
+        assert again == runs[3:], "they are measured again"
 
 
 def test_a_file_without_tables_is_not_upgraded(tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ class KeptInputs:
     kept_counts: Tensor | None = None
     """How often each input was kept, int64 [n]."""
 
-    def add(self, gated: Tensor, real: Tensor | None) -> None:
-        """Count gated inputs [..., n], where dropped ones are 0; `real` is bool [...]."""
-        mask = gated != 0
+    def add(self, gated: Tensor, real: Tensor | None, replacement: Tensor | None = None) -> None:
+        """Count gated inputs [..., n], where dropped ones are 0 or their `replacement` [n]; `real` is bool [...]."""
+        mask = gated != (0 if replacement is None else replacement)
         if real is not None:
             mask = mask & real[..., None]
         flags = mask.flatten(0, -2)
@@ -405,7 +405,7 @@ class GatedForward(NotCopied):
         if rule is None or not isinstance(linear, QuantizedLinear):
             return _multiplied(group, gated, bias)
         if not isinstance(linear, PlaneLinear):
-            group.inputs.add(gated, real)
+            group.inputs.add(gated, real, rule.replacement if rule.replaces else None)
             return _multiplied(group, gated, bias)
         scored = x if group.signal is None else group.signal()
         levels = rule.levels(scored, linear.weight_t, _per_token(self.context.call.dense, x, self._positions))

@@ -11,6 +11,7 @@ from wina_kernels.weights import QuantizedWeight
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
+from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
@@ -25,6 +26,7 @@ from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
 from wina_core.specs import (
     DENSE,
+    CalibrationSpec,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
@@ -60,6 +62,22 @@ def test_every_weight_is_off_by_at_most_half_a_step(quantizer, steps):
     # HQQ shifts its grid for a lower sparse error: a few weights at the ends of the range may be clipped further.
     assert (error <= step * 0.51).float().mean() > (0.999 if quantizer is int8 else 0.9)
     assert (error <= step * 2.5).all()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        MethodSpec(name="scap", variant="own"),
+        WINA.model_copy(update={"selection": "threshold", "correction": "mean"}),
+    ],
+)
+def test_replaced_inputs_are_not_read(tmp_path, method):
+    loaded = quantized("int8")
+    text = TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+    calibration = calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
+    with attach(loaded, method, HALF, calibration) as gates:
+        logits(loaded)
+        assert gates.bits_read < 0.8 * gates.bits_held, "norms of so small a model take some"
 
 
 @pytest.mark.parametrize("planes", [False, True])

@@ -1,4 +1,4 @@
-"""Runs of quantized models whose rows begin with BOS are superseded: statistics took its position, too."""
+"""Runs of quantized models are superseded that counted BOS, or took replaced inputs for read ones."""
 
 import json
 
@@ -8,10 +8,11 @@ from alembic import op
 revision = "0019"
 down_revision = "0018"
 
-REASON = (
+BOS = (
     "Superseded: the position of BOS, which nothing predicts, was counted in the statistics of this quantized model; "
     "compute it again."
 )
+REPLACED = "Superseded: inputs that the method replaces were counted among the bits read; compute it again."
 
 
 def upgrade() -> None:
@@ -19,10 +20,12 @@ def upgrade() -> None:
     connection = op.get_bind()
     for run, spec in connection.execute(sa.text("SELECT id, spec FROM runs WHERE superseded = ''")).all():
         try:
-            model = json.loads(spec)["model"]
-            wrong = model.get("bos", False) and model.get("quantization", "none") != "none"
+            content = json.loads(spec)
+            model, method = content["model"], content["method"]
+            quantized, bos = model.get("quantization", "none") != "none", model.get("bos", False)
+            replaced = method["name"] == "scap" or method.get("correction", "none") == "mean"
         except (ValueError, KeyError, TypeError, AttributeError):  # it was never readable
             continue
-        if wrong:
-            values = {"id": run, "reason": REASON, "hash": f"superseded {run}"}
+        if quantized and (bos or replaced):
+            values = {"id": run, "reason": BOS if bos else REPLACED, "hash": f"superseded {run}"}
             connection.execute(sa.text("UPDATE runs SET superseded = :reason, hash = :hash WHERE id = :id"), values)
