@@ -41,11 +41,11 @@ def run(arguments: Sequence[str] | None) -> int:
     configure_malloc()
     app = QApplication(sys.argv[:1])
     translation.install(app)
-    from wina_app.application import Application  # has texts that are made while it is imported
+    from wina_app.application import Application  # after the translation: its texts are made at import
     from wina_app.services.settings import Settings
 
     app.setApplicationName("WINA Workbench")
-    app.setDesktopFileName("wina-workbench")  # whose icon Wayland shows
+    app.setDesktopFileName("wina-workbench")  # Wayland shows the icon of this desktop file
     app.setQuitOnLastWindowClosed(False)  # the engine is stopped first
     sys.excepthook = _log_defect
     settings = Settings()
@@ -54,6 +54,7 @@ def run(arguments: Sequence[str] | None) -> int:
     application = Application(app, options.database, settings)
     signals = EndingSignals()
     signals.received.connect(application.on_signal)
+    # Direct: the desktop ends the session once this slot has returned.
     app.commitDataRequest.connect(application.end_session, Qt.ConnectionType.DirectConnection)
     application.start("demo" if options.demo else options.model, options.page, options.files)
     return app.exec()
@@ -68,7 +69,6 @@ def check_display() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     from wina_app.pages import PAGES  # loads Qt
 
     options = argparse.ArgumentParser(prog="wina-workbench", description="WINA Workbench: activation sparsity in LLMs")

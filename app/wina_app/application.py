@@ -66,6 +66,7 @@ class Application(ApplicationPages):
         self._app = app
         self._garbage = GarbageCollector(self)
         settings = settings or Settings()
+        # Before the engines start, which inherit it as an environment variable.
         preset_limit = limit_memory(settings.preferences.memory)
         apply_theme(app, *appearance_of(settings.preferences))
         app.styleHints().colorSchemeChanged.connect(self._on_desktop_changed)
@@ -111,10 +112,10 @@ class Application(ApplicationPages):
         for key in PAGES:
             for _ in self.page_steps[key]:
                 QApplication.processEvents()
-                if self.window.has_stopped:  # closed meanwhile, before there was an event loop that could end
+                if self.window.has_stopped:  # closed meanwhile, before the event loop began
                     QTimer.singleShot(0, QApplication.quit)
                     return
-        self.window.show_page(self.window.current_page.key)  # now that it can take the focus
+        self.window.show_page(self.window.current_page.key)  # again: only now can it take the focus
         if model is not None:
             self.model.open(model)
         elif self.workbench.settings.preferences.reopen and not self.model.was_asked and not any(map(is_model, files)):
@@ -155,8 +156,11 @@ class Application(ApplicationPages):
         view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
 
     def _await_libraries(self) -> None:
-        """Import numpy and pyqtgraph on a thread, each of which would block the main thread for 0.1 s, and wait for the
-        store, which its own thread imports: two threads that import a package's modules at once may find halves."""
+        """Import numpy and pyqtgraph on a thread: each would block the main thread for 0.1 s.
+
+        Wait for the store too, which the store's thread imports: two threads that import one package at once may see it
+        half initialized.
+        """
         libraries = BackgroundImport("numpy", "pyqtgraph", "wina_core.store")
         loop = QEventLoop()
         libraries.finished.connect(loop.quit)
@@ -172,6 +176,7 @@ class Application(ApplicationPages):
         loading = Thread(target=METHOD_PLUGINS.offers, name="import of packages", daemon=True)
         loading.start()
         while loading.is_alive():
+            # The window has no page yet that could take input.
             QApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
             loading.join(_FRAME_SECONDS)
 
@@ -181,6 +186,7 @@ class Application(ApplicationPages):
             self.workbench,
             window,
             {
+                # Controllers are looked up late: each exists once its page is made.
                 "model": lambda path: self.model.open(str(path)),
                 "study": lambda path: self.studies.open_file(path),
                 "plan": lambda path: self.sparsity.open_plan(path),
@@ -244,6 +250,7 @@ class Application(ApplicationPages):
         )
         for locations, do in recent:
             for location in locations:
+                # A single "&" would mark a mnemonic.
                 menu.addAction(location.replace("&", "&&")).triggered.connect(partial(_call, do, location))
             if locations:
                 menu.addSeparator()

@@ -156,12 +156,10 @@ class ApplicationPages(QObject):
             self.window.pages[key].show_awaited_model(workspace.loading, workspace.breadcrumb())
 
     def show_log(self, job_id: str) -> None:
-        """Show the log of a job, or of the server."""
         self.log.show_job(job_id)
         self.window.show_dock("log")
 
     def evaluate_plan(self) -> None:
-        """Set the Evaluate page to the plan being edited."""
         self.add_page("evaluate")
         self.evaluate.choose_plan()
 

@@ -75,7 +75,6 @@ class JobsView(QWidget):
         self._soon.timeout.connect(self._update)
 
     def copy(self, text: str) -> None:
-        """Put a text into the clipboard."""
         self.list.copy(text)
 
     def _retry_all(self) -> None:
@@ -84,9 +83,8 @@ class JobsView(QWidget):
                 self.retry_requested.emit(entry.id)
 
     def _follow(self) -> None:
-        """Update once the event loop is free."""
         if not self._soon.isActive():
-            self._soon.start()
+            self._soon.start()  # many rows change at once: one update, when the event loop is free
 
     def _update(self) -> None:
         self._stack.setCurrentIndex(1 if self.rows.rowCount() else 0)
@@ -110,7 +108,6 @@ class JobsView(QWidget):
             self.title_changed.emit(title)
 
     def _tick(self) -> None:
-        """Repaint remaining times and moving bars."""
         self.list.viewport().update()
         self._follow()
 
@@ -121,17 +118,14 @@ class JobsView(QWidget):
             self.list.doItemsLayout()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Start the clock if a job runs."""
         super().showEvent(event)
         self._follow()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Stop the clock."""
         super().hideEvent(event)
         self._clock.stop()
 
     def sizeHint(self) -> QSize:
-        """Return a size for about three jobs."""
         return QSize(GRID * 80, GRID * 18)
 
 
@@ -237,13 +231,12 @@ class JobsController(QObject):
         workbench.jobs.requeued.connect(self._estimate)
 
     def _copy_specification(self, job_id: str) -> None:
-        """Copy a job as JSON; the store's thread writes it, since thousands of runs take a while."""
         job = self._workbench.jobs[job_id].job
+        # On the store's thread: writing thousands of runs takes a while.
         self._workbench.store.ask(lambda _store: job.model_dump_json(indent=2, exclude_defaults=True), self._view.copy)
 
     def _estimate(self, job_id: str) -> None:
-        """Expect the duration of the same job before, else its estimate, else the time of similar measurements; the
-        store's thread adds them up, since thousands of runs take a while."""
+        """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
         jobs = self._workbench.jobs
         entry = jobs[job_id]
         if entry.is_elsewhere:
@@ -261,6 +254,7 @@ class JobsController(QObject):
                 if seconds is not None:
                     jobs.expect(job_id, seconds)
 
+            # On the store's thread: adding up thousands of runs takes a while.
             self._workbench.store.ask(left, expect)
 
 
@@ -275,7 +269,7 @@ def known_seconds(entry: JobEntry, earlier_jobs: list[JobEntry]) -> float | None
 
 
 def _without_times(job: object) -> object:
-    """Return a job without the stored times that its time left begins with."""
+    """Return a job without its stored times, in which two jobs of the same runs may differ."""
     return job.model_copy(update={"stored": {}}) if isinstance(job, EvaluateJob) else job
 
 

@@ -53,7 +53,7 @@ class JobEntry(JobState):
 
     @property
     def can_retry(self) -> bool:
-        """True if it ended early and can be completed; the Playground completes prompts and serves models again."""
+        # The Playground completes prompts and serves models again itself.
         return self.phase in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array", "other")
 
     @property

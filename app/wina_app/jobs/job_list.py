@@ -34,7 +34,7 @@ class JobList(QObject):
         """The work of each engine, by its place from 1; empty where there is only one engine."""
 
     def __iter__(self) -> Iterator[JobEntry]:
-        return iter(list(self._entries.values()))
+        return iter(list(self._entries.values()))  # a copy: callers remove entries meanwhile
 
     def __getitem__(self, job_id: str) -> JobEntry:
         return self._entries[job_id]
@@ -62,7 +62,6 @@ class JobList(QObject):
 
     @property
     def queued_runs(self) -> list[PendingRun]:
-        """Runs of all jobs that have not ended."""
         jobs = [entry.job for entry in self.active]
         return [run for job in jobs if isinstance(job, EvaluateJob) for run in job.runs]
 
@@ -91,7 +90,6 @@ class JobList(QObject):
         self.arranged.emit()
 
     def clear_ended(self) -> None:
-        """Forget the jobs that have ended."""
         for entry in self:
             if not entry.active:
                 del self._entries[entry.id]
@@ -112,11 +110,9 @@ class JobList(QObject):
         self._change(self._entries[job_id].pausing())
 
     def cancelling(self, job_id: str) -> None:
-        """Show that the cancellation is requested."""
         self._change(self._entries[job_id].cancelling())
 
     def expect(self, job_id: str, seconds: float) -> None:
-        """Set the expected duration of a job."""
         if job_id in self._entries:
             self._change(replace(self._entries[job_id], expected_seconds=seconds))
 
@@ -125,7 +121,7 @@ class JobList(QObject):
         self._change(self._entries[job_id].completed())
 
     def report_error(self, job_id: str, error: str) -> None:
-        """Show an error of a part of a job, which goes on."""
+        """Show an error of a part of a job, which continues."""
         self._change(replace(self._entries[job_id], error=error))
 
     def forget_result(self, job_id: str) -> None:

@@ -78,7 +78,6 @@ class JobListView(QListView):
         return [self.rows.entry(row) for row in sorted(index.row() for index in self.selectedIndexes())]
 
     def choose(self, job_id: str) -> None:
-        """Select one job."""
         index = self.rows.index(self.rows.row(job_id))
         self.selectionModel().setCurrentIndex(index, QItemSelectionModel.SelectionFlag.ClearAndSelect)
 
@@ -108,6 +107,7 @@ class JobListView(QListView):
     def _action(self, text: str, do: Callable[[], object], keys: str = "") -> QAction:
         action = QAction(text, self)
         action.setShortcut(QKeySequence(keys))
+        # Keys such as Space and Del mean other things outside of the list.
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         action.triggered.connect(lambda: do())
         self.addAction(action)
@@ -144,7 +144,6 @@ class JobListView(QListView):
 
     @property
     def _resumes(self) -> bool:
-        """True if all selected jobs that can be paused are."""
         return all(entry.is_paused for entry in self.chosen if entry.active and not entry.is_elsewhere)
 
     def _each(self, signal: SignalInstance, test: Callable[[JobEntry], bool]) -> None:
@@ -182,13 +181,11 @@ class JobListView(QListView):
         self.copy("\n".join(lines))
 
     def copy(self, text: str) -> None:
-        """Put a text into the clipboard."""
         QGuiApplication.clipboard().setText(text)
 
     # ---- menu and mouse ------------------------------------------------------------------------------------------
 
     def menu(self) -> QMenu:
-        """Return a menu of the actions on the selected jobs."""
         menu = QMenu(self)
         menu.setToolTipsVisible(True)
         menu.addActions([self.pause, self.cancel, self.retry])
@@ -251,7 +248,6 @@ class JobListView(QListView):
         super().mouseMoveEvent(event)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Show the job's log."""
         if self.button_at(event.position().toPoint()) is None:
             self._one(self.log_requested)
 
@@ -263,7 +259,6 @@ class JobListView(QListView):
         return super().viewportEvent(event)
 
     def dropIndex(self) -> QModelIndex:
-        """Return no row: jobs are dropped between rows."""
         return QModelIndex()
 
 

@@ -65,7 +65,6 @@ class JobRows(QAbstractListModel):
         self._number()
 
     def entry(self, row: int) -> JobEntry:
-        """Return the job in a row."""
         return self._entries[row]
 
     def row(self, job_id: str) -> int:
@@ -77,6 +76,7 @@ class JobRows(QAbstractListModel):
         self._soon.stop()
         new = self._jobs.ordered
         listed_ids = {entry.id for entry in new}
+        # From the end, so that the places of earlier rows stay valid.
         for first, last in reversed(_stretches([entry.id not in listed_ids for entry in self._entries])):
             self.beginRemoveRows(_TOP, first, last)
             del self._entries[first : last + 1]
@@ -93,6 +93,7 @@ class JobRows(QAbstractListModel):
 
     def _reorder(self, new: list[JobEntry]) -> None:
         self.layoutAboutToBeChanged.emit()
+        # Selection and current row are persistent indexes, which move with their jobs.
         before = self.persistentIndexList()
         ids = [self._entries[index.row()].id for index in before]
         self._entries = new
@@ -106,13 +107,12 @@ class JobRows(QAbstractListModel):
     def _change(self, job_id: str) -> None:
         row = self.row(job_id)
         if row >= 0:
-            self._entries[row] = self._jobs[job_id]  # another one where it is done again
+            self._entries[row] = self._jobs[job_id]  # entries are immutable: each change makes another one
             self.dataChanged.emit(self.index(row), self.index(row))
 
     # ---- for the views -------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of jobs."""
         return 0 if parent.isValid() else len(self._entries)
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
@@ -138,11 +138,9 @@ class JobRows(QAbstractListModel):
         return flags | Qt.ItemFlag.ItemIsDragEnabled if self._entries[index.row()].waiting else flags
 
     def supportedDropActions(self) -> Qt.DropAction:
-        """Allow moves only."""
         return Qt.DropAction.MoveAction
 
     def mimeTypes(self) -> list[str]:
-        """Return the MIME type of dragged jobs."""
         return [_MIME]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
@@ -185,7 +183,6 @@ class Places(NamedTuple):
 
 
 def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
-    """Return the buttons of a row."""
     if entry.active and entry.serves:
         return ("stop",)
     if entry.active and entry.is_elsewhere:
@@ -208,6 +205,7 @@ def places(row: QRect, entry: JobEntry) -> Places:
         right -= width + HALF
     right -= GRID if buttons else 0
     left = inner.left() + _ICON + GRID
+    # As wide as the widest state, so that the titles of all rows line up.
     word = max(body.horizontalAdvance(text) for text in WORDS.values()) + 2 * GRID
     amount_width = min(
         max(small.horizontalAdvance(progress_text(entry)), 16 * GRID), max(0, (right - left - word) // 2)
@@ -240,7 +238,6 @@ class JobPainter(QStyledItemDelegate):
     def paint(
         self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
     ) -> None:
-        """Draw one row."""
         entry: JobEntry = index.data(ENTRY)
         t = tokens()
         where = places(option.rect, entry)
@@ -270,6 +267,7 @@ class JobPainter(QStyledItemDelegate):
         painter.restore()
 
 
+# A row is painted ten times a second while its bar moves.
 @lru_cache(maxsize=64)
 def _drawing(name: str, colour: str) -> QPixmap:
     return icon(name, colour).pixmap(QSize(_ICON, _ICON))

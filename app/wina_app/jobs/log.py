@@ -60,7 +60,6 @@ class LogBook:
         self._by_job: dict[str, deque[LogLine]] = {}
 
     def add(self, line: LogLine) -> None:
-        """Add a line."""
         self._lines.append(line)
         if line.job:
             self._by_job.setdefault(line.job, deque(maxlen=JOB_LIMIT)).append(line)
@@ -70,17 +69,15 @@ class LogBook:
         return self._by_job.get(job, ()) if job else self._lines
 
     def forget(self, job: str) -> None:
-        """Drop the lines that are kept for one job."""
         self._by_job.pop(job, None)
 
     def clear(self) -> None:
-        """Forget everything."""
         self._lines.clear()
         self._by_job.clear()
 
 
 class LogText(QPlainTextEdit):
-    """Lines to be read and copied. A button that leads back to the end lies over them while they do not follow it."""
+    """Lines to be read and copied. While they do not follow their end, a button over them leads back to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +101,6 @@ class LogText(QPlainTextEdit):
         bar.setValue(bar.maximum())
 
     def _on_range(self) -> None:
-        """Stay at the end as lines arrive or the dock is resized."""
         if self.follows:
             self.go_to_end()
 
@@ -117,7 +113,6 @@ class LogText(QPlainTextEdit):
         self._place()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the button in its corner."""
         super().resizeEvent(event)
         self._place()
 
@@ -147,7 +142,6 @@ class LastLine(ElidedLabel):
             self.style().polish(self)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the height of a line; any width will do."""
         return QSize(0, super().minimumSizeHint().height())
 
 
@@ -162,7 +156,6 @@ class LogHandler(logging.Handler):
         self.bridge = self._Bridge()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Emit a record as a signal."""
         source, job = record.name.rpartition(".")[2], getattr(record, "job", "")
         self.bridge.record.emit(record.created, record.levelno, source, self.format(record), job)
 
@@ -218,7 +211,6 @@ class LogView(QWidget):
         self.job.addItem(self._jobs[job_id].title, job_id)
 
     def show_job(self, job_id: str) -> None:
-        """Show all lines of one job."""
         self.search.clear()
         self.level.setCurrentText(tr("Debug"))
         self.job.setCurrentIndex(max(0, self.job.findData(job_id)))
@@ -285,12 +277,12 @@ class LogView(QWidget):
         self._rebuild()
 
     def sizeHint(self) -> QSize:
-        """Return a size for about five lines."""
         return QSize(GRID * 60, GRID * 18)
 
 
 def _append(cursor: QTextCursor, line: LogLine) -> None:
     t = tokens()
+    # Levels below debug count as debug.
     word = next(name for name, number in reversed(_LEVELS.items()) if line.level >= number or number == logging.DEBUG)
     grave = {logging.ERROR: t.failed, logging.WARNING: t.warning, logging.INFO: t.text, logging.DEBUG: t.muted}
     if not cursor.document().isEmpty():

@@ -49,7 +49,6 @@ _PAGES = {
 
 
 def state_word(entry: JobEntry) -> str:
-    """Return the word for a job's state."""
     return tr("Stopping") if entry.serves and entry.phase == "cancelling" else WORDS[entry.phase]
 
 
@@ -106,7 +105,6 @@ def waiting_text(entry: JobEntry, behind: str = "") -> str:
 
 
 def page_text(entry: JobEntry, behind: str = "") -> str:
-    """Describe a job on its page: why it stands still, its progress, and its current work."""
     return "  ·  ".join(filter(None, (waiting_text(entry, behind), progress_text(entry), entry.metric)))
 
 
@@ -144,7 +142,7 @@ def _engines_on(machine: str, engines: Iterable[Assigned]) -> str:
 
 
 def machines_text(machines: Sequence[str]) -> str:
-    """Return the names of machines, as of `Submit`."""
+    """Return the names of machines; an empty sequence is this computer."""
     return ", ".join(tr("this computer") if machine == LOCAL else machine for machine in machines or (LOCAL,))
 
 
@@ -197,7 +195,6 @@ def engines_text(jobs: JobList) -> str:
 
 
 def page_of(job: Job | HostedJob) -> str:
-    """Return the key of the page that shows a job's result."""
     return _PAGES.get(job.computes if isinstance(job, OtherProgramsJob) else job.kind, "model")
 
 

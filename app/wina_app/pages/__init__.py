@@ -7,7 +7,6 @@ PAGES = ("model", "rotation", "sparsity", "evaluate", "latency", "playground", "
 
 
 def titles() -> dict[str, str]:
-    """Return the title of each page."""
     names = (
         tr("Model"),
         tr("Rotation"),

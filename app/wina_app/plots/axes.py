@@ -40,7 +40,6 @@ class LogAxis(pg.AxisItem):
         return [(1.0, log_ticks(minVal, maxVal, most=max(2, int(size / 40))))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
-        """Return the numbers themselves."""
         if not self.log:
             return list(super().tickStrings(values, scale, spacing))
         return [f"{10.0**value:.6g}" for value in values]
@@ -80,7 +79,6 @@ class WholeNumberAxis(pg.AxisItem):
         self.enableAutoSIPrefix(False)
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        """Return (spacing, offset) of major and minor ticks."""
         return [level for level in super().tickSpacing(minVal, maxVal, size) if level[0] >= 1] or [(1.0, 0.0)]
 
 
@@ -92,6 +90,7 @@ def log10(values: object) -> np.ndarray:
     """Return log10 of values, float64; NaN where a value is not above 0."""
     numbers = np.asarray(values, dtype=float)
     above = numbers > 0.0
+    # numpy computes both branches: the inner 1 avoids warnings about log10 of 0 and below.
     return np.where(above, np.log10(np.where(above, numbers, 1.0)), math.nan)
 
 
@@ -138,7 +137,6 @@ def style_plot(plot: pg.PlotItem) -> None:
 
 
 def _set_defaults() -> None:
-    """Set the colours of new plots."""
     pg.setConfigOptions(antialias=True, background=tokens().surface, foreground=tokens().text)
 
 

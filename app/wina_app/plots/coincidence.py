@@ -64,7 +64,7 @@ def _points(lines: Sequence[Points | None], index: int) -> Points:
 def _agree(one: Points, other: Points, width: float, height: float) -> bool:
     (x, y), (u, v) = one, other
     if abs(y[-1] - v[-1]) > _BESIDE * height and len(x) == len(u):
-        return False  # most lines differ at their ends, which takes less time to see
+        return False  # most lines differ at their ends, which is quicker to test
     if max(abs(x[0] - u[0]), abs(x[-1] - u[-1])) > _BESIDE * width:
         return False
     if len(x) == len(u) and bool((x == u).all()):

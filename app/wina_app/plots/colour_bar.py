@@ -26,7 +26,6 @@ class ColourBar(QWidget):
         notifier().changed.connect(self.update)
 
     def set_scale(self, scale: ColourScale) -> None:
-        """Show another scale."""
         if scale == self._scale:
             return  # to lay out the page anew takes as long as to paint it
         self._scale = scale
@@ -42,16 +41,13 @@ class ColourBar(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Return room for a line of title, the bar and a line of numbers."""
         return QSize(240, round(2 * QFontMetricsF(font("small")).height()) + GRID + 3 * HALF)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the hint's height and a width that holds the title."""
         title = QFontMetricsF(font("small", tabular=True)).horizontalAdvance(self._scale.heading if self._scale else "")
         return QSize(max(200, math.ceil(title)), self.sizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """Paint the whole bar."""
         if self._scale is not None:
             with QPainter(self) as painter:
                 _paint(painter, self.width(), self._scale, gaps=self._gaps)
@@ -86,5 +82,4 @@ def _paint(painter: QPainter, width: int, scale: ColourScale, *, gaps: bool) -> 
 
 
 def _around(row: QRectF, middle: float, half: float) -> QRectF:
-    """Return the part of a row that reaches as far to both sides of a place."""
     return QRectF(row.left() + middle - half, row.top(), 2 * half, row.height())

@@ -66,7 +66,6 @@ class ColourScale:
 
     @property
     def heading(self) -> str:
-        """The title with its unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
     def colour(self, value: float) -> QColor:
@@ -101,7 +100,6 @@ def percent(value: float) -> str:
 
 
 def percent_with_decimal(value: float) -> str:
-    """Write a fraction as a percentage with one decimal: 0.5 -> "50.0"."""
     return f"{100.0 * value:.1f}"
 
 
@@ -112,7 +110,6 @@ def signed_points(value: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Write at most three significant digits: 0.02134 -> "0.0213"."""
     return f"{value:.3g}"
 
 
@@ -121,7 +118,6 @@ _CATEGORIES = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#E69F00",
 
 
 def category(index: int) -> QColor:
-    """Return the colour of the index-th of some equal lines, for example projections."""
     return QColor(_CATEGORIES[index % len(_CATEGORIES)])
 
 

@@ -154,7 +154,7 @@ class SeriesList(QFrame):
         self.list.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _check(self, *, everything: bool) -> None:
-        blocked = self.list.blockSignals(True)
+        blocked = self.list.blockSignals(True)  # one change of the plot, not one for each row
         for row in range(self.list.count()):
             on = everything or row == self.list.currentRow()
             self.list.item(row).setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)

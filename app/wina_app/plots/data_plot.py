@@ -56,11 +56,11 @@ class DataPlot(TracePlot):
 
     def nearest(self, scene: QPointF) -> tuple[int, int] | None:
         """Return the (trace, point) nearest to a position in the scene, None when none is within reach."""
+        # Hidden traces stay in the list, whose indices are those of `traces`.
         catchable = [trace if self._shows(trace) else replace(trace, readout=None) for trace in self._placed]
         return nearest_point(catchable, self.getPlotItem().vb.mapSceneToView(scene), self.pixel)
 
     def place_of(self, trace: int, point: int) -> QPointF:
-        """Return the position of a point in the scene."""
         placed = self._placed[trace]
         return QPointF(self.getPlotItem().vb.mapViewToScene(QPointF(placed.x[point], placed.y[point])))
 
@@ -96,7 +96,6 @@ class DataPlot(TracePlot):
         self.caught_changed.emit(None)
 
     def leaveEvent(self, event: QEvent) -> None:
-        """Hide the crosshair."""
         self._hide_crosshair()
         super().leaveEvent(event)
 

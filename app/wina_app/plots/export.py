@@ -174,7 +174,6 @@ class PlotExportDialog(QDialog):
         self.light.setChecked(choice.light)
 
     def choice(self) -> PlotFile:
-        """Return the present choice."""
         return PlotFile(
             format=self.format.currentData(),
             width=self.width_box.value(),
@@ -252,6 +251,7 @@ def draw_in_background(owner: QObject, draw: Callable[[], Any], then: Callable[[
 @cache
 def _pool() -> QThreadPool:
     pool = QThreadPool()
+    # matplotlib draws one figure at a time: other threads would only wait for its lock.
     pool.setMaxThreadCount(1)
     return pool
 

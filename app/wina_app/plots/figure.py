@@ -62,7 +62,6 @@ def recoloured(figure: Figure, colours: Mapping[str, str]) -> Figure:
 
 
 def is_empty(figure: Figure) -> bool:
-    """Return True where there is nothing to draw."""
     return not any(panel.rows if isinstance(panel, MapPanel) else panel.series or panel.references for panel in figure)
 
 
@@ -97,13 +96,11 @@ class PlotFile(BaseModel):
 
     @property
     def pixels(self) -> tuple[int, int]:
-        """Width and height of the image."""
         width, height = self.inches
         return round(width * self.dpi), round(height * self.dpi)
 
     @property
     def inches(self) -> tuple[float, float]:
-        """Width and height."""
         return self.width / MILLIMETRES, self.height / MILLIMETRES
 
 
@@ -124,7 +121,6 @@ class LastChoice:
 
     @property
     def choice(self) -> PlotFile:
-        """The last choice."""
         return self._choice
 
     @choice.setter

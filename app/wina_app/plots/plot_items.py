@@ -121,7 +121,6 @@ class TraceItems:
         plot.addItem(self._errors)
 
     def remove(self) -> None:
-        """Remove the items from the plot."""
         for item in filter(None, (self._errors, self._curve, self._bars)):
             self._plot.removeItem(item)
 
@@ -141,7 +140,7 @@ class TraceItems:
         for item in (self._curve, self._errors):
             item.setOpacity(opacity)
         x, y = np.asarray(trace.x, dtype=float), np.asarray(trace.y, dtype=float)
-        y = np.where(np.isfinite(y), y, np.nan)  # nothing can be scaled to hold what is infinite
+        y = np.where(np.isfinite(y), y, np.nan)  # no axis can hold an infinite value
         self._show_bars(trace, x, y, scale, selected)
         if trace.width:
             self._curve.setData([], [])
@@ -198,16 +197,17 @@ class TraceItems:
 
 
 def _pen(trace: Trace, width: float, upon: tuple[int, int]) -> QPen:
-    """Return a line's pen, which above another line of its group lets that through."""
+    """Return a line's pen, dashed above other lines of its group so that they show through."""
     pen: QPen = pg.mkPen(trace.colour, width=width, style=_style(trace, upon))
     if upon[0] and trace.style != Qt.PenStyle.NoPen:
+        # Other caps lengthen each dash and fill the gaps, which show the lines below.
         pen.setCapStyle(Qt.PenCapStyle.FlatCap)
         pen.setDashPattern(dashes(*upon))
     return pen
 
 
 def _style(trace: Trace, upon: tuple[int, int]) -> Qt.PenStyle:
-    """Return a line's own pattern, or none below and upon other lines."""
+    """Return a line's own pattern, or a solid one if it coincides with other lines."""
     keeps_style = upon == _ALONE or trace.style == Qt.PenStyle.NoPen
     return trace.style if keeps_style else Qt.PenStyle.SolidLine
 
@@ -237,6 +237,7 @@ class PlotLine(pg.PlotDataItem):
 
     def __init__(self) -> None:
         super().__init__(connect="finite")
+        # PlotDataItem has no argument for the class of its curve.
         self.curve.setParentItem(None)
         self.curve = _Curve()
         self.curve.setParentItem(self)
@@ -295,6 +296,7 @@ class _Curve(pg.PlotCurveItem):
         painter.resetTransform()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(solid)
+        # Qt reads numpy's memory in place, without a Python object for each piece.
         painter.drawLines(cast(QLineF, Shiboken.wrapInstance(drawn.ctypes.data, QLineF)), len(drawn))
         painter.restore()
 

@@ -62,17 +62,14 @@ class _Name:
 
     @property
     def items(self) -> tuple[QGraphicsItem, ...]:
-        """All of them."""
         return tuple(filter(None, (self.line, self.text, self.marker, self.sign)))
 
     def show(self, visible: bool) -> None:
-        """Show or hide it."""
         for item in self.items:
             item.setVisible(visible)
         self.sign.hide()
 
     def width(self, metrics: QFontMetricsF) -> float:
-        """Return the width of the marker and the name."""
         return metrics.horizontalAdvance(self.end.name) + (GRID + HALF if self.marker is not None else 0.0)
 
     def beside(self, anchor: QPointF, left: float, right: float, y: float, metrics: QFontMetricsF) -> None:
@@ -122,8 +119,8 @@ class LineLabels(QObject):
         self._look: tuple[Tokens, tuple[LineEnd, ...]] | None = None
         self._more = QGraphicsSimpleTextItem(plot)
         self._reserved = (0.0, False, 0.0)
-        """Width of the plot, whether names are listed, and their width since: where lines come to coincide and part, as
-        in a drag, the plot keeps its size, since a new one draws all of it anew."""
+        """Width of the plot, whether names are listed, and the largest width of the names since. The plot keeps its
+        size while lines coincide and separate, as in a drag: another size draws all of it again."""
 
     def show(self, ends: Sequence[LineEnd], groups: Sequence[CoincidingLines] = ()) -> None:
         """Name these lines, those of a group in one row; lines that only moved keep their items."""
@@ -145,7 +142,6 @@ class LineLabels(QObject):
         self.arrange()
 
     def set_head(self, head: float) -> None:
-        """Leave another height above the plot."""
         self._head = head
         self.arrange()
 

@@ -124,7 +124,6 @@ class TracePlot(pg.PlotWidget):
         axis.setTicks([[(position, metrics.elidedText(text, middle, room)) for position, text in self._ticks]])
 
     def list_names(self, on: bool) -> None:
-        """Show the names as a list, or each beside the end of its line."""
         self._labels.listed = on
 
     def highlight(self, keys: Collection[str]) -> None:
@@ -143,6 +142,7 @@ class TracePlot(pg.PlotWidget):
     @property
     def series(self) -> tuple[tuple[str, QColor], ...]:
         """Name and colour of each series that can be switched off."""
+        # Reversed twice: of traces with one name the first gives the colour, and their order stays.
         return tuple({trace.name: trace.colour for trace in reversed(self.traces) if trace.name}.items())[::-1]
 
     def hide_series(self, names: frozenset[str]) -> None:
@@ -155,7 +155,6 @@ class TracePlot(pg.PlotWidget):
             self._choose_view()
 
     def is_log(self, side: str) -> bool:
-        """Return True where a logarithmic axis, "x" or "y", is chosen."""
         return self._log[side]
 
     def log_problem(self, side: str) -> str:
@@ -168,7 +167,7 @@ class TracePlot(pg.PlotWidget):
             self._log[side] = on
             self._place_traces()
             self._draw()
-            self.reset_zoom()
+            self.reset_zoom()  # the visible range is in the units of the other scale
             self.getPlotItem().vb.updateAutoRange()
             self._choose_view()
 
@@ -177,7 +176,6 @@ class TracePlot(pg.PlotWidget):
         self.view_changed.emit()
 
     def view_state(self) -> dict[str, object]:
-        """Return the user's choices as JSON."""
         return {"log": [side for side in self.log_axes if self._log[side]], "hidden": sorted(self.hidden)}
 
     def restore_view(self, state: Mapping[str, object]) -> None:
@@ -210,7 +208,6 @@ class TracePlot(pg.PlotWidget):
     # ---- drawing -------------------------------------------------------------------------------------------------
 
     def reset_zoom(self) -> None:
-        """Show everything again."""
         self.getPlotItem().enableAutoRange()
 
     def minimumSizeHint(self) -> QSize:
@@ -222,7 +219,6 @@ class TracePlot(pg.PlotWidget):
         )
 
     def _head(self) -> float:
-        """Return the height of the controls above the plot."""
         return float(self.controls.sizeHint().height() + HALF // 2)
 
     def _restyle(self) -> None:
@@ -273,7 +269,7 @@ class TracePlot(pg.PlotWidget):
             self._items.pop().remove()
         while len(self._items) < len(self._placed):
             self._items.append(TraceItems(plot))
-        selected = self.highlighted  # a selection of what is not shown here lets nothing step back
+        selected = self.highlighted  # keys of other plots must not fade all lines of this one
         self._groups = self._coinciding()
         for index, (trace, items) in enumerate(zip(self._placed, self._items, strict=True)):
             items.show(trace, scale, selected, self._upon(index), hidden=not self._shows(trace))
@@ -319,7 +315,6 @@ class TracePlot(pg.PlotWidget):
         return [replace(reference, y=math.log10(reference.y)) for reference in self.references if reference.y > 0.0]
 
     def _named(self) -> list[int]:
-        """Return the indices of the lines whose names are shown."""
         return [index for index, trace in enumerate(self.traces) if trace.named and self._shows(trace)]
 
     def named_at(self, scene: QPointF) -> int | None:

@@ -31,7 +31,6 @@ class Term:
 
     @property
     def topic(self) -> str:
-        """Chapter and anchor of the term."""
         return f"glossary.md#{anchor(self.name)}"
 
 

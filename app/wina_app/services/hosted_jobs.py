@@ -68,6 +68,7 @@ class SubmittedArrays(QObject):
 
     def leave(self) -> None:
         """End the processes with the window; the arrays continue."""
+        # Its end would start it again if an array was submitted meanwhile.
         self._watch.blockSignals(True)
         self._watch.kill()
         self._watch.waitForFinished(_LEAVING_MS)
@@ -175,7 +176,6 @@ class OtherPrograms(QObject):
         workbench.stopped.connect(self.leave)
 
     def leave(self) -> None:
-        """Look no more."""
         self._timer.stop()
 
     def look(self) -> None:
@@ -193,6 +193,7 @@ class OtherPrograms(QObject):
         own_ids, listed = snapshot
         jobs = self._workbench.jobs
         for job_id in self._own_ids - own_ids:
+            # Another program has deleted the row.
             if job_id in jobs and jobs[job_id].active and jobs[job_id].phase != "cancelling":
                 self._workbench.cancel(job_id)
         self._own_ids = own_ids
@@ -215,8 +216,7 @@ class OtherPrograms(QObject):
         self.look()
 
     def _on_ended(self, job_id: str) -> None:
-        """Expect no row of a job that has ended: it may be queued again under its id."""
-        self._own_ids -= {job_id}
+        self._own_ids -= {job_id}  # queued again under its id, it must not count as deleted
 
     def _follow(self, job: "ListedJob") -> None:
         jobs, job_id = self._workbench.jobs, job.submit.job_id

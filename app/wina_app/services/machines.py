@@ -21,7 +21,6 @@ def describe_ready(ready: Ready) -> str:
 
 
 def only_here(machines: Iterable[str]) -> bool:
-    """Return whether a job for these machines runs on this computer alone."""
     return set(machines) <= {LOCAL}
 
 
@@ -52,12 +51,10 @@ class Machines(QObject):
 
     @property
     def ssh_machines(self) -> dict[str, Machine]:
-        """The machines over ssh by name."""
         return {name: entry for name, entry in self.entries.items() if isinstance(entry, Machine)}
 
     @property
     def clusters(self) -> list[RayCluster]:
-        """The Ray clusters."""
         return [entry for entry in self.entries.values() if isinstance(entry, RayCluster)]
 
     @property
@@ -74,13 +71,13 @@ class Machines(QObject):
             self.changed.emit()
 
     def load(self) -> None:
-        """Read the machines and clusters."""
         self._checks.ask(load_places, self._take, self.failed.emit)
 
     def save(self, entry: Machine | RayCluster, replaced: str = "") -> None:
         """Store a machine or a cluster, in the place of another one of the name `replaced`."""
 
         def question() -> dict[str, Machine | RayCluster]:
+            # Stored before the old one is removed: a failure between loses nothing.
             entries = save_machine(entry)
             if replaced in entries and replaced != entry.name:
                 entries = remove_machine(replaced)
@@ -105,7 +102,6 @@ class Machines(QObject):
         self.checked.emit(name)
 
     def remove(self, name: str) -> None:
-        """Forget a machine or a cluster."""
         self._checks.ask(lambda: remove_machine(name), self._take, self.failed.emit)
 
     def _take(self, entries: dict[str, Machine | RayCluster]) -> None:

@@ -12,7 +12,7 @@ from wina_core.files.own_command import own_command
 from wina_core.jobs.hosted import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 
 _KILL_MS = 20_000
-"""Time to end after it was asked to; it gives running answers half of it."""
+"""Time until a server that was requested to end is killed; it grants running answers half of it."""
 _LEAVING_MS = 2_000
 """The same when the window closes."""
 _log = logging.getLogger("wina_app.server")
@@ -33,7 +33,6 @@ class ServerState:
     """Tokens per second of the last answer."""
 
     def after(self, event: RequestFinished) -> "ServerState":
-        """Return the state after another request."""
         refused = self.refused + (event.status >= 400 and not event.tokens)
         return replace(self, requests=self.requests + 1, refused=refused, rate=event.rate or self.rate)
 
@@ -53,6 +52,7 @@ class ModelServer(QObject):
         self._last = self._job_id = ""
         self._process = process = QProcess(self)
         variables = QProcessEnvironment.systemEnvironment()
+        # Python writes to a pipe in the encoding of the system, which on Windows is not UTF-8.
         variables.insert("PYTHONIOENCODING", "utf-8")
         process.setProcessEnvironment(variables)
         process.readyReadStandardOutput.connect(self._on_events)

@@ -55,14 +55,14 @@ class BackgroundImport(QObject):
         self._importing = False
 
     def is_needed(self) -> bool:
-        """Return whether libraries are still to be imported; they then are, and `finished` is emitted."""
+        """Return whether libraries are missing; if so, import them and emit `finished`."""
         if not self._importing and not sys.modules.keys() >= set(self._names):
             self._importing = True
             self._thread.start()
         return self._importing
 
     def join(self) -> None:
-        """Wait for the end of the thread; it must not be the last to hold this object, which it would destroy."""
+        """Wait for the thread, which would destroy this object if it held the last reference to it."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -84,7 +84,7 @@ class EndingSignals(QObject):
         super().__init__(parent)
         self._reading, self._writing = socket.socketpair()
         for end in (self._reading, self._writing):
-            end.setblocking(False)
+            end.setblocking(False)  # set_wakeup_fd requires it
         self._notifier = QSocketNotifier(self._reading.fileno(), QSocketNotifier.Type.Read, self)
         self._notifier.activated.connect(self._on_arrived)
         self._wakeup_before = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
@@ -122,7 +122,6 @@ class GarbageCollector(QObject):
         self._timer.start()
 
     def stop(self) -> None:
-        """Let Python collect again."""
         self._timer.stop()
         gc.enable()
 
@@ -131,7 +130,7 @@ class GarbageCollector(QObject):
         limits = (*gc.get_threshold()[:2], _MIDDLE_PER_FULL)
         due = [generation for generation, count in enumerate(gc.get_count()) if count > limits[generation]]
         if due:
-            gc.collect(due[-1])
+            gc.collect(due[-1])  # with all younger generations
 
 
 def configure_malloc() -> None:
@@ -168,6 +167,5 @@ class LogFile(RotatingFileHandler):
         """Do nothing: a traceback for each line on stderr would not help."""
 
     def close(self) -> None:
-        """Close the file, even if its last lines cannot be written."""
         with suppress(OSError):
             super().close()

@@ -54,6 +54,7 @@ class ServerAnswer(QObject):
         super().__init__(parent)
         self._parser, self._stopped = StreamParser(), False
         manager = QNetworkAccessManager(self)
+        # The server is on this computer, which a proxy of the system cannot reach.
         manager.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
         request = QNetworkRequest(QUrl(url))
         request.setHeader(QNetworkRequest.KnownHeaders.ContentTypeHeader, "application/json")
@@ -65,11 +66,12 @@ class ServerAnswer(QObject):
         self.ended.connect(self.deleteLater)
 
     def stop(self) -> None:
-        """Go away; the server ends the answer."""
+        """Close the connection, at which the server ends the answer."""
         self._stopped = True
         self._reply.abort()
 
     def _on_ready(self) -> None:
+        # The body of a refusal is one JSON text, read at its end.
         if not self._refused:
             for text in self._parser.feed(bytes(self._reply.readAll().data())):
                 self.piece.emit(text)

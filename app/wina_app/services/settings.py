@@ -97,7 +97,6 @@ class Preferences(BaseModel):
     @field_validator("memory")
     @classmethod
     def _is_size(cls, memory: str) -> str:
-        """Refuse a text that is no size of memory."""
         if memory:
             try:
                 parse_bytes(memory)
@@ -141,7 +140,7 @@ class Entries(Preferences):
     studies: list[str] = Field(default_factory=list)
     """Study files of the user, in the order in which they were opened."""
     study_data: dict[str, str] = Field(default_factory=dict)
-    """Folder of local data by study file, whose own folder it replaces; that of all files without one at ""."""
+    """Folder of local data by study file, in place of the file's own; the key "" has that of all other files."""
     results_columns: list[str] = Field(default_factory=list)
     """Columns of the results table in order, as `ColumnChoice.written`; empty for the default ones."""
     recent_databases: list[str] = Field(default_factory=list)
@@ -211,19 +210,15 @@ class Settings(Entries):
 
     @property
     def preferences(self) -> Preferences:
-        """The entries that the user sets in the settings dialog."""
         return Preferences(**{name: getattr(self, name) for name in Preferences.model_fields})
 
     def add_recent(self, location: str) -> None:
-        """Put a model at the head of the recent ones."""
         self.recent = _with_first(self.recent, location)
 
     def forget_recent(self, location: str) -> None:
-        """Remove a model that no longer exists."""
         self.recent = [one for one in self.recent if one != location]
 
     def add_recent_database(self, url: str) -> None:
-        """Put a database at the head of the recent ones."""
         self.recent_databases = _with_first(self.recent_databases, url)
 
     def _save(self) -> None:
@@ -289,7 +284,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _content(path: Path) -> Any:
-    if not os.path.lexists(path):
+    if not os.path.lexists(path):  # a broken link exists, and is reported
         raise FileNotFoundError(path)
     return json.loads(read_file(path, "settings file"))
 

@@ -33,7 +33,6 @@ class SideProcess(QObject):
         self._command = tuple(command)
 
     def start(self) -> None:
-        """Start the process and return at once."""
         self._process.start(self._command[0], list(self._command[1:]))
 
     def stop(self) -> None:

@@ -35,7 +35,6 @@ class Pace:
         self._reported = -math.inf
 
     def change(self, now: float) -> None:
-        """Note a change."""
         self._since = now if self._since is None else self._since
 
     def patience(self, now: float) -> float | None:
@@ -79,6 +78,7 @@ class StoreThread(QThread):
         self.unanswered = 0
         """Number of questions whose answers have not arrived on the main thread, from which they are asked."""
         self._tasks: queue.SimpleQueue[Callable[[], bool] | None] = queue.SimpleQueue()
+        # A slot of this object, which lives on the main thread: Qt calls it there.
         self._answered.connect(self._deliver)
 
     def ask(
@@ -160,7 +160,6 @@ class StoreThread(QThread):
         self.wait()
 
     def run(self) -> None:
-        """Run the thread's loop."""
         try:
             self._open(self._url)
         except WinaError as error:
@@ -226,7 +225,7 @@ class StoreThread(QThread):
         except Exception as error:
             _log.exception("The database could not be opened")
             raise WinaError(unforeseen(error)) from error
-        if self._store is not None:
+        if self._store is not None:  # only now: had the new one failed to open, this one would stay
             self._close()
         self._store, self._backlog = store, backlog
         self.opened.emit(store)
@@ -235,6 +234,7 @@ class StoreThread(QThread):
 
     def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:
         def receive(value: Any) -> None:
+            # Before the receiver, which may ask whether anything is unanswered.
             self.unanswered -= 1
             receiver(value)
 

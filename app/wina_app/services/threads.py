@@ -40,7 +40,6 @@ class EngineThread(QThread):
         return None if self._pool is None else self._pool.pid
 
     def send(self, request: Request) -> None:
-        """Send a request and return at once."""
         self._requests.put(request)
 
     def finish(self) -> None:
@@ -48,7 +47,6 @@ class EngineThread(QThread):
         self._requests.put(None)
 
     def run(self) -> None:
-        """Run the thread's loop."""
         pool = self._pool = self._open_pool(self.received.emit)
         pool.start()
         while (request := self._requests.get()) is not None:
@@ -108,7 +106,6 @@ class Fetcher(QObject):
         self._ends: dict[str, threading.Event] = {}
 
     def begin(self, job_id: str, job: FetchJob) -> None:
-        """Begin or continue a copy."""
         end = self._ends[job_id] = threading.Event()
         threading.Thread(target=self._work, args=(job_id, job, end), name="fetch", daemon=True).start()
 
@@ -117,7 +114,6 @@ class Fetcher(QObject):
         self._ends[job_id].set()
 
     def stop_all(self) -> None:
-        """End all copies with the window."""
         for end in self._ends.values():
             end.set()
 

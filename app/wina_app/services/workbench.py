@@ -97,7 +97,7 @@ class Workbench(QObject):
         self._ready: tuple[Ready, ...] = ()
         self._retrying: set[str] = set()
         self._hosted: dict[str, Callable[[], object]] = {}
-        """What stops each server of this window, by its job's id."""
+        """Functions that end hosted jobs, by their ids."""
         self._interrupted = False
         self._background: BackgroundProcess | None = None
         """The process that computes the jobs once this window has stopped."""
@@ -114,7 +114,6 @@ class Workbench(QObject):
 
     @property
     def engine_pid(self) -> int | None:
-        """Process id of the first engine; None while there is none."""
         return self._engine.pid
 
     def start(self) -> None:
@@ -153,7 +152,7 @@ class Workbench(QObject):
         self.fetcher.begin(job_id, job)
 
     def _send(self, submit: Submit) -> None:
-        """Keep a job for the case that this process dies, then submit it."""
+        # Kept first: if this process dies, the next start offers to resume the job.
         self.store.ask(lambda store: store.keep_jobs([submit]))
         self._engine.send(submit)
 
@@ -169,7 +168,7 @@ class Workbench(QObject):
         if isinstance(job, HostedJob):
             return
         self._retrying.add(job_id)
-        queued = self.jobs.queued_runs
+        queued = self.jobs.queued_runs  # read here: the list belongs to the main thread
         self.store.ask(
             lambda store: rest_of(job, store, points, queued),
             lambda rest: self._requeue(job_id, rest),
@@ -199,7 +198,6 @@ class Workbench(QObject):
             self._engine.send(Move(job_id=job_id, before=before))
 
     def prioritize(self, job_id: str, priority: Priority) -> None:
-        """Place a waiting job behind those of a priority."""
         if self.jobs[job_id].waiting:
             self._engine.send(Prioritize(job_id=job_id, priority=priority))
 
@@ -217,7 +215,6 @@ class Workbench(QObject):
         self._engine.send(Pause(job_id=job_id))
 
     def resume(self, job_id: str) -> None:
-        """Resume a paused job."""
         self._engine.send(Resume(job_id=job_id))
 
     def resume_unfinished(self) -> None:
@@ -301,6 +298,7 @@ class Workbench(QObject):
                 text = "\n".join(filter(None, (event.error, event.detail)))
                 _engine_log.error("%s", text, extra={"job": event.job_id})
         if isinstance(event, _STORED):
+            # Not `cancelled`, which would mark the runs as cancelled by the user.
             self._record(Done(job_id=event.job_id) if self._interrupted and isinstance(event, Done) else event)
         if isinstance(event, Token | CompletionFinished):
             self.streamed.emit(event)
@@ -323,6 +321,7 @@ class Workbench(QObject):
 
         messages = (*self._ready, Submit(job_id=job_id, job=job), event)
         self.store.record(messages, lambda text: self._on_storing_failed(job_id, text))
+        # Interrupted jobs stay in the database, where the next start finds them.
         if isinstance(event, Failed | Done) and not self._interrupted:
             self.store.ask(lambda store: store.forget_jobs([job_id]))
 
@@ -341,6 +340,7 @@ class Workbench(QObject):
     def _on_engine_finished(self) -> None:
         self._threads.discard(self._engine)
         if self._threads:
+            # After the engines, whose last results it still has to write.
             self.store.finish()
         else:
             self._end()
@@ -351,6 +351,7 @@ class Workbench(QObject):
             self._end()
 
     def _end(self) -> None:
+        # Only now, when this window has released engines and database.
         if self._background is not None:
             self._background.begin()
         self.stopped.emit()

@@ -43,8 +43,8 @@ class Workspace(QObject):
     quantization_changed = Signal()
     """Another quantization of the same model."""
     quantization_settled = Signal()
-    """The same, once it has rested: a stroke over the map of bits changes it many times a second, and what names it is
-    laid out anew."""
+    """The quantization has not changed for a while: a stroke over the map of bits changes it many times a second, and
+    every text that names it is laid out again."""
     loading_changed = Signal()
 
     def __init__(self) -> None:
@@ -82,7 +82,6 @@ class Workspace(QObject):
 
     @property
     def rotation(self) -> RotationSpec:
-        """The rotation chosen on the Rotation page."""
         return self._rotation
 
     @property
@@ -92,7 +91,6 @@ class Workspace(QObject):
 
     @property
     def method(self) -> MethodSpec:
-        """The gate rule chosen on the Sparsity page."""
         return self._method
 
     @property
@@ -124,7 +122,6 @@ class Workspace(QObject):
         self.rotation_changed.emit()
 
     def set_method(self, method: MethodSpec) -> None:
-        """Choose the gate rule."""
         if method != self._method:
             self._method = method
             self.method_changed.emit()
@@ -139,7 +136,6 @@ class Workspace(QObject):
 
     @property
     def quantization(self) -> Quantization:
-        """The quantization of the model in every run."""
         return "none" if self._source is None else self._source.quantization
 
     def set_quantization(self, quantization: Quantization) -> None:
@@ -149,13 +145,12 @@ class Workspace(QObject):
         if self._summary is not None and isinstance(quantization, QuantizationSpec):
             quantization.plan(self._summary.layout)
         self._source = self._source.model_copy(update={"quantization": quantization})
-        if self._report is not None:
+        if self._report is not None:  # the rest of it is measured without quantization
             self._report = self._report.model_copy(update={"quantization": None})
         self.quantization_changed.emit()
         self._rest.start()
 
     def stop(self) -> None:
-        """Tell no page any more that the quantization has settled."""
         self._rest.stop()
 
     def breadcrumb(self) -> list[tuple[str, str]]:

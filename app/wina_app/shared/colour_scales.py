@@ -166,7 +166,6 @@ def scale_for(key: MapKey, values: np.ndarray, selection: Selection = "topk") ->
 
 
 def bits_text(value: float) -> str:
-    """Write bits with at most two decimals."""
     return f"{round(value, 2):g}"
 
 
@@ -195,4 +194,5 @@ def _round_up(value: float) -> float:
     if value <= 0:
         return 0.0
     power = 10.0 ** math.floor(math.log10(value))
+    # The tolerance is for values that exceed a round number by a rounding error alone.
     return next(power * step for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if power * step >= value * (1 - 1e-9))

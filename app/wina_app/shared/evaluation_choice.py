@@ -69,9 +69,9 @@ class EvaluationChoice:
     chat_template: bool = False
     """True to ask the tasks within the model's chat template."""
     samples: bool = False
-    """True to store every document's completions; it changes no number, nor does the next."""
+    """True to store every document's completions; changes no number."""
     run_model_code: bool = False
-    """Consent to run code that the model writes, for this launch only."""
+    """Consent to run code that the model writes, for this launch only; changes no number."""
 
 
 def parse_sparsities(text: str) -> tuple[float, ...]:

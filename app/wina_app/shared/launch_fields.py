@@ -63,7 +63,6 @@ class DataFolder(QWidget):
         self.offer()
 
     def offer(self, reason: str = "") -> None:
-        """Enable the field, unless there is a reason against it."""
         for control in (self.edit, self.choose):
             explain_disabled(control, enabled=not reason, reason=reason, explanation=self._help)
 
@@ -98,14 +97,11 @@ class LaunchFields(QWidget):
         self.offer(True)
 
     def choice(self) -> LaunchOptions:
-        """Return the ticked options."""
         return LaunchOptions(samples=self.samples.isChecked(), run_model_code=self.consent.isChecked())
 
     def withdraw_consent(self) -> None:
-        """Untick the consent: it holds for one launch."""
-        self.consent.setChecked(False)
+        self.consent.setChecked(False)  # it holds for one launch
 
     def offer(self, has_tasks: bool) -> None:
-        """Show the options if the study has tasks."""
         for box, explanation in ((self.samples, _SAMPLES), (self.consent, _CONSENT)):
             explain_disabled(box, enabled=has_tasks, reason=_NO_TASKS, explanation=explanation)

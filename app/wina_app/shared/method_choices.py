@@ -144,5 +144,4 @@ def has_low_rank(method: MethodSpec) -> bool:
 
 
 def explanation(method: MethodSpec) -> str:
-    """Return the method's summary in the window's language."""
     return QCoreApplication.translate("", get_method(method).summary)

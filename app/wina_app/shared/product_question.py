@@ -31,7 +31,7 @@ class ProductQuestion:
         self._workbench, self._view = workbench, view
         self._latest = 0
         self._is_checking = False
-        """True while a request of the user's is being looked into."""
+        """True while the files of a user's request are being read."""
         self._accepted_needs: set[Hashable] = set()
         """Identities of the needs that the user agreed to."""
 
@@ -46,9 +46,9 @@ class ProductQuestion:
     ) -> None:
         """Call `go` if nothing long is missing or the user wants it computed, else `declined`.
 
-        With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while a
-        request of the user's is being looked into. What is on the disks of other machines is not known here: a job for
-        them begins, with `silent` unless it needs a refined rotation. `machines` will compute the job, by default the
+        With `silent` nothing is asked: work that nobody requested starts no long computation, and does nothing while
+        the files of a user's request are being read. The disks of other machines are unknown here: a job for them
+        starts, with `silent` only if it needs no refined rotation. `machines` will compute the job, by default the
         chosen ones.
         """
         if silent and self._is_checking:

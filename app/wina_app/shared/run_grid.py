@@ -41,7 +41,7 @@ class FirstMetric:
 
     @property
     def name(self) -> str:
-        """Return metric and task, or of a KL divergence what it is from, with its unit."""
+        """Return metric and task, or the reference and unit of a KL divergence."""
         return _KL_NAMES.get((self.task, self.metric)) or tr("{metric} of {task}", metric=self.metric, task=self.task)
 
     @property
@@ -69,7 +69,6 @@ class Cell:
 
     @property
     def state(self) -> CellState:
-        """Return the state."""
         if self.missing == 0:
             return "done"
         if self.running:
@@ -100,12 +99,10 @@ class Grid:
 
     @property
     def to_do(self) -> int:
-        """Return the number of runs to compute."""
         return sum(cell.missing > 0 and not cell.queued for cell in self.cells.values())
 
     @property
     def stored(self) -> int:
-        """Return the number of complete runs."""
         return sum(cell.missing == 0 for cell in self.cells.values())
 
     @property
@@ -114,7 +111,6 @@ class Grid:
         return sum(cell.missing > 0 and cell.queued for cell in self.cells.values())
 
     def count(self, state: CellState) -> int:
-        """Return the number of runs in a state."""
         return sum(cell.state == state for cell in self.cells.values())
 
     @property
@@ -148,7 +144,7 @@ def make_grid(
             len(run.evaluation.units),
             missing.get(hash_, 0),
             hash_ in queued,
-            error="" if hash_ in queued else errors.get(hash_, ""),
+            error="" if hash_ in queued else errors.get(hash_, ""),  # a queued run is tried again
             first=metrics.get(hash_),
         )
     names, columns = (tuple(dict.fromkeys(key[axis] for key in cells)) for axis in (0, 1))
@@ -177,6 +173,7 @@ def with_jobs(grid: Grid, entries: Iterable[JobEntry]) -> Grid:
         if isinstance(entry.job, EvaluateJob):
             running |= entry.running
             paused |= entry.running if entry.phase == "paused" else set()
+            # The failures of jobs that have ended come from the store.
             failures |= {run: failed.error for run, failed in entry.failures.items()} if entry.active else {}
     return replace(
         grid,

@@ -72,7 +72,6 @@ class TaskCodeDialog(QDialog):
 
 
 def ask_task_code(codes: Sequence[TaskCode], parent: QWidget) -> bool:
-    """Ask for each folder; return whether all are trusted."""
     return all(_is_trusted(code, parent) for code in codes)
 
 

@@ -56,4 +56,5 @@ def duration(seconds: float) -> str:
 
 
 def _three(value: float) -> str:
+    # Limits from which a value is rounded up to a number with one more digit.
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"

@@ -46,7 +46,6 @@ def notifier() -> _Current:
 
 
 def tokens() -> Tokens:
-    """Return the current colours and sizes."""
     return _current.tokens
 
 
@@ -111,6 +110,7 @@ def _update_sheet(owner: QWidget) -> None:
 
 def restyle_when_shown(owner: QWidget, restyle: Callable[[], None]) -> None:
     """Call a method of the owner after every change of appearance, at once or before the owner is shown again."""
+    # The notifier lives as long as the program, and must not keep the owner alive.
     method = WeakMethod(restyle)
 
     def call() -> None:
@@ -223,6 +223,7 @@ def contrast(a: QColor, b: QColor) -> float:
 
 def _luminance(colour: QColor) -> float:
     def linear(c: float) -> float:
+        # Relative luminance of sRGB as in WCAG 2, and so is the 0.05 above.
         return c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
 
     return 0.2126 * linear(colour.redF()) + 0.7152 * linear(colour.greenF()) + 0.0722 * linear(colour.blueF())
@@ -241,6 +242,7 @@ def readable(colour: QColor, background: QColor | None = None) -> QColor:
     for step in range(11):
         k = step / 10
         mixed = QColor.fromRgbF(*(a + (b - a) * k for a, b in zip(_rgb(colour), _rgb(towards), strict=True)))
+        # WCAG AA for text of normal size.
         if contrast(mixed, background) >= 4.5:
             return mixed
     return towards

@@ -15,6 +15,7 @@ def tr(text: str, one: str = "", n: int = -1, /, **values: object) -> str:
     translated = QCoreApplication.translate("", text, one, n)
     if n >= 0:
         values["n"] = f"{n:,}"
+        # Without a translation Qt returns the plural for every number.
         translated = one if n == 1 and translated == text else translated
     return translated.format(**values) if values else translated
 

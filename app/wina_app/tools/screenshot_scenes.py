@@ -73,7 +73,7 @@ def prepare(application: "Application", *, fill: bool) -> Iterator[Wait]:
     yield from _jobs(application)
     application.playground.generate()
     yield from _jobs(application)
-    for key in ("results", "studies"):  # which read the database when they are shown
+    for key in ("results", "studies"):  # they read the database when they are shown
         application.window.show_page(key)
         yield rest()
 
@@ -130,7 +130,7 @@ def _jobs(application: "Application") -> Iterator[Wait]:
 
 
 def scenes(application: "Application", *, before_model: bool) -> dict[str, Scene]:
-    """Return the scenes by name; the start page is there before a model alone."""
+    """Return the scenes by name; the start page only before a model."""
     if before_model:
         return {"start": lambda: _page(application, "model")}
     page_scenes: dict[str, Scene] = {key: partial(_page, application, key) for key in application.window.pages}
@@ -152,7 +152,7 @@ def _page(application: "Application", key: str, *docks: str) -> Callable[[], obj
         dock.setVisible(name in docks)
     window.show_page(key)
     focused = QApplication.focusWidget()
-    if focused is not None:  # a caret that blinks, and a frame around a list
+    if focused is not None:  # no blinking caret, and no frame around a list
         focused.clearFocus()
     return lambda: None
 
@@ -215,5 +215,5 @@ def _settings(application: "Application") -> Callable[[], object]:
     window = application.window
     window.open_settings()
     (dialog,) = (candidate for candidate in window.findChildren(QDialog) if candidate.isVisible())
-    dialog.resize(window.width() // 2, window.height() * 4 // 5)  # the screen, of which it takes a part, is none
+    dialog.resize(window.width() // 2, window.height() * 4 // 5)  # it sizes itself by the screen, and there is none
     return dialog.close

@@ -67,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="python -m wina_app.tools.screenshots", description="Save pictures of the window"
     )
@@ -180,8 +179,8 @@ def _grab(window: "QWidget") -> "QImage":
 
 
 def save(picture: "QImage", file: Path) -> None:
-    """Write a PNG, as small as it gets. Raises OSError where it cannot be written."""
-    if not few_colours(picture).save(str(file), quality=0):  # which compresses most
+    """Write a PNG, as small as possible; raise OSError if it cannot be written."""
+    if not few_colours(picture).save(str(file), quality=0):  # compresses most
         raise OSError(f"{file} could not be written")
 
 
@@ -205,9 +204,11 @@ def few_colours(picture: "QImage") -> "QImage":
         return picture
     table = by_count[chosen]
     nearest = np.array([np.abs(channels[table] - colour).max(axis=1).argmin() for colour in channels], np.uint8)
+    # Lines of a QImage begin at multiples of 4 bytes.
     stride = -(-rgb.width() // 4) * 4
     lines = np.zeros((rgb.height(), stride), np.uint8)
     lines[:, : rgb.width()] = nearest[where].reshape(rgb.height(), rgb.width())
+    # A copy, since a QImage does not keep the memory of an array alive.
     indexed = QImage(lines.data, rgb.width(), rgb.height(), stride, QImage.Format.Format_Indexed8).copy()
     indexed.setColorTable([int(0xFF000000 | colour) for colour in colours[table]])
     indexed.setDevicePixelRatio(picture.devicePixelRatio())

@@ -68,17 +68,14 @@ class _Crumb(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
 
     def sizeHint(self) -> QSize:
-        """Return the size of the whole text."""
         text = self.fontMetrics().horizontalAdvance(self._whole) + 1  # a width that is rounded must not cost a letter
         return QSize(self._frame() + text, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
-        """Return the size of a few letters."""
         few = QSize(self._frame() + self.fontMetrics().horizontalAdvance(_LEAST), self.sizeHint().height())
         return few.boundedTo(self.sizeHint())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the text to the new width."""
         super().resizeEvent(event)
         room = self.width() - self._frame()
         self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideRight, room))
@@ -89,7 +86,6 @@ class _Crumb(QPushButton):
 
 
 def with_shortcut(tip: str, keys: str) -> str:
-    """Return a tooltip that ends in the shortcut, if there is one."""
     native = QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText)
     return f"{plain_tip(tip)} ({native})" if native else plain_tip(tip)
 
@@ -187,12 +183,10 @@ class Page(QWidget):
         self.header.installEventFilter(self.message)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Emit `visible_changed`."""
         super().showEvent(event)
         self.visible_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Emit `visible_changed`."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
 
@@ -237,7 +231,6 @@ class Page(QWidget):
 
     @property
     def is_empty(self) -> bool:
-        """True while the empty state is shown."""
         return self._empty is not None
 
     def view_state(self) -> dict[str, object]:
@@ -291,7 +284,6 @@ class Page(QWidget):
         self.message.show_message("error", text, retry)
 
     def show_notice(self, text: str) -> None:
-        """Show a notice over the header for a while."""
         self.message.show_message("notice", text)
 
     def show_saved(self, path: Path, text: str = "") -> None:
@@ -299,9 +291,7 @@ class Page(QWidget):
         self.saved.emit(path, text)
 
     def ask_compute(self, question: ComputeQuestion) -> bool:
-        """Ask whether to begin a job with what it takes."""
         return ask_compute(self, question)
 
     def clear_message(self) -> None:
-        """Hide the messages."""
         self.message.clear()

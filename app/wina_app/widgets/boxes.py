@@ -33,7 +33,6 @@ def _made(layout: Box, items: Iterable[Item], margins: Margins, spacing: int) ->
 
 
 def fill(layout: QBoxLayout, *items: Item) -> None:
-    """Append items to a row or column."""
     for item in items:
         content, stretch = item if isinstance(item, tuple) else (item, 0)
         if isinstance(content, QWidget):

@@ -20,11 +20,10 @@ class ComboBox(QComboBox):
         ignore_unfocused_wheel(self)
 
     def sizeHint(self) -> QSize:
-        """Return Qt's size plus the padding of the style sheet, which Qt forgets."""
-        return super().sizeHint() + QSize(GRID, 0)
+        return super().sizeHint() + QSize(GRID, 0)  # padding of the style sheet, which Qt leaves out
 
     def minimumSizeHint(self) -> QSize:
-        """Return a small size, so that a long name does not push a plot out of sight."""
+        # A long name must not push a plot out of sight.
         return super().minimumSizeHint().boundedTo(QSize(GRID * 12, GRID * 12))
 
     def showPopup(self) -> None:

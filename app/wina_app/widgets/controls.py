@@ -59,7 +59,6 @@ def rule() -> QFrame:
 
 
 def with_term(widget: QWidget, term: str) -> QHBoxLayout:
-    """Put a widget into a row that ends in the explanation of a term of the glossary."""
     return hbox(None, (widget, 1), HelpButton(term))
 
 
@@ -79,8 +78,7 @@ def labelled(text: str, control: QWidget, *, hint: str = "", term: str = "") -> 
 
 
 def pad_text(box: QAbstractSpinBox) -> None:
-    """Move the text of a spin box away from its border, which a style sheet cannot do."""
-    box.lineEdit().setTextMargins(HALF + 2, 0, 0, 0)
+    box.lineEdit().setTextMargins(HALF + 2, 0, 0, 0)  # away from the border, which a style sheet cannot do
 
 
 class _WheelFilter(QObject):
@@ -101,7 +99,7 @@ def ignore_unfocused_wheel(control: QWidget) -> None:
 
 
 def wrap_words(edit: QPlainTextEdit) -> None:
-    """Wrap between words only: Qt breaks long words in quadratic time, 13 s for 300,000 characters."""
+    # Qt breaks long words in quadratic time: 13 s for 300,000 characters.
     edit.setWordWrapMode(QTextOption.WrapMode.WordWrap)
 
 
@@ -122,11 +120,9 @@ class ElidedLabel(QLabel):
         self._fit()
 
     def whole(self) -> str:
-        """Return the whole text."""
         return self._whole
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the text to the new width."""
         super().resizeEvent(event)
         self._fit()
 
@@ -135,7 +131,6 @@ class ElidedLabel(QLabel):
 
 
 def close_together(*widgets: QWidget) -> QVBoxLayout:
-    """Put widgets below each other without space between."""
     return vbox(None, *widgets, spacing=0)
 
 
@@ -234,7 +229,6 @@ class CollapsibleSection(QWidget):
         self.open(False)
 
     def open(self, on: bool) -> None:
-        """Show or hide the controls."""
         self.heading.setChecked(on)
         mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}" if on else "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
         self.heading.setText(f"{mark} {self._title}")
@@ -242,7 +236,6 @@ class CollapsibleSection(QWidget):
 
 
 def explain_disabled(control: QWidget, *, enabled: bool, reason: str, explanation: str = "") -> None:
-    """Enable a control, or disable it with the reason in its tooltip."""
     control.setEnabled(enabled)
     control.setToolTip(plain_tip(explanation if enabled else reason))
 
@@ -284,7 +277,6 @@ class Readouts(QWidget):
                 self._cells.addWidget(cell)
 
     def texts(self) -> list[str]:
-        """Return the numbers shown, in order."""
         return [label.text() for label in self._numbers]
 
     def _restyle(self) -> None:

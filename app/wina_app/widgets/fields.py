@@ -71,7 +71,6 @@ class FieldProblem(QLabel):
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._place)
 
     def show_text(self, text: str) -> None:
-        """Show a sentence; hide if it is empty."""
         self.setText(text)
         self._place()
 

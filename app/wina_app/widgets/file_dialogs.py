@@ -14,22 +14,18 @@ Then = Callable[[Path], object]
 
 
 def choose_model_folder(parent: QWidget, then: Then) -> None:
-    """Ask for a model folder."""
     _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
 
 
 def choose_gguf_file(parent: QWidget, then: Then) -> None:
-    """Ask for a model in a GGUF file."""
     _open(QFileDialog.getOpenFileName(parent, tr("Open GGUF file"), "", tr("GGUF file") + " (*.gguf)")[0], then)
 
 
 def choose_study(parent: QWidget, then: Then) -> None:
-    """Ask for a study file."""
     _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
 
 
 def choose_database(parent: QWidget, then: Then) -> None:
-    """Ask for a results database."""
     kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
     _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
 
@@ -43,7 +39,6 @@ def ask_database_address(parent: QWidget, then: Callable[[str], object]) -> None
 
 
 def choose_new_database(parent: QWidget, then: Then) -> None:
-    """Ask for the file of a new results database."""
     choose_new_file(parent, tr("New results database"), "results.sqlite", tr("Results database"), then)
 
 
@@ -85,7 +80,7 @@ def _completed(path: Path, kind: str, formats: str) -> Path:
 
 
 def _may_replace(parent: QWidget, title: str, path: Path) -> bool:
-    """Ask again, since the dialog has asked only about the name as typed."""
+    """Ask about the name with its suffix; the dialog has asked about the name as typed."""
     text = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
     return QMessageBox.question(parent, title, text) == QMessageBox.StandardButton.Yes
 

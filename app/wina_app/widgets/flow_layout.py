@@ -28,28 +28,22 @@ class FlowLayout(QLayout):
         self.addItem(QSpacerItem(0, 0))
 
     def addItem(self, item: QLayoutItem) -> None:
-        """Append an item; Qt calls this for every widget."""
         self._items.append(item)
         self.invalidate()
 
     def count(self) -> int:
-        """Return the number of widgets and stretches."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:
-        """Return an item, or None."""
         return self._items[index] if 0 <= index < len(self._items) else None
 
     def takeAt(self, index: int) -> QLayoutItem | None:
-        """Remove and return an item, or None."""
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def hasHeightForWidth(self) -> bool:
-        """Return True."""
         return True
 
     def heightForWidth(self, width: int) -> int:
-        """Return the height of all lines."""
         lines = self._lines(width)
         return sum(map(_height, lines)) + self.spacing() * max(len(lines) - 1, 0)
 
@@ -60,7 +54,6 @@ class FlowLayout(QLayout):
         return QSize(sum(item.sizeHint().width() for item in visible) + gaps, _height(visible))
 
     def minimumSize(self) -> QSize:
-        """Return the width of the widest widget and the height of one line."""
         visible = self._visible_items()
         return QSize(max((item.minimumSize().width() for item in visible), default=0), _height(visible))
 

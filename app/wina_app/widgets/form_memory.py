@@ -51,7 +51,6 @@ _KINDS: tuple[tuple[type[Any], type, _Read, _Write], ...] = (
 
 
 def values_of(widgets: Mapping[str, QWidget]) -> dict[str, object]:
-    """Return the values of input widgets by name, as JSON."""
     return {name: _kind(widget)[1](widget) for name, widget in widgets.items()}
 
 
@@ -64,6 +63,7 @@ def set_values(widgets: Mapping[str, QWidget], values: Mapping[str, object]) -> 
     for name, widget in widgets.items():
         needed, read, write = _kind(widget)
         value = values.get(name)
+        # The very type: for isinstance, True is an int.
         fits = name in values and (needed is object or type(value) is needed) and _is_in_range(widget, value)
         if fits and read(widget) != value:
             write(widget, value)
@@ -87,6 +87,7 @@ def _choice(box: QComboBox) -> object:
 
 
 def _choose(box: QComboBox, value: object) -> None:
+    # Compared with their types: 1 == True.
     is_flag = isinstance(value, bool)
     data = map(box.itemData, range(box.count()))  # findData raises for large numbers
     row = next((row for row, one in enumerate(data) if one == value and isinstance(one, bool) is is_flag), -1)

@@ -37,7 +37,6 @@ class Expiry(QTimer):
         self.timeout.connect(self._on_timeout)
 
     def start_for(self, text: str) -> None:
-        """Start the time to read a text."""
         self.start(_LEAST_MS + _LETTER_MS * len(text))
 
     def _on_timeout(self) -> None:
@@ -83,7 +82,6 @@ class MessageBar(QFrame):
 
     @property
     def text(self) -> str:
-        """The whole text of the message shown; empty without one."""
         return self._first.text if self._first else ""
 
     @property
@@ -101,7 +99,7 @@ class MessageBar(QFrame):
         self._show_first(before)
 
     def withdraw(self, text: str) -> None:
-        """Remove the messages with this text, which does not hold any more."""
+        """Remove the messages with this text, which no longer holds."""
         before = self._first
         self._messages = {kind: message for kind, message in self._messages.items() if message.text != text}
         self._show_first(before)
@@ -113,13 +111,11 @@ class MessageBar(QFrame):
             self._show_first(before)
 
     def clear(self) -> None:
-        """Remove all messages."""
         self._messages.clear()
         self._show_first(None)
 
     @property
     def error(self) -> str:
-        """The text of the error; empty without one."""
         return self._messages["error"].text if "error" in self._messages else ""
 
     def _show_first(self, before: _Message | None) -> None:
@@ -176,7 +172,6 @@ class MessageBar(QFrame):
             self.arrange()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Dismiss the message by Esc."""
         if event.key() == Qt.Key.Key_Escape:
             self.dismiss()
         else:
@@ -190,6 +185,6 @@ class MessageBar(QFrame):
 
     def _do_retry(self) -> None:
         message = self._first
-        self.dismiss()
+        self.dismiss()  # before the retry, which may show a message of its own
         if message is not None and message.retry is not None:
             message.retry()

@@ -4,5 +4,4 @@ from PySide6.QtGui import Qt
 
 
 def plain_tip(text: str) -> str:
-    """Return a tooltip that shows the text literally."""
     return Qt.convertFromPlainText(text) if Qt.mightBeRichText(text) else text

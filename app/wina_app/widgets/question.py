@@ -25,7 +25,7 @@ class ResourceRow:
     needed: str
     available: str = ""
     fits: bool | None = None
-    """Whether there is enough of it; None if that is no question, or unknown."""
+    """Whether there is enough of it; None if that is unknown or irrelevant."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,6 @@ class ComputeQuestion:
 
     @property
     def fits(self) -> bool:
-        """Return whether no resource is short."""
         return all(row.fits is not False for row in self.resources)
 
 
@@ -75,7 +74,6 @@ class QuestionDialog(QDialog):
         return handled
 
     def _fit(self) -> None:
-        """Resize to the width of the table and the height of the wrapped texts."""
         width = max(scaled(GRID * 70), self._column.totalMinimumSize().width())
         self.resize(width, self._column.totalHeightForWidth(width))
 

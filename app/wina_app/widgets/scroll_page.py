@@ -24,7 +24,6 @@ class ScrollPage(QScrollArea):
         return super().eventFilter(watched, event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the content to the room."""
         super().resizeEvent(event)
         self._fit()
 

@@ -35,7 +35,6 @@ class SegmentedControl(QWidget):
 
     @property
     def value(self) -> str:
-        """Key of the checked button."""
         return next(key for key, button in self.buttons.items() if button.isChecked())
 
     def choose(self, key: str) -> None:

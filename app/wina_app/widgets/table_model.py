@@ -13,7 +13,7 @@ from wina_core.files.tables import neutralized, write_table
 
 Value = str | float | int | None
 Key = tuple[str, ...]
-"""Permanent name of a row."""
+"""Stable key of a row."""
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 _NUMBERS = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -72,12 +72,12 @@ class RowTable(QAbstractTableModel):
 
     @property
     def shown(self) -> Sequence[Any]:
-        """The shown rows, in the order of the table."""
         return self._ordered
 
     def set_entries(self, entries: Iterable[TableEntry]) -> None:
         """Take over a new reading of the store."""
         fresh = {entry.key: entry for entry in entries}
+        # Entries compare by identity; a reading keeps those that have not changed.
         if fresh != self._entries:
             self._entries = fresh
             self._arrange()
@@ -101,6 +101,7 @@ class RowTable(QAbstractTableModel):
 
     def _arrange(self) -> None:
         self.layoutAboutToBeChanged.emit()
+        # Selection and current cell are persistent indexes, which move with their rows.
         before = self.persistentIndexList()
         keys = [self._ordered[index.row()].key for index in before]
         entries = list(self._entries.values())
@@ -116,11 +117,9 @@ class RowTable(QAbstractTableModel):
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of shown rows."""
         return 0 if parent.isValid() else len(self._ordered)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of columns."""
         return 0 if parent.isValid() else len(self.columns)
 
     def data(self, index: _Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:

@@ -47,7 +47,7 @@ class RowTableView(QTableView):
 
     def show_table(self, table: QAbstractTableModel) -> None:
         """Show a table in the store's order until a heading is clicked."""
-        if table is super().model():  # whose selection Qt would keep, and this delete
+        if table is super().model():  # setModel would keep its selection model, which is deleted below
             return
         before = self.selectionModel()
         self.setSortingEnabled(False)
@@ -60,12 +60,11 @@ class RowTableView(QTableView):
         self._size_columns()
 
     def model(self) -> RowTable:
-        """Return the table that is shown."""
         return cast(RowTable, super().model())
 
     def selected_rows(self) -> list[int]:
         """Return the numbers of the selected rows, from top to bottom."""
-        ranges = self.selectionModel().selection()  # of a hundred thousand rows Qt would ask for each whether it is
+        ranges = self.selectionModel().selection()  # `selectedRows` tests each of 100,000 rows
         spans = (ranges.at(number) for number in range(ranges.size()))
         return sorted({row for span in spans for row in range(span.top(), span.bottom() + 1)})
 
@@ -102,11 +101,11 @@ class RowTableView(QTableView):
 
     @property
     def digit(self) -> float:
-        """Width of a digit in pixels: rounded, many of them would lack room for one."""
+        """Width of a digit in pixels."""
+        # As a fraction: rounded down, the width for many digits would lack room for one.
         return QFontMetricsF(self.font()).horizontalAdvance("0")
 
     def _width_of(self, column: Any, digit: float, heading: QFontMetrics) -> int:
-        """Return the width of a column from that of a digit and the font of its heading."""
         return max(math.ceil(column.width * digit), heading.horizontalAdvance(column.title)) + 2 * GRID
 
 

@@ -133,6 +133,7 @@ class CommandPalette(QFrame):
         height = self.field.sizeHint().height() + _ROWS * row + 6 * GRID
         left = (self.window().width() - width) // 2
         self.setGeometry(QRect(left, 6 * GRID, width, min(height, self.window().height() - 12 * GRID)))
+        # An empty field emits no change when cleared, so the search below is called in either case.
         with QSignalBlocker(self.field):
             self.field.clear()
         self._find("")
@@ -148,7 +149,6 @@ class CommandPalette(QFrame):
                 self._before.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def shown(self) -> list[Entry]:
-        """Return the entries shown, from top to bottom."""
         return self._matches.copy()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -166,6 +166,7 @@ class CommandPalette(QFrame):
 
     def _find(self, text: str) -> None:
         self.list.clear()
+        # In place: the delegate paints from this list.
         self._matches[:] = [self._entries[index] for index in self._search.search(text)]
         for entry in self._matches:
             self.list.addItem(_item(entry))
@@ -193,11 +194,9 @@ class _EntryDelegate(QStyledItemDelegate):
         self._matches = matches
 
     def sizeHint(self, option: QStyleOptionViewItem, index: _Index) -> QSize:  # noqa: ARG002 - Qt's signature
-        """Return the height of one line."""
         return QSize(0, tokens().body + 2 * GRID)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: _Index) -> None:
-        """Paint one entry."""
         entry = self._matches[index.row()]
         t = tokens()
         enabled = entry.action.isEnabled()
@@ -233,15 +232,12 @@ class ButtonAction(QAction):
         self.triggered.connect(button.click)
 
     def text(self) -> str:
-        """Return the button's text."""
         return self._button.text()
 
     def toolTip(self) -> str:
-        """Return the button's tooltip, with the reason if it is disabled."""
         return self._button.toolTip()
 
     def isEnabled(self) -> bool:
-        """Return whether the button is."""
         return self._button.isEnabled()
 
 
@@ -252,7 +248,7 @@ class PaletteEntries(QObject):
         self, menus: Menus, primary: QAction, make_page: Callable[[str], Page | None], run: Callable[[Entry], object]
     ) -> None:
         """`primary` is the menus' action for the button of the current page; `make_page` returns a page that may not
-        have been made before; `run` does what an entry says."""
+        have been made before; `run` performs an entry."""
         super().__init__()
         self._menus, self._primary, self._make_page, self._run = menus, primary, make_page, run
         self._buttons: dict[QPushButton, ButtonAction] = {}
@@ -285,6 +281,7 @@ class PaletteEntries(QObject):
 
     def _action(self, button: QPushButton) -> ButtonAction:
         if button not in self._buttons:
+            # One action per button for good: `every` compares them by identity.
             self._buttons[button] = ButtonAction(button)
         return self._buttons[button]
 

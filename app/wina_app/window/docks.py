@@ -89,7 +89,6 @@ class DockBar(QWidget):
         self.toggle.setToolTip(plain_tip(tr("Collapse Jobs and Log to a line, or show all (Ctrl+Shift+J)")))
 
     def minimumSizeHint(self) -> QSize:
-        """Return the height of a line, and no more than the name for the width."""
         return QSize(self.toggle.minimumSizeHint().width() + 8 * GRID, self.sizeHint().height())
 
     def _show_title(self, title: str) -> None:
@@ -169,6 +168,7 @@ class Docks(QObject):
 
     def _restore_layout(self, layout: bytes | QByteArray, withheld: Collection[str] = ()) -> None:
         """Restore places and sizes; show the `withheld` docks as soon as they have something to show."""
+        # restoreState shows docks as stored, even those that the current page has nothing for.
         self._window.restoreState(layout, _LAYOUT_VERSION)
         for key in {*withheld, *self._withheld} & self.by_key.keys():
             dock = self.by_key[key]
@@ -215,13 +215,12 @@ class Docks(QObject):
         return dock
 
     def line(self, key: str) -> QWidget:
-        """Return the line of a dock that collapses."""
         return self._bars[self.by_key[key]].line
 
     def _expand(self, dock: QDockWidget) -> None:
-        """Show all of a dock whose command was chosen while it is a line, which Qt has hidden."""
+        """Show all of a dock whose command was chosen while it is a line."""
         if self.is_collapsed and self._is_below(dock):
-            dock.show()
+            dock.show()  # the command has hidden it
             self.toggle()
 
     def toggle(self) -> None:
@@ -263,9 +262,7 @@ class InspectorView(QStackedWidget):
     """The inspector of the current page; the dock is hidden on a page without one."""
 
     def sizeHint(self) -> QSize:
-        """Return a size for a small plot."""
         return QSize(GRID * 45, GRID * 60)
 
     def minimumSizeHint(self) -> QSize:
-        """Return a small size, since every inspector scrolls."""
-        return QSize(GRID * 30, GRID * 20)
+        return QSize(GRID * 30, GRID * 20)  # every inspector scrolls

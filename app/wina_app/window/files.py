@@ -117,13 +117,13 @@ class FileOpener(QObject):
         self.open_database(str(path))
 
     def _switch(self, _answer: object = None) -> None:
-        """Switch once the store has answered everything: an answer may submit a job for the present database."""
+        """Switch once the store has answered everything."""
         store, self._settling = self._workbench.store, False
         if self._workbench.jobs.active:
             self._refused(
                 tr("The results database cannot be changed while jobs run; wait for them or cancel them first.")
             )
-        elif store.unanswered:
+        elif store.unanswered:  # an answer may submit a job for the present database
             self._settling = True
             store.ask(lambda _store: None, self._switch, self._switch)
         elif self._requested is not None:
@@ -177,6 +177,7 @@ class DatabaseMerge(QObject):
                 raise Cancelled
             if (percent := 100 * finished // max(total, 1)) != last_percent:
                 last_percent = percent
+                # Called on the thread of the check: the signal brings it to the main thread.
                 self._advanced.emit(percent)
 
         def question() -> int | None:
@@ -184,6 +185,7 @@ class DatabaseMerge(QObject):
             from wina_core.store.merge import merge_database
 
             try:
+                # A store of its own: on the store's thread the merge would keep all other work waiting.
                 with Store(url) as store:
                     return sum(merge_database(path, store, on_progress).values())
             except Cancelled:
@@ -216,4 +218,5 @@ class DatabaseMerge(QObject):
         self._workbench.store.write(lambda _store: None, self._window.show_failure)  # `changed` follows
 
     def _on_opened(self, store: Any) -> None:
+        # The merge opens the database again, which needs the password.
         self._url = store.url.render_as_string(hide_password=False)

@@ -23,6 +23,7 @@ from wina_app.style.theme import GRID, tokens
 if TYPE_CHECKING:
     from wina_app.window.main_window import MainWindow
 
+# The style sheet outlines these, except scroll areas, which do not take the focus.
 _STYLED = (QAbstractItemView, QPlainTextEdit, QScrollArea, QTextEdit)
 
 
@@ -62,6 +63,7 @@ def _walk(widget: QWidget) -> Iterator[QWidget]:
         return
     layout = widget.layout()
     if isinstance(widget, QSplitter):
+        # A splitter has no layout.
         inside = [widget.widget(index) for index in range(widget.count())]
     else:
         inside = list(_laid_out(layout)) if layout is not None else []
@@ -96,6 +98,7 @@ class FocusFrame(QObject):
         cast(QApplication, QApplication.instance()).focusChanged.connect(self._follow)
 
     def _follow(self, _before: QWidget | None, now: QWidget | None) -> None:
+        # Qt deletes the frame together with its area.
         if self._frame is not None and isValid(self._frame):
             self._frame.hide()
             self._frame.deleteLater()

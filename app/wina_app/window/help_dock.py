@@ -48,9 +48,9 @@ class HelpView(QWidget):
         notifier().changed.connect(self._restyle)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read the first chapter when the dock is first shown, unless a topic is requested at once."""
+        """Read the first chapter when the dock is first shown without a topic."""
         super().showEvent(event)
-        QTimer.singleShot(0, self, self._begin)
+        QTimer.singleShot(0, self, self._begin)  # after a topic that is requested with the dock
 
     def _begin(self) -> None:
         if not self._topic:
@@ -58,7 +58,6 @@ class HelpView(QWidget):
 
     @property
     def topic(self) -> str:
-        """The last requested chapter and heading."""
         return self._topic
 
     def show_topic(self, topic: str) -> None:
@@ -103,6 +102,7 @@ class HelpView(QWidget):
             return
         if not onward:
             cursor = self.text.textCursor()
+            # While the user types, the match grows: search again from its start, not from its end.
             cursor.setPosition(cursor.selectionStart())
             self.text.setTextCursor(cursor)
         current = max(self.chapters.currentIndex(), 0)
@@ -122,11 +122,9 @@ class HelpView(QWidget):
             self._show(self._topic)
 
     def sizeHint(self) -> QSize:
-        """Return a comfortable width for reading."""
         return QSize(GRID * 56, GRID * 60)
 
     def minimumSizeHint(self) -> QSize:
-        """Return the smallest readable size."""
         return QSize(GRID * 32, GRID * 20)
 
 
@@ -197,6 +195,7 @@ class _Chapter(QTextBrowser):
         kind = QTextDocument.ResourceType.ImageResource.value
         for name, picture in self._pictures.items():
             self.document().addResource(kind, QUrl(name), self._fitted(picture))
+        # The document keeps the layout of the old sizes otherwise.
         self.document().markContentsDirty(0, self.document().characterCount())
 
     def _fitted(self, picture: QImage) -> QImage:
@@ -218,11 +217,11 @@ def _files() -> list[Path]:
     text = index.read_text(encoding="utf-8")
     chapters = sorted(
         (file for file in guide.folder().glob("*.md") if file.name != _FIRST),
+        # A chapter without a link is found at -1, which the modulo moves to the end.
         key=lambda file: (text.find(f"({file.name}") % (len(text) + 1), file.name),
     )
     return [index, *chapters]
 
 
 def _title(file: Path) -> str:
-    """Return the first heading."""
     return file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").strip()

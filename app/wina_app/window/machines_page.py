@@ -67,7 +67,6 @@ class PairTable(QTableWidget):
         self.blockSignals(False)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return the rows that have a text."""
         return [pair for pair in self._rows() if any(pair)]
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -165,7 +164,7 @@ class RayDialog(QDialog):
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.15g}"
+    return "" if value is None else f"{value:.15g}"  # 15 digits hide the rounding of a division by 1e9
 
 
 class RayClusters(QWidget):
@@ -289,6 +288,7 @@ class MachinesPage(QWidget):
     def select(self, name: str) -> None:
         """Show a machine; an empty name begins a new one."""
         self._selected = name if name in self._machines.ssh_machines else ""
+        # Made without validation, which refuses an empty host.
         machine = self._machines.ssh_machines.get(self._selected) or Machine.model_construct(host="")
         self.host.setText(machine.host)
         self.command.setText(machine.command)
@@ -321,12 +321,11 @@ class MachinesPage(QWidget):
             return
         self._show_problem("")
         if machine != self._machines.ssh_machines.get(before):
-            self._selected = machine.name
+            self._selected = machine.name  # before `save`, after which the list selects it
             self._machines.save(machine, before)
 
     def _on_changed(self) -> None:
-        """List the machines. The form stays, in which someone may be typing."""
-        self._show_list()
+        self._show_list()  # not the form, where someone may be typing
 
     def _show_list(self) -> None:
         names = list(self._machines.ssh_machines)

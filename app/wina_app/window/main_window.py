@@ -103,6 +103,7 @@ class MainWindow(MessageWindow):
         workbench.store.waits.connect(self.show_waiting)
         self._views = ViewStates(workbench.settings)
         self._window_place = WindowPlace(self)
+        # Saved while the window is open: a program that is killed gets no chance to.
         self._memory = QTimer(self)
         self._memory.timeout.connect(self._remember)
         self._memory.start(_REMEMBER_MS)
@@ -153,7 +154,7 @@ class MainWindow(MessageWindow):
     def open_palette(self) -> None:
         """Open the palette with all commands."""
         self._update_run_menu()
-        self.menus.recent.aboutToShow.emit()  # which fills it
+        self.menus.recent.aboutToShow.emit()  # fills it
         self.palette_view.open(self._entries.every(self.pages, self.current_page))
 
     def _made(self, key: str) -> Page | None:
@@ -171,17 +172,15 @@ class MainWindow(MessageWindow):
             self.show_notice(entry.action.toolTip() or tr("This command is not available now."))
 
     def open_settings(self) -> None:
-        """Open the settings, which apply as they are changed."""
         self._open_settings().open()
 
     def open_machines(self) -> None:
-        """Open the Machines page of the settings."""
         dialog = self._open_settings()
         dialog.show_machines()
         dialog.open()
 
     def _open_settings(self) -> SettingsDialog:
-        from wina_app.window.machines_page import MachinesPage  # which few starts need
+        from wina_app.window.machines_page import MachinesPage  # few starts need it
 
         page = MachinesPage(self._workbench.machines)
         dialog = SettingsDialog(self, self._workbench.settings.preferences, self._fixed_settings, page)
@@ -213,11 +212,9 @@ class MainWindow(MessageWindow):
             reachable[0].setFocus(Qt.FocusReason.OtherFocusReason)
 
     def reset_layout(self) -> None:
-        """Move all docks to their first places."""
         self.dock_area.reset()
 
     def set_theme(self, mode: str) -> None:
-        """Apply and store an appearance."""
         self.apply_preferences(self._workbench.settings.preferences.model_copy(update={"theme": mode}))
 
     def _update_run_menu(self) -> None:
@@ -231,7 +228,7 @@ class MainWindow(MessageWindow):
     # ---- pages -----------------------------------------------------------------------------------------------------
 
     def add_page(self, page: Page) -> None:
-        """Add a page at its place."""
+        """Add a page; `pages` keeps the order of the rail."""
         self.pages[page.key] = page
         self.pages = {key: self.pages[key] for key in PAGES if key in self.pages}
         self.stack.addWidget(page)
@@ -248,7 +245,6 @@ class MainWindow(MessageWindow):
 
     @property
     def current_page(self) -> Page:
-        """The page shown."""
         return next(page for page in self.pages.values() if page is self.stack.currentWidget())
 
     def show_page(self, key: str) -> None:
@@ -256,6 +252,7 @@ class MainWindow(MessageWindow):
         if (page := self._made(key)) is None:
             return
         apply_stylesheet(page)  # after it was added: each change of parent styles all widgets again
+        # Read before the page is shown, which moves the focus into it.
         before = page.focusWidget()
         self.stack.setCurrentWidget(page)
         self.rail.select(key)
@@ -271,12 +268,12 @@ class MainWindow(MessageWindow):
             (before if before in controls([page.body]) else reachable[0]).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def childEvent(self, event: QChildEvent) -> None:
-        """Keep the tabs of docks that share a place out of the Tab order: docks have shortcuts."""
+        """Style new children, and keep the tabs of docks that share a place out of the Tab order."""
         child = event.child()
         if event.polished() and isinstance(child, QWidget) and child is not self.central:
             apply_stylesheet(child)  # menu bar, docks, dialogs, toasts
         if event.polished() and isinstance(child, QTabBar):
-            child.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+            child.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # docks have shortcuts
             child.setAccessibleName(tr("Docks"))
 
     def focusNextPrevChild(self, forward: bool) -> bool:
@@ -293,21 +290,17 @@ class MainWindow(MessageWindow):
         return True
 
     def show_database(self, name: str, url: str) -> None:
-        """Show the name of the results database."""
         self.status.show_database(name, url)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Collapse the docks in a low window."""
         super().resizeEvent(event)
         self.dock_area.fit()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Accept one file or folder; its kind is checked on dropping."""
-        if dropped_path(event) is not None:
+        if dropped_path(event) is not None:  # its kind is checked on dropping: that reads the file
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Emit `dropped`."""
         path = dropped_path(event)
         if path is not None:
             event.acceptProposedAction()
@@ -383,7 +376,6 @@ class MainWindow(MessageWindow):
         self.show_failure(text)
 
     def confirm_quit(self) -> ClosingChoice:
-        """Ask what becomes of the jobs."""
         return ask_closing(self, len(self._workbench.jobs.active))
 
     def _on_stopped(self) -> None:

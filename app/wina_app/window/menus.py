@@ -45,12 +45,10 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """Text of the action without its mnemonic."""
-        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
+        return self.action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")  # "&&" is a literal "&"
 
     @property
     def keys(self) -> str:
-        """Shortcut in the notation of the system."""
         return self.action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
     @property
@@ -60,7 +58,6 @@ class Entry:
 
     @property
     def searched(self) -> str:
-        """Text to search in."""
         return f"{self.name} {self.words}".strip()
 
 
@@ -90,13 +87,11 @@ class Menus:
         return menu
 
     def add(self, menu: QMenu, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
-        """Append a new action."""
         action = QAction(text, self._owner)
-        action.triggered.connect(lambda: do())
+        action.triggered.connect(lambda: do())  # without Qt's argument `checked`
         return self.append(menu, action, keys, tip)
 
     def append(self, menu: QMenu, action: QAction, keys: str = "", tip: str = "") -> QAction:
-        """Append an action and set its shortcut and tooltip."""
         action.setShortcut(QKeySequence(keys))
         action.setToolTip(with_shortcut(tip or plain(action.text()), keys))
         menu.addAction(action)
@@ -109,7 +104,6 @@ class Menus:
         self.view.insertAction(self.pages_end, action)
 
     def add_themes(self, choose: Callable[[str], object]) -> None:
-        """Add the submenu of appearances."""
         group = QActionGroup(self._owner)
         names = {"system": tr("System"), "light": tr("Light"), "dark": tr("Dark")}
         for number, mode in enumerate(MODES, start=1):
@@ -140,7 +134,6 @@ class Menus:
 
 
 def plain(text: str) -> str:
-    """Return the text of a menu without its mnemonic."""
     return text.replace("&", "")
 
 
@@ -162,11 +155,10 @@ class PrimaryAction(QObject):
         action.setAutoRepeat(False)  # held down, it would start and cancel in turns
 
     def follow(self, page: Page) -> None:
-        """Follow the button of a page."""
         page.primary.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Update the action once the button can be pressed, or cannot any more."""
+        """Update the action when the button is enabled, disabled, shown or hidden."""
         if event.type() in _CHANGES:
             self.update()
         return super().eventFilter(watched, event)

@@ -103,7 +103,7 @@ class Toast(QFrame):
         self.gone: Callable[[], object] = self.hide
         self.setProperty("role", "overlay")
         self.setAccessibleName(f"{word}: {text}")
-        self.expiry = Expiry(self, lambda: self.gone())
+        self.expiry = Expiry(self, lambda: self.gone())  # looked up late: `Toasts.say` sets it
         self._label = text_label("", wrap=True)
         self.set_text(text)
         row = hbox(self, text_label(word, "section"), (self._label, 1), margins=(GRID * 2, GRID, GRID, GRID))
@@ -117,16 +117,13 @@ class Toast(QFrame):
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
 
     def set_text(self, text: str) -> None:
-        """Show another text after the word."""
         self._label.setText(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
         self._label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
 
     def dismiss(self) -> None:
-        """Close the toast."""
         self.gone()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Close the toast by Esc."""
         if event.key() == Qt.Key.Key_Escape:
             self.gone()
         else:
@@ -161,7 +158,6 @@ class MessageWindow(QMainWindow):
         return [*(bar for bar in bars if bar.isVisible()), *reversed(self.toasts.open)]
 
     def focus_message(self) -> None:
-        """Move the focus to a button of the most urgent message."""
         for button in controls(self.messages[:1])[:1]:
             button.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
@@ -173,7 +169,6 @@ class MessageWindow(QMainWindow):
             super().keyPressEvent(event)
 
     def show_failure(self, text: str) -> None:
-        """Show an error that concerns the whole window."""
         self.message.show_message("error", text)
 
     def clear_failure(self) -> None:
@@ -183,16 +178,16 @@ class MessageWindow(QMainWindow):
                 bar.withdraw(text)
 
     def show_notice(self, text: str) -> None:
-        """Show a notice that concerns the whole window."""
         self.message.show_message("notice", text)
 
     def show_waiting(self, results: int, reason: str) -> None:
-        """Show that nothing can be stored and why, until it can; with the number of results that wait."""
+        """Show that nothing can be stored and why, until it can; `results` is the number of those that wait."""
         text = ""
         if results:
             text = tr("Results wait in memory until they can be stored, and jobs continue. {reason}", reason=reason)
         elif reason:
             text = tr("Nothing can be stored now, but stored results can be read. {reason}", reason=reason)
+        # Every further result that waits comes here: a message that was dismissed must not come back for it.
         if text == self._unwritable:
             return
         self.message.withdraw(self._unwritable)
@@ -201,7 +196,6 @@ class MessageWindow(QMainWindow):
             self.message.show_message("lasting", text)
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
-        """Show a toast with a button."""
         self.toasts.say(word, text, button, do)
 
     def show_progress(self, word: str, text: str, cancel: Callable[[], object]) -> None:

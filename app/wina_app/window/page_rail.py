@@ -54,7 +54,6 @@ class PageRail(QWidget):
         self._buttons[key] = button
 
     def select(self, key: str) -> None:
-        """Check the button of a page."""
         self._buttons[key].setChecked(True)
 
     def _restyle(self) -> None:
@@ -62,7 +61,7 @@ class PageRail(QWidget):
         self._below, self._beside = QSize(GRID * 9, GRID * 7), QSize(GRID * 9, _ICON + GRID)
         for key, button in self._buttons.items():
             button.setIcon(icon(key))
-            button.ensurePolished()
+            button.ensurePolished()  # sizeHint knows the style sheet only then
             button.setToolButtonStyle(style.ToolButtonTextUnderIcon)
             self._below = self._below.expandedTo(button.sizeHint())
             button.setToolButtonStyle(style.ToolButtonTextBesideIcon)
@@ -70,7 +69,6 @@ class PageRail(QWidget):
         self._fit()
 
     def minimumSizeHint(self) -> QSize:
-        """Return the size with titles below the icons if the window is high enough, else beside them."""
         return QSize(self.width(), self._height_with(self._below if self._is_high else self._beside))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -81,7 +79,7 @@ class PageRail(QWidget):
 
     @property
     def _is_high(self) -> bool:
-        """True if the window is high; the rail's own height would change with every dock."""
+        # The window's height: the rail's own changes with every dock.
         return self._height_with(self._below) + scaled(_REST) <= self.window().height()
 
     def _height_with(self, button: QSize) -> int:

@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 class WindowPlace(QObject):
-    """Keeper of a window on the screens that there are."""
+    """Keeper of a window on the present screens."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
         self._size = QSize()
-        """Size that the window was given by the program."""
+        """Size that the program has given the window."""
         cast(QGuiApplication, QGuiApplication.instance()).screenRemoved.connect(self.fit)
 
     def restore(self, geometry: bytes) -> None:
@@ -38,7 +38,6 @@ class WindowPlace(QObject):
         self.fit()
 
     def fit_with_frame(self) -> None:
-        """Fit the window that was shown into its screen once the desktop has given it a title bar."""
         QTimer.singleShot(_FRAME_MS, self, self.fit)
 
     def fit(self) -> None:

@@ -129,7 +129,6 @@ class SettingsDialog(QDialog):
             super().reject()
 
     def show_machines(self) -> None:
-        """Show the page of machines."""
         self._pages.setCurrentIndex(1)
 
     def show_preferences(self, preferences: Preferences) -> None:
@@ -153,7 +152,7 @@ class SettingsDialog(QDialog):
             return switch, switch.setChecked
         if kind is int:
             spin = whole_number(0, 99, 0, step=extra.get("step", 1))
-            spin.setKeyboardTracking(False)
+            spin.setKeyboardTracking(False)  # each typed digit would take effect
             for bound in field.metadata:
                 match bound:
                     case Ge():
@@ -166,7 +165,7 @@ class SettingsDialog(QDialog):
         line.editingFinished.connect(lambda: self._set(name, line.text().strip()))
 
         def show(text: str) -> None:
-            line.setText(text)
+            line.setText(text)  # emits no editingFinished, so that the check below is called
             self._set(name, text)
 
         return line, show
@@ -192,6 +191,7 @@ class SettingsDialog(QDialog):
         if note is not None and note.text() != text:
             note.setText(text)
             note.setProperty("role", role)
+            # Qt reads a changed property of a style sheet only when it polishes the widget.
             note.style().unpolish(note)
             note.style().polish(note)
 

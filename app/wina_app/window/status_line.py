@@ -116,7 +116,6 @@ class StatusLine(QStatusBar):
         self._waiting.setToolTip(plain_tip(reason))
 
     def show_database(self, name: str, url: str) -> None:
-        """Show the name of the results database."""
         self._database.setText(tr("Database {name}", name=name))
         self._database.setToolTip(plain_tip(url))
 

@@ -100,7 +100,7 @@ class Chart:
 
 
 def matching_key(method: str, sparsity: float) -> str:
-    """Return what a timed point and an evaluated run have in common: the method's name and the target sparsity."""
+    """Return the key that a timed point and an evaluated run share: the method's name and the target sparsity."""
     return f"{method.partition(' ')[0]} {sparsity:.3f}"
 
 
@@ -114,6 +114,7 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
         left=(lambda row: row.record.speedup) if y_axis == "speedup" else (lambda row: 100.0 * row.record.roofline),
         right=lambda row: (row.record.p10_ms, row.record.median_ms, row.record.p90_ms),
         readout=_product_readout,
+        # The last place is for a backend that is not in the list.
         marker=lambda row: [*BACKENDS, row.record.point.backend].index(row.record.point.backend),
         pattern=lambda row: (row.record.point.dtype, row.record.point.selection),
     )
@@ -231,8 +232,8 @@ def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, LatencyRecord]
 def _dense_ms(rows: "Sequence[LatencyRow]", dense: "Sequence[LatencyRow]") -> tuple[tuple[str, float], ...]:
     """Return each dtype's PyTorch dense time and its best dense time.
 
-    PyTorch's is the median of its times in turns with the points, over which their speed-ups are; its own row, timed
-    alone, may say another one.
+    PyTorch's is the median of its times in turns with the points, to which their speed-ups refer; its own row, timed
+    alone, may differ.
     """
     beside: dict[str, list[float]] = {}
     for row in rows:
@@ -321,7 +322,6 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
 
 
 def dense_name(backend: str) -> str:
-    """Return the name of a backend's dense product."""
     return DENSE_NAMES.get(backend) or tr("our kernel at 0 % ({backend})", backend=backend)
 
 

@@ -65,7 +65,6 @@ class LatencyPlots(QWidget):
             self.right.reset_zoom()
 
     def _show_readout(self, text: str) -> None:
-        """Show the point under the pointer, or the notes."""
         notes = _DOT.join(self._chart.notes) if self._chart is not None else ""
         self.readout.setText(text or notes)
 

@@ -28,6 +28,7 @@ def _figure(
 
     def value(row: Any) -> Value:
         number: float = row.cell(key)
+        # Rounded for exports: 100 * 0.29 is 28.999999999999996.
         return number if scale == 1.0 else round(scale * number, 10)
 
     return Column(key, title, value, lambda row: format(value(row), form), True, width, explanation)
@@ -222,13 +223,11 @@ class ProductEntry(TimedEntry):
 
     @property
     def subject(self) -> tuple[Any, str]:
-        """The shape."""
         point = self.row.record.point
         return (point.outputs, point.inputs), f"{point.shape.label} ({self.row.record.op})"
 
     @property
     def load(self) -> tuple[Any, str]:
-        """The batch."""
         batch = self.row.record.point.batch
         return batch, f"{batch:,}"
 
@@ -241,7 +240,6 @@ class DecodeEntry(TimedEntry):
 
     @property
     def subject(self) -> tuple[Any, str]:
-        """The model."""
         return self.row.model, self.row.model
 
     @property
