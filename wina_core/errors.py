@@ -19,7 +19,7 @@ class WinaError(Exception):
     """
 
     def __init__(self, message: str) -> None:
-        """Leave out the middle of a message too long to read: the value that it names may be a whole file."""
+        # The value that a message names may be a whole file: the middle of a long one is left out.
         half = _LONGEST_MESSAGE // 2
         super().__init__(message if len(message) <= 2 * half else f"{message[:half]} ... {message[-half:]}")
 
@@ -91,16 +91,16 @@ def problems(error: ValidationError, *, with_classes: bool = False) -> list[tupl
 
 
 def _kind(location: Location) -> Location:
-    """Return a location up to its first part that names a kind; all of it where none does."""
+    """Return a location up to the first name of a kind; all of it without one."""
     return next((location[: end + 1] for end, key in enumerate(location) if _names_kind(key)), location)
 
 
+# pydantic puts the name of each kind that it tried into the location, as in ("tasks", 0, "TaskSpec", "limit").
 def _field(location: Location) -> Location:
     return tuple(key for key in location if not _names_kind(key))
 
 
 def _names_kind(key: str | int) -> bool:
-    """Return whether a part of a location is pydantic's name of a kind: "str", "TaskSpec", "literal['auto']"."""
     return isinstance(key, str) and (key in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(key))
 
 
@@ -174,14 +174,13 @@ _NO_MEMORY = (
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means out of memory; torch's allocators, C++ and the system have no common type."""
+    # The errors of torch's allocators, of C++ and of the system have no common type.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
         return True
     return says_no_memory(str(error))
 
 
 def says_no_memory(text: str) -> bool:
-    """Return whether an error's text means out of memory."""
     return any(sign in text.lower() for sign in _NO_MEMORY)
 
 
@@ -232,5 +231,4 @@ def without_controls(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text of another program without what would control a terminal."""
     return "".join(character if character.isprintable() else " " for character in text)

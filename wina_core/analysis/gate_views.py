@@ -52,10 +52,11 @@ class InspectedGate:
     @cached_property
     def scores(self) -> Array:
         """Return magnitudes * c, [tokens, n]."""
+        # In the dtype of the scale, so that masks are equal to the bit.
         return self.magnitudes if self.scale is None else self.magnitudes.astype(self.scale.dtype) * self.scale
 
     def masked_fraction(self, target: float) -> float:
-        """Return the fraction of inputs that the mask drops: above the target beside a low-rank part."""
+        """Return the fraction of inputs that the mask drops; more than the target beside a low-rank part."""
         return get_method(self.method).mask_sparsity(target, self.decision.asked.rho)
 
     def mask_at(self, target: float) -> Array | None:
@@ -68,6 +69,7 @@ class InspectedGate:
         kept_count = int(rule.kept(self.scores.shape[1], fraction))
         if self._selection == "topk":
             return highest(self.scores, kept_count, ties=rule.keeps_ties)
+        # Not `>`: NaN is kept, as in gating.
         mask: Array = ~(self.scores <= self._threshold(fraction))
         fewest = self.method.fewest(kept_count)
         few = mask.sum(axis=1) < fewest
@@ -76,8 +78,7 @@ class InspectedGate:
         return mask
 
     def thresholds(self, target: float, mask: Array) -> Array:
-        """Return the lowest kept score of each token under a mask of this target, or the common threshold if that is
-        lower.
+        """Return the lowest score that each token keeps under a mask of this target, at most the common threshold.
 
         float64 [tokens]; NaN where nothing is dropped.
         """

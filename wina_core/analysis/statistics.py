@@ -15,7 +15,7 @@ FLIPS = 10_000
 _EVERY = 100_000
 """Most ways to flip of an exact test."""
 _SEED = 20_000
-_AT_ONCE = 2_000_000
+_AT_ONCE = 2_000_000  # numbers drawn at once, which bounds the memory
 _SAME = 1e-9
 """Relative to the largest possible sum: closer sums are equal but for rounding."""
 
@@ -76,7 +76,7 @@ def smallest_p(differences: Numbers, shares: Numbers | None = None) -> float:
 
 
 def _is_exact(counts: NDArray[np.int64]) -> bool:
-    """Return whether all ways to flip so many documents of each kind are counted."""
+    # Documents of one kind are alike, so that the number of flipped ones is enough.
     return math.prod(int(count) + 1 for count in counts) <= _EVERY
 
 
@@ -102,6 +102,7 @@ def _flipped(kinds: Numbers, counts: NDArray[np.int64]) -> tuple[Numbers, Number
 
 
 def _log_chance(of: int, up: int) -> float:
+    # Logarithms: the binomial coefficients of many documents overflow.
     return math.lgamma(of + 1) - math.lgamma(up + 1) - math.lgamma(of - up + 1) - of * math.log(2)
 
 

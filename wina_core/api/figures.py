@@ -178,4 +178,5 @@ def _quality(rows: "pd.DataFrame", task: str, metric: str) -> Quality:
         subject = f'the metric "{metric}" of "{task}"' if len(task_rows) else f'the task "{task}"'
         raise WinaError(f"Nothing is stored for {subject}; stored are: {stored_names}.")
     better = values["higher_is_better"].iloc[0]
+    # An absent direction is None or, in a column of numbers, NaN.
     return Quality(task, metric, None if better is None or better != better else bool(better))

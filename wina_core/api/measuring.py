@@ -89,9 +89,11 @@ def gate(
     needed = (calibration or CalibrationSpec()) if spec.needs_calibration else None
     with ExitStack() as block:
         with explained(), COMPUTING, library_reporter() as reporter:  # waits for a job of another thread
+            # A calibration would measure, and cache, whatever the caller has changed in the model.
             with session().refusing_changed() if needed else nullcontext():
                 loaded = model.loaded
             hold_gated(model.source, model.rotation, loaded)
+            # Before the gates enter the stack, which detaches them first and then releases the model.
             block.callback(release_gated, model.source, model.rotation)
             calibrated, resolved = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
             gates = block.enter_context(attach(loaded, spec, resolved, calibrated, dense_prefix, kernels))

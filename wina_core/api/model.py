@@ -154,7 +154,7 @@ def open_model(
     allow_memory(memory)
     source = resolve(ModelSource(location=fspath(location), dtype=dtype, device=device, revision=revision))
     model = Model(source, database=None if database is None else fspath(database))
-    _ = model.summary
+    _ = model.summary  # loads and checks it now, not at its first use
     return model
 
 
@@ -338,5 +338,5 @@ def quantize(
         )
     source = ModelSource.model_validate({**dict(model.source), "quantization": resolve_quantization(chosen)})
     quantized = Model(source, model.rotation, model.database, model.choice)
-    _ = quantized.loaded
+    _ = quantized.loaded  # quantizes it now, not at its first use
     return quantized

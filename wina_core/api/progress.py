@@ -49,10 +49,10 @@ class Interruption:
 
 
 def _print(text: str) -> None:
-    """Print on stderr; where its terminal is gone, silence all later output, which would fail too."""
+    """Print on stderr."""
     try:
         print(text, file=sys.stderr, flush=True)
-    except OSError:
+    except OSError:  # the terminal is gone: all later output would fail too
         for stream in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 

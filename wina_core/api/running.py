@@ -123,6 +123,7 @@ def run_recorded_in_pool(
     """
     open_machine: OpenMachine = open_place
     if ray is not None:
+        # To the pool, the cluster is one machine, which has all of the engines.
         cluster = ray.model_copy(update={"engines": engines})
         machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -137,7 +138,7 @@ def run_recorded_in_pool(
         finally:
             client.stop()
         stopped = reporter.stopped
-        if isinstance(stopped, Terminated):  # the system or a closed terminal ended the program, not the user's wish
+        if isinstance(stopped, Terminated):  # the system or a closed terminal ended the program, not the user
             end = Done(job_id=JOB_ID)  # its runs are interrupted, not cancelled
         recorder.end(end, stopped)
     if stopped is not None:

@@ -79,6 +79,7 @@ def query_results(
             rows = store.latency_rows() if table == "latency" else store.decode_rows()
             return pd.DataFrame([row.cells for row in rows], columns=list(kind.COLUMNS))
         chosen = metric_filter(store, study, list(methods), list(rotations), list(tasks), list(metrics))
+        # A copy, since the store shares its frames between calls.
         frame = filtered_frame(store, chosen, filter).copy()
     if table == "metrics":
         return frame
@@ -193,7 +194,7 @@ def shown_first(rows: Iterable[MetricRow], evaluation: EvaluationSpec | None = N
 def named_runs(beginnings: Sequence[str], stored: Sequence[str], noun: str = "run", advice: str = _ADVICE) -> list[str]:
     """Return the known runs that beginnings of hashes name, each once; raise WinaError where one names none or several.
 
-    `what` they are and the `advice` where to read hashes are parts of the message.
+    The message names them by `noun`, and ends with the `advice` where to read hashes.
     """
     if not beginnings:
         raise WinaError(f"No {noun} is named; give beginnings of hashes.")

@@ -109,6 +109,7 @@ def run_study(
         computed = compute_study(spec, options, store, engines=engines, session=models, reporting=library_reporter)
         if spec.latency:
             sweep_products(spec.latency, recompute, store, reporting=library_reporter)
+        # A copy, since the store shares its frames between calls.
         metrics = store.metrics(MetricFilter(study=computed.study)).copy()
     computed.check()
     return metrics
@@ -231,6 +232,6 @@ def _speed(median: float, p10: float | None, p90: float | None) -> str:
 
 
 def _span(p10: float, p90: float) -> str:
-    """Return p10 and p90, and by how much the runs disagree if that is too much."""
+    """Return p10 and p90, with the disagreement of the runs if it is too large."""
     apart = "" if p90 / p10 <= STEADY else f", runs disagree by {percent_apart(p90 / p10)}"
     return f"p10 {p10:.4g}, p90 {p90:.4g}{apart}"

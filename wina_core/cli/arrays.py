@@ -86,7 +86,7 @@ def follow(store: Store, reporter: TerminalReporter) -> list[str]:
 
 @app.command("watch")
 def print_reports(database: options.Database = None) -> None:
-    """Merge the results of all array jobs until they have ended, and print a line of JSON for each look at one."""
+    """Merge the results of all array jobs until they have ended, and print a line of JSON for each at each poll."""
     with Store(database) as store:
         for report in watch(store):
             print(encode(report), end="", flush=True)
@@ -124,7 +124,7 @@ def _report(array: SlurmArray, update: ArrayUpdate | None, problem: str) -> Arra
 
 
 def _ended_report(array: SlurmArray) -> ArrayReport:
-    """Return the report on an array whose end another program merged."""
+    # Another program has merged its end, so that its states are unknown.
     job, total = ArrayJob(array=array.id, job=array.job), array.measurements
     return ArrayReport(job=job, title=array.title, states="", done=total, total=total, ended=True)
 

@@ -97,6 +97,7 @@ def generate(
         confirm_products(job, machines, yes)
         _compute(job, completions, machines, database)
     finally:
+        # Also after Ctrl-C: interrupted completions have an end, too.
         if all(completion.ended is not None and completion.tokens for completion in completions):
             show_completions(completions, as_json)
 

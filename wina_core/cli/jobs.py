@@ -156,6 +156,7 @@ def discard(database: options.Database = None) -> None:
 def start(jobs: Sequence[Submit], store: Store, engines: int) -> None:
     """Compute jobs in the background; they are kept as unfinished before, so that none is lost on the way."""
     store.keep_jobs(jobs)
+    # str(url) would mask the password, which the other process needs.
     database = store.url.render_as_string(hide_password=False)
     start_in_background(Handover(database=database, engines=engines, jobs=tuple(jobs)))
 
@@ -192,9 +193,8 @@ def compute() -> None:
 
 
 def _answer(refusal: str) -> None:
-    """Say whether the jobs are taken over; nobody reads what comes later."""
     sys.stdout.write(f"{' '.join(refusal.split())}\n")
-    sys.stdout.close()
+    sys.stdout.close()  # nobody reads what comes later
 
 
 class BackgroundJobs:
@@ -214,6 +214,7 @@ class BackgroundJobs:
 
     def run(self, jobs: Sequence[Submit]) -> None:
         """Compute the jobs, and return once they have ended."""
+        # A signal may interrupt another put: that of a SimpleQueue is reentrant.
         signal.signal(signal.SIGTERM, lambda *_: self._events.put(None))
         self._listed = frozenset(submit.job_id for submit in jobs)
         for submit in jobs:

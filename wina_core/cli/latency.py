@@ -198,7 +198,7 @@ def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
 
 
 def _without_none(**settings: Any) -> dict[str, Any]:
-    """Return the settings that were given; the spec has the defaults of the others."""
+    # The spec has the defaults of the others.
     return {name: value for name, value in settings.items() if value is not None}
 
 

@@ -213,7 +213,7 @@ def combine(
 def combine_on(
     text: str, context: typer.Context, method: MethodSpec, rotation: RotationSpec, preset: str | None
 ) -> Configuration:
-    """Combine them as `combine` does, with a text on which a preset chooses its rotation and its allocation."""
+    """Combine method and rotation like `combine`; a preset chooses its rotation and its allocation on the text."""
     configuration = combine(context, method, rotation, preset)
     return with_text_source(configuration, text) if preset else configuration
 

@@ -56,6 +56,7 @@ def with_flags_of(**makers: Callable[..., Any]) -> Callable[[Callable[..., Any]]
                 made[name] = maker(**{flag: arguments.pop(f"{name}_{flag}") for flag in of_maker}, **shared)
             return command(**arguments, **made)
 
+        # Keyword-only parameters may follow each other whether or not they have defaults.
         keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]  # typer reads it
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in keyword}

@@ -99,7 +99,8 @@ def serve(
 
 
 def _stop_after_stdin() -> None:
-    """Stop the server once the pipe on stdin ends: the program that holds its other end is gone, even if killed."""
+    """Stop the server once the pipe on stdin ends."""
+    # The pipe ends with the program at its other end, even if that is killed.
     with suppress(OSError):  # there is no stdin
         mode = os.fstat(0).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # a terminal, a file or /dev/null
@@ -110,7 +111,7 @@ def _stop_after_stdin() -> None:
 
 
 def _name(location: str, folder: Path) -> str:
-    """Return the name that requests give: the folder's, or that of a downloaded model without its owner."""
+    """Return the model's name in requests: the folder's, or that of a downloaded model without its owner."""
     return folder.resolve().name if Path(location).expanduser().is_dir() else location.rpartition("/")[2]
 
 

@@ -128,7 +128,7 @@ def _annotate(
     field: str,
     change: Callable[[RunAnnotations], RunAnnotations],
 ) -> None:
-    """Write only that field of the annotations: a window may write the others meanwhile."""
+    # Only that field is written: a window may write the others meanwhile.
     with Store(database) as store:
         details = store.run_details()
         chosen = _chosen(store, runs, line)
@@ -172,7 +172,6 @@ def experts(
 
 
 def _rows(stats: Iterable[CellStat]) -> list[tuple[int | str | float | None, ...]]:
-    """Return one row for each expert's matrix."""
     metrics: dict[tuple[int, int, str], dict[str, float]] = {}
     for row in stats:
         if row.x is not None:

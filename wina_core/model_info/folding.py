@@ -45,7 +45,6 @@ def choice_under(choice: FoldNorms, quantization: Quantization) -> FoldNorms:
 
 
 def folded_shape(shape: ModelShape, choice: FoldNorms) -> ModelShape:
-    """Return the shape of the same model with norms folded by that choice."""
     names = foldable_names(
         shape.layout.projections,
         shape.heads,

@@ -117,7 +117,6 @@ class GgufTensor:
 
     @property
     def elements(self) -> int:
-        """Return the number of its weights."""
         return math.prod(self.shape)
 
 
@@ -133,17 +132,14 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """Return the name of the model's architecture in GGUF files."""
         return str(self.metadata["general.architecture"])
 
     @property
     def family(self) -> Family:
-        """Return the architecture's entry in the table of families."""
         return FAMILIES[GGUF_FAMILIES[self.architecture]]
 
     @property
     def elements(self) -> int:
-        """Return the number of all weights."""
         return sum(tensor.elements for tensor in self.tensors.values())
 
     @property
@@ -154,7 +150,7 @@ class GgufHeader:
 
     @property
     def remark(self) -> str:
-        """Return what to know about weights that were quantized before, in a sentence or two."""
+        """Return a sentence or two on the earlier quantization of the weights."""
         weights: Counter[str] = Counter()
         for tensor in self.tensors.values():
             weights[tensor.type] += tensor.elements
@@ -179,12 +175,13 @@ def read_gguf_header(path: Path) -> GgufHeader:
     """
     with open_file(path, "weight file") as file:
         status = os.fstat(file.fileno())
+    # The state of the file is part of the cache's key: a changed file is read again.
     return _read(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _version: tuple[int, ...]) -> GgufHeader:
-    """Return the header of a version of the file: it is needed several times, and takes tenths of a second."""
+    # Cached: each opening reads the header several times, which takes tenths of a second.
     if _SPLIT_NAME.search(path.name):
         raise WinaError(_split(path))
     with open_file(path, "weight file") as file:
@@ -220,10 +217,8 @@ def _check_supported(path: Path, header: GgufHeader) -> None:
 
 
 def _check_sizes(path: Path, metadata: Mapping[str, object]) -> None:
-    """Raise WinaError for sizes beyond those of models: transformers makes lists as long as they say.
-
-    It takes them from the fields of any architecture.
-    """
+    """Raise WinaError for sizes beyond those of models."""
+    # transformers reads these fields of any architecture, and makes lists as long as they say.
     sizes: dict[str, dict[str, object]] = {}
     for key, value in metadata.items():
         architecture, _, field = key.partition(".")
@@ -255,13 +250,11 @@ class _HeaderReader:
         self._elements = 0
 
     def number(self, kind: str) -> int:
-        """Return the next number of a struct format."""
         (value,) = struct.unpack_from(kind, self._content, self.position)
         self.position += struct.calcsize(kind)
         return value
 
     def text(self, longest: int = _LONGEST) -> str:
-        """Return the next text."""
         length = self.number("<Q")
         if length > longest:
             raise _DamageError(f"a text has {length:,} bytes")

@@ -199,7 +199,7 @@ def check_experts(folder: Path, config: Mapping[str, Any], weights: Mapping[str,
 
 
 def fault_of_sizes(config: Mapping[str, Any]) -> str:
-    """Return, as a clause, which size a config lacks or states wrongly; empty for those of a model."""
+    """Return a clause on the size that a config lacks or states wrongly; empty if there is none."""
     for names in _NEEDED:
         if stated(config, names) is None:
             return f"it has no {names[0]}"
@@ -207,11 +207,12 @@ def fault_of_sizes(config: Mapping[str, Any]) -> str:
 
 
 def fault_of_limits(config: Mapping[str, Any]) -> str:
-    """Return, as a clause, which of the stated sizes cannot be a model's; empty if there is none."""
+    """Return a clause on the stated size that cannot be a model's; empty if there is none."""
     for name in _POSITIVE:
         value = config.get(name)
         if name == "sliding_window" and value == 0 and not config.get("use_sliding_window"):
             continue  # as qwen2_moe writes that it has none
+        # type() refuses true, which isinstance counts as an integer.
         if value is not None and (type(value) is not int or value < 1):
             return f"its {name} is {_shown(value)} instead of a positive integer"
     heads, layers = config.get("num_attention_heads"), config.get("num_hidden_layers")
@@ -250,6 +251,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> float:
+    # Python reads NaN and Infinity, which JSON does not have.
     raise ValueError(f"it has the value {name}, which is no number")
 
 
@@ -333,7 +335,6 @@ def _refuse_other_weights(folder: Path) -> None:
 
 
 def check_tokenizer(folder: Path) -> None:
-    """Raise WinaError for a folder without a tokenizer."""
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise WinaError(
             f"{folder} has no tokenizer; copy tokenizer.json and tokenizer_config.json from the model's source into it."
@@ -351,7 +352,6 @@ class ModelFolder:
 
     @property
     def family_name(self) -> str:
-        """Return the key in the architecture table."""
         return str(self.config["model_type"])
 
 

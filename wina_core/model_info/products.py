@@ -71,12 +71,12 @@ _UNFINISHED_SECONDS = 86_400.0
 
 
 def digest(key: dict[str, str]) -> str:
-    """Return a hash of all that a result depends on, for the name of its file."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def identity(source: ModelSource, folder: Path | None) -> str:
-    """Return a hash of a model's files in `folder` and the way to load them; a hub id can come to mean other files."""
+    """Return a hash of a model's files in `folder` and the way to load them."""
+    # Even for a hub id, which can come to mean other files.
     if folder is not None:
         changes = {"fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
         source = suited(source, folder).model_copy(update=changes)
@@ -85,17 +85,17 @@ def identity(source: ModelSource, folder: Path | None) -> str:
 
 def _packages(*versions: str) -> dict[str, str]:
     """Return the packages of methods, allocators and quantizers that are not built in, for a digest."""
+    # No entry without packages, so that all other files keep their names.
     packages = ", ".join(filter(None, versions))
     return {"packages": packages} if packages else {}
 
 
 def _search_version(rotation: RotationSpec) -> str:
-    """Return the version of the search for a rotation's bases."""
     return BASES_VERSION if rotation.objective != "kl" else f"{BASES_VERSION}, kl {DIVERGENCE_VERSION}"
 
 
 def text_digest(source: str) -> str:
-    """Return a hash of a text's content, with the range of its rows if it has one."""
+    """Return a hash of the content of a text's file, and the range of its rows if it has one."""
     with open_file(text_file(source), "text") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() + split_range(source)[1]
 
@@ -118,7 +118,6 @@ def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
 
 
 def choice_file(model: str, rotation: RotationSpec) -> Path:
-    """Return the file of the comparison of rotations of the unquantized `model` (`identity`)."""
     key = {
         "model": model,
         "rotation": rotation.content_hash(),
@@ -170,13 +169,15 @@ def passes_folder(model: str, rotation: RotationSpec, quantization: Quantization
 
 
 def changed_folder(rotated: Path) -> Path:
-    """Return the hidden folder of the changed weights from which a rotated folder is written."""
+    """Return the hidden folder of changed weights beside a rotated folder that is written from them."""
     return rotated.with_name(f".changed-{__version__}-{rotated.name}")
 
 
 def remove_unfinished(folder: Path, current: Path) -> None:
-    """Remove hidden folders of rotated weights that were not written to for a day, as a killed engine leaves them, all
-    but one."""
+    """Remove all hidden folders of rotated weights but one that were not written to for a day.
+
+    A killed engine leaves such folders.
+    """
     _remove_old((entry for entry in folder.glob(".*") if entry != current), _UNFINISHED_SECONDS)
 
 
@@ -250,12 +251,11 @@ def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> 
 
 
 def _floor(method: MethodSpec) -> dict[str, str]:
-    """Return what `mixed` keeps of every token at least, for a digest."""
+    """Return the share of inputs that `mixed` keeps of every token at least, for a digest."""
     return {"fewest": repr(FEWEST)} if method.selection == "mixed" else {}
 
 
 def calibration_file(key: str) -> Path:
-    """Return the file of a calibration."""
     return cache_folder() / "calibrations" / f"{key}.safetensors"
 
 
@@ -344,9 +344,9 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _remove_old(paths: Iterable[Path], seconds: float) -> None:
-    """Remove files and folders that nobody has written to for so long; what cannot be removed is for the next time."""
+    """Remove files and folders that nobody has written to for so long."""
     for path in paths:
-        with suppress(OSError):
+        with suppress(OSError):  # the next call tries again
             if time.time() - path.stat().st_mtime < seconds:
                 continue
             if path.is_dir():
@@ -356,7 +356,7 @@ def _remove_old(paths: Iterable[Path], seconds: float) -> None:
 
 
 def remember_seconds(key: str, seconds: float) -> None:
-    """Keep the duration of computing a product, which outlives its file; without a place for it nothing is kept."""
+    """Keep the duration of computing a product, which outlives its file; nothing where it cannot be written."""
     with suppress(OSError, WinaError):
         folder = data_folder() / "durations"
         folder.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,6 @@ _SHIPPED = "demo:"
 
 
 def demo_folder() -> Path:
-    """Return the folder of the shipped demo model, its tasks and texts."""
     return resources_folder() / "demo"
 
 
@@ -171,7 +170,6 @@ def resolve(source: ModelSource) -> ModelSource:
 
 
 def _adds_bos_downloaded(source: ModelSource) -> bool:
-    """Return whether the tokenizer of a hub id adds BOS; False before it is downloaded."""
     folder = prepared_files(source)
     return folder is not None and adds_bos(folder)
 
@@ -185,7 +183,6 @@ def prepared_files(source: ModelSource) -> Path | None:
 
 
 def resolve_quantization(quantization: Quantization, data: str | None = None) -> Quantization:
-    """Return a quantization with the fingerprint of a user's text; `data` as in `resolve_text`."""
     if not isinstance(quantization, QuantizationSpec):
         return quantization
     return quantization.model_copy(update={"text": resolve_text(quantization.text, data)})
@@ -288,6 +285,7 @@ def _digest(files: Iterable[Path], kind: str) -> str:
         with open_file(path, of) as file:
             size = os.fstat(file.fileno()).st_size
             name = "" if path.suffix.lower() == GGUF_SUFFIX else path.name  # it is the same model by any name
+            # Names of files need not be UTF-8.
             digest.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))
             for block in _samples(path, file, size, of):
                 digest.update(block)
@@ -300,6 +298,7 @@ def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[byte
         return
     if path.suffix == ".safetensors":
         header = read_safetensors_header(path, kind)
+        # Sorted, so that the order in which a program wrote the tensors' names does not count.
         yield json.dumps(json.loads(header.text), sort_keys=True).encode()
         spans = [(header.start + entry.data_offsets[0], entry.bytes) for _, entry in sorted(header.tensors.items())]
     else:

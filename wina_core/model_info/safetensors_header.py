@@ -37,12 +37,10 @@ class TensorEntry(BaseModel):
 
     @property
     def bytes(self) -> int:
-        """Return the tensor's size."""
         return self.data_offsets[1] - self.data_offsets[0]
 
     @property
     def elements(self) -> int:
-        """Return the number of its elements."""
         return math.prod(self.shape)
 
 

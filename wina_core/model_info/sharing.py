@@ -23,12 +23,10 @@ def is_folder(location: str) -> bool:
 
 
 def shared_text(text: TextSpec) -> TextSpec:
-    """Return a text without the folders of its file."""
     return text.model_copy(update={"source": last_part(text.source)})
 
 
 def shared_rotation(rotation: RotationSpec) -> RotationSpec:
-    """Return a rotation without the folders of its files."""
     matrices = rotation.matrices and last_part(rotation.matrices)
     return rotation.model_copy(update={"matrices": matrices, "text": shared_text(rotation.text)})
 
@@ -52,7 +50,6 @@ def one_target(plan: Plan) -> float | None:
 
 
 def has_bits_plan(source: ModelSource) -> bool:
-    """Return whether a model's bits are a plan."""
     return isinstance(source.quantization, QuantizationSpec) and isinstance(source.quantization.bits, BitsPlan)
 
 

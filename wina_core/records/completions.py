@@ -58,6 +58,7 @@ def decoding_speed(tokens: Sequence[CompletionToken]) -> DecodingSpeed:
 
     Rates are rounded to RATE_DIGITS before they are divided, so that a reader who divides them finds the speed-up.
     """
+    # The first pass reads the prompt, even a prompt of one token.
     passes = [token for token in tokens[1:] if token.read == 1]
     rate = _rate([token.seconds for token in passes])
     dense = _rate([token.dense_seconds for token in passes if token.dense_seconds is not None])
@@ -71,7 +72,6 @@ def _rate(seconds: Sequence[float]) -> float | None:
 
 
 def rate_text(rate: float) -> str:
-    """Return a rate of `decoding_speed` with all of its digits."""
     return f"{rate:,.{max(0, RATE_DIGITS - 1 - math.floor(math.log10(rate)))}f}"
 
 
@@ -87,7 +87,6 @@ def mean_divergence(tokens: Sequence[CompletionToken]) -> float | None:
 
 
 def joined_text(tokens: Sequence[CompletionToken]) -> str:
-    """Return the text of all tokens."""
     return "".join(token.text for token in tokens)
 
 

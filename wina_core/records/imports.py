@@ -100,12 +100,12 @@ class StoredImport(Record):
 
     @property
     def is_dated(self) -> bool:
-        """Return whether the file states a possible time of the measurement."""
         return self.content.measured is not None and EARLIEST <= self.content.measured < LATEST
 
 
 def scored_beside(imports: Iterable[StoredImport], model: ModelSource) -> Scored:
     """Return the positions to score so that a model's numbers can stand beside those imported for it."""
+    # llama-perplexity scores the second half of each row alone.
     halves = any(stored.content.tool == "llama-perplexity" and stored.is_of(model) for stored in imports)
     return "second_half" if halves else "all"
 

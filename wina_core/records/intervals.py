@@ -78,6 +78,7 @@ def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tupl
     (low_1, high_1), (low_2, high_2) = wilson(yes_first, n), wilson(yes_second, n)
     margins = yes_first * (n - yes_first) * yes_second * (n - yes_second)
     excess = both * neither - first_only * second_only
+    # The method corrects positive correlations alone, and none beyond 0.
     phi = (max(excess - n / 2, 0.0) if excess > 0 else excess) / math.sqrt(margins) if margins else 0.0
 
     def joined(one: float, other: float) -> float:
@@ -97,7 +98,6 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
 
 
 def normal_p(effect: float, stderr: float) -> float:
-    """Return the two-sided p of an effect with a known standard error."""
     if stderr == 0:
         return 1.0 if effect == 0 else 0.0
     return math.erfc(abs(effect) / stderr / math.sqrt(2))

@@ -74,7 +74,6 @@ class RotationCandidate(Record):
 
     @property
     def change_text(self) -> str:
-        """Return the change and its error, for example "-0.05 ± 0.01"."""
         return f"{self.change:+.3g} ± {self.change_stderr:.2g}"
 
     @property
@@ -107,7 +106,6 @@ class RotationChoice(Record):
 
     @property
     def rotation(self) -> RotationSpec:
-        """Return the chosen rotation."""
         return self.candidates[self.chosen].rotation
 
     @property
@@ -124,7 +122,6 @@ class RotationChoice(Record):
 
     @property
     def sampled(self) -> bool:
-        """Return whether the rotations were also compared on text sampled from the model."""
         return bool(self.candidates[0].own_rows)
 
     @property
@@ -172,32 +169,31 @@ class SiteSpectrum(Record):
 
     @property
     def size(self) -> int:
-        """Return the number of inputs, and of directions."""
         return self.directions[-1]
 
     @property
     def first(self) -> float:
-        """Return the share of the energy in the first direction."""
         return self.cumulative[0]
 
     @property
     def half(self) -> int:
-        """Return the least number of directions that hold half of the energy."""
         return self._reaching(_HALF)
 
     @property
     def ninety(self) -> int:
-        """Return the least number of directions that hold 90 % of the energy."""
         return self._reaching(_MOST)
 
     @property
     def beyond_first(self) -> int:
-        """Return the least number of directions that hold 90 % of the energy outside the first one, which many models
-        have an outlier in."""
+        """Return the least number of directions that hold 90 % of the energy outside the first one.
+
+        In many models, that one is an outlier.
+        """
         return self._reaching(self.first + _MOST * (1 - self.first))
 
     def _reaching(self, share: float) -> int:
         pairs = zip(self.directions, self.cumulative, strict=True)
+        # Stored shares are rounded to six digits.
         return next((count for count, held in pairs if held >= share - 2e-6), self.size)
 
 

@@ -34,7 +34,6 @@ def count_text(n: int | None) -> str:
 
 
 def percentage_text(percentage: float | None) -> str:
-    """Format one digit after the point."""
     return UNKNOWN if percentage is None else with_minus(f"{percentage:.1f}")
 
 
@@ -52,5 +51,4 @@ def moment(seconds: float) -> str:
 
 
 def with_minus(text: str) -> str:
-    """Return the text with real minus signs."""
     return text.replace("-", "\N{MINUS SIGN}")

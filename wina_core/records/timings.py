@@ -44,7 +44,6 @@ class LatencyRecord(Record):
 
     @property
     def gigabytes_per_second(self) -> float:
-        """Return the bytes that must be read per median time, GB/s."""
         return self.read_bytes / self.median_ms / 1e6
 
     @property
@@ -54,13 +53,11 @@ class LatencyRecord(Record):
 
     @property
     def spread(self) -> float:
-        """Return p90 / p10."""
         return self.p90_ms / self.p10_ms
 
     @property
     def dense_spread(self) -> float:
-        """Return 1: the percentiles of the dense call are not recorded."""
-        return 1.0
+        return 1.0  # the percentiles of the dense call are not recorded
 
 
 COMPILED = "compiled"
@@ -109,27 +106,23 @@ class DecodeRecord(Record):
 
     @property
     def speedup(self) -> float:
-        """Return the speedup over the dense model."""
         return self.tokens_per_second / self.dense_tokens_per_second
 
     @property
     def spread(self) -> float:
-        """Return p90 / p10."""
         return self.p90 / self.p10
 
     @property
     def dense_spread(self) -> float:
-        """Return p90 / p10 of the dense model; 1 where an older version did not record them."""
+        # Older versions did not record the percentiles.
         return self.dense_p90 / self.dense_p10 if self.dense_p10 and self.dense_p90 else 1.0
 
     @property
     def counted_turns(self) -> int:
-        """Return the repetitions behind the medians."""
         return self.point.repetitions if self.turns is None else self.turns
 
     @property
     def counted_tokens(self) -> int:
-        """Return the new tokens of a repetition."""
         return self.point.new_tokens if self.timed_tokens is None else self.timed_tokens
 
 

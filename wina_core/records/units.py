@@ -50,6 +50,7 @@ def noise_of(metric: str) -> float:
 
 def has_mean(metric: str) -> bool:
     """Return whether values of a metric can be averaged over tasks."""
+    # The best values of these two are a half and zero: a mean with accuracies would say nothing.
     return METRIC_UNITS.get(metric) == "fraction" and metric not in ("pct_stereotype", "distance_from_unbiased")
 
 
@@ -180,10 +181,8 @@ class EstimateRecord(Record):
 
     @property
     def preparing_seconds(self) -> float:
-        """Return the time of the known preparations."""
         return sum(preparation.seconds for preparation in self.preparations)
 
     @property
     def unknown_preparations(self) -> int:
-        """Return the number of preparations of unknown time."""
         return sum(preparation.unknown for preparation in self.preparations)

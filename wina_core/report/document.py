@@ -207,7 +207,6 @@ def write_up(
 
 
 def _title(findings: Findings) -> str:
-    """Return the study's title, with a remark on the demo model where that was used."""
     title = findings.study.title or findings.study.name
     return f"{title} (demo model)" if findings.of_demo and "demo model" not in title.lower() else title
 
@@ -404,7 +403,7 @@ def _imported(store: Store, models: Iterable[ModelSource]) -> TextTable | None:
 
 
 def _imported_value(name: str, imported: ImportedValue) -> str:
-    """Return for example "kl 0.01748 ± 0.00076 nats per token"."""
+    """Return a text such as "kl 0.01748 ± 0.00076 nats per token"."""
     value = f"{imported.value:,.0f}" if abs(imported.value) >= _MIN_THOUSANDS else f"{imported.value:.4g}"
     error = "" if imported.stderr is None else f" ± {imported.stderr:.2g}"
     metric = METRICS.get(name)

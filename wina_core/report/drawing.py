@@ -109,7 +109,7 @@ class FigureStyle:
     """True to title a single panel of lines too."""
 
     def panel_points(self, panels: int) -> tuple[float, float]:
-        """Return about how much of a panel's width and height is left to its axes, in points."""
+        """Return the estimated width and height of a panel's axes, in points."""
         across = min(panels, self.across or panels)
         return 0.7 * 72 * self.width / across, 0.75 * 72 * self.height / -(-panels // across)
 
@@ -143,7 +143,7 @@ _MAX_CELLS_WITH_TEXT = 2000
 
 
 def render(figure: Figure, style: FigureStyle, format: str, dpi: float = 300.0, title: str = "") -> bytes:
-    """Draw a figure as the content of a file.
+    """Return a drawn figure as the content of a file.
 
     `format` is png, svg or pdf; `dpi` is the resolution of a PNG. Equal figures give equal bytes.
     """
@@ -304,6 +304,7 @@ def _draw_map(axes: "Axes", panel: MapPanel, style: FigureStyle, width: float, h
     """Draw a map in axes of about `width` x `height` points, hatched where there is no data."""
     norm, colours = _scale(panel)
     axes.patch.set(hatch="////", edgecolor=style.muted, linewidth=0.0)
+    # Cells that are NaN stay transparent, and show the hatches of the background.
     axes.pcolormesh(panel.values, cmap=colours, norm=norm)
     axes.invert_yaxis()
     rows, columns = len(panel.rows), len(panel.columns)
@@ -320,6 +321,7 @@ def _draw_map(axes: "Axes", panel: MapPanel, style: FigureStyle, width: float, h
         for column, (value, text) in enumerate(zip(values, texts, strict=True)):
             if text and math.isfinite(value):
                 red, green, blue, _ = colours(norm(value))
+                # The luma of Rec. 601 decides between white and black letters.
                 ink = "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "#000000"
                 centre = (column + 0.5, row + 0.5)
                 axes.text(*centre, text, ha="center", va="center_baseline", fontsize=size, color=ink)

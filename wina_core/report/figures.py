@@ -162,7 +162,6 @@ def _configuration_series(findings: Findings, model: str, bits: str, measure: Re
 
 
 def _configuration_name(run: StudyRun, runs: Sequence[StudyRun]) -> str:
-    """Return a run's configuration, with the allocation where that differs among its runs."""
     allocations = {other.allocation for other in runs if other.configuration == run.configuration}
     return f"{run.configuration}, {run.allocation}" if len(allocations) > 1 else run.configuration
 
@@ -181,7 +180,7 @@ def _line(
             points.append((100 * sparsity_of(run, findings.by), value.value, low, high))
         if paper is not None:
             published.append((100 * run.target_sparsity, paper))
-    across = (-100.0, 100.0)
+    across = (-100.0, 100.0)  # matplotlib clips it at the ends of the axis
     series = []
     if points and runs[0].is_dense:
         series.append(Series(name, colour, across, (points[0][1],) * 2))
@@ -247,6 +246,7 @@ def front_panel(title: str, points: "pd.DataFrame", axis: CostAxis, quality: Qua
         named = front or not ((points["bits"] == bits) & (points["method"] == method) & points["front"]).any()
         name = ", ".join(filter(None, (bits, method))) or "imported"
         errors: Any = rows["stderr"].astype(float).fillna(0.0)
+        # A logarithmic axis has no place for ends at or below 0.
         low = tuple(max(value - error, value / 10) for value, error in zip(rows["y"], errors, strict=True))
         high = tuple(value + error for value, error in zip(rows["y"], errors, strict=True))
         colour, x, y = colour + ("" if front else _FADED), tuple(rows["x"]), tuple(rows["y"])

@@ -62,7 +62,6 @@ class Findings:
 
     @property
     def count(self) -> Count:
-        """Kind of the shown measured sparsities."""
         return count_of(self.by)
 
     def measured(self, run: StudyRun) -> float | None:
@@ -124,7 +123,6 @@ class Findings:
         return tuple(task for task, metric in metrics.items() if metric == "mean" or has_mean(base_metric(metric)))
 
     def metric_title(self, task: str) -> str:
-        """Return the metric of a task in tables; empty while nothing is stored."""
         return base_metric(self._metric_of(task))
 
     @property
@@ -141,7 +139,6 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Remarks for readers of the numbers, each sentence once."""
         return (*_warnings(self), *self.remarks, *dict.fromkeys(row.warning for row in self.rows if row.warning))
 
 
@@ -210,6 +207,7 @@ def _value(rows: Collection[MetricRow], metric: str, evaluation: EvaluationSpec)
 
 def _interval(row: MetricRow, scale: float, values: int | None) -> tuple[float, float] | None:
     """Return the 95 % interval of a mean over so many independent values."""
+    # Wilson's interval needs independent documents; the tokens of a text come in a few rows.
     if row.stderr is None or not math.isfinite(row.value):
         return None
     if row.n == values and row.n and METRIC_UNITS.get(base_metric(row.metric)) == "fraction" and 0 <= row.value <= 1:
@@ -253,7 +251,6 @@ def _mean_interval(values: Sequence[Value], shares: Sequence[float]) -> tuple[fl
 
 
 def _independent(shares: Sequence[float], errors: Sequence[float]) -> float:
-    """Return the error of a sum of independent values."""
     return math.hypot(*(share * error for share, error in zip(shares, errors, strict=True)))
 
 

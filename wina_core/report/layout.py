@@ -171,7 +171,6 @@ class ReportTable:
 
     @property
     def has_paper(self) -> bool:
-        """True with any published value."""
         return any(cell.paper is not None for row in self.rows for cell in row.cells)
 
 
@@ -398,6 +397,7 @@ def _best(points: Sequence[_Point]) -> set[int]:
         if not point.run.is_dense and point.cell.value is not None:
             same = tuple(point.axis_labels[axis] for axis in HEADS if axis not in ("configuration", "allocation"))
             groups.setdefault(same, []).append((_badness(point.cell.value), point))
+    # By their ids: points hold mappings, which have no hash.
     best: set[int] = set()
     for group in groups.values():
         lowest, highest = min(bad for bad, _ in group), max(bad for bad, _ in group)

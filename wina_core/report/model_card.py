@@ -69,17 +69,14 @@ class CardResults(NamedTuple):
 
     @property
     def has_tasks(self) -> bool:
-        """True with results of tasks."""
         return any(row.unit in self.evaluation.task_names for row in self.metrics)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return sentences on the use of the numbers."""
         return tuple(dict.fromkeys(row.warning for row in self.metrics if row.warning))
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Cells of the card's table."""
         return [self._cells(row) for row in sorted(self.metrics, key=lambda row: _ORDER.get(row.task, 2))]
 
     def _cells(self, row: MetricRow) -> tuple[str, ...]:
@@ -180,7 +177,7 @@ def _model_card(
     return render_template(
         "model_card.md.j2",
         base_model=base_model,
-        base_model_json=json.dumps(base_model, ensure_ascii=False),
+        base_model_json=json.dumps(base_model, ensure_ascii=False),  # also a quoted string of YAML
         main_results=_main_results(results.metrics if results else ()),
         facts=facts,
         results=results,
@@ -268,7 +265,7 @@ def runs_of_plan(
     rows = [
         row
         for row in store.metric_rows(of_gates)
-        # an allocator meets its budget only nearly
+        # An allocator meets its budget only approximately.
         if not row.superseded and (abs(row.target_sparsity - plan.budget) < _SAME or row.plan == plan.provenance)
     ]
     for run in dict.fromkeys(row.run for row in sorted(rows, key=lambda row: row.finished, reverse=True)):
@@ -278,7 +275,6 @@ def runs_of_plan(
 
 
 def _same_gates(stored: RunSpec, spec: RunSpec) -> bool:
-    """Return whether runs of one plan have the same thresholds and dense prefix."""
     same_text = not spec.method.needs_calibration or stored.calibration == spec.calibration
     return same_text and stored.evaluation.dense_prefix == spec.evaluation.dense_prefix
 
@@ -293,7 +289,7 @@ def same_plan(store: Store, stored: RunSpec, plan: Plan) -> bool:
         case SparsityPlan(), UniformSparsity():
             return same_table(plan.for_layout(stored.plan.layout), stored.plan)
         case AllocatedSparsity(), SparsityPlan():
-            # its table was worked out where the model was, and came back with the numbers
+            # The run has the budget alone: the engine computed the table, and stored it with the numbers.
             targets, rho = (store.layer_map(stored.content_hash(), metric) for metric in ("target", "rho"))
             if targets is None or targets.projections != plan.layout.projections:
                 return False

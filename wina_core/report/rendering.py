@@ -58,7 +58,6 @@ def one_line(text: str) -> str:
 
 
 def markdown_line(text: str) -> str:
-    """Escape a text for Markdown, in one line."""
     return _MARKDOWN.sub(r"\\\1", one_line(text))
 
 

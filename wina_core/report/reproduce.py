@@ -134,7 +134,6 @@ def study_command_note(study: StudySpec) -> str:
 
 
 def _without_locations(study: StudySpec) -> StudySpec:
-    """Return the study without the locations of its roles."""
     return study.model_copy(update={"roles": tuple(role.model_copy(update={"location": ""}) for role in study.roles)})
 
 
@@ -256,5 +255,6 @@ def _words(flags: _Flags) -> Iterator[object]:
 
 
 def _file(name: str) -> str:
-    """Return a path as one in the working folder, so that it is taken for no name; any other name as it is."""
+    """Return a path as one in the working folder; any other name as it is."""
+    # Without "./", a folder could be taken for a hub id or the demo.
     return f"./{last_part(name)}" if is_folder(name) else name

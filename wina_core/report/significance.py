@@ -53,9 +53,11 @@ class Significance:
 
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
-    """Test every configuration against `baseline`, by default what `usual_baseline` says, paired where samples are
-    stored. None where there is nothing to compare. Each p, of tasks and of means, counts among all configurations that
-    are compared with the same run. Raises WinaError for a configuration that the study does not have."""
+    """Test every configuration against `baseline`, by default the `usual_baseline`, paired where samples are stored.
+
+    Each p, of tasks and of means, counts among all configurations that are compared with the same run. Returns None
+    without anything to compare. Raises WinaError for a configuration that the study does not have.
+    """
     name = baseline or usual_baseline(findings.runs)
     if name is None:
         return None
@@ -133,7 +135,7 @@ def significance_note(result: Significance, by: SparsityKind) -> str:
 
 
 def _matching(result: Significance, by: SparsityKind) -> str:
-    """Say how a run and its baseline were paired."""
+    """Return the rule that paired a run with its baseline, in words."""
     if all(contrast.baseline.is_dense for contrast in result.contrasts):
         return "of the same model and weights"
     where = "at equal target" if by == "target" else f"at the nearest {by} sparsity"

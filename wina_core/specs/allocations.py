@@ -111,12 +111,10 @@ class AllocatedSparsity(SpecPart):
 
     @property
     def budget(self) -> float:
-        """Return the budget, named as a table's."""
         return self.sparsity
 
     @property
     def provenance(self) -> str:
-        """Return the allocator's label, named as a table's."""
         return self.allocator.label
 
 
@@ -126,5 +124,4 @@ Plan = Annotated[UniformSparsity | SparsityPlan | AllocatedSparsity, Field(discr
 def with_texts(
     allocators: Iterable[AllocatorSpec], change: Callable[[TextSpec], TextSpec]
 ) -> tuple[AllocatorSpec, ...]:
-    """Return the allocators with changed texts."""
     return tuple(allocator.model_copy(update={"text": change(allocator.text)}) for allocator in allocators)

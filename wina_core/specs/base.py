@@ -18,6 +18,7 @@ class SpecPart(BaseModel):
     A field's alias is its earlier name: it is still read, and content hashes are made with it.
     """
 
+    # Validators are built at their first use, so that the window opens sooner.
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, defer_build=True
     )
@@ -34,6 +35,7 @@ class Spec(SpecPart):
         Fields at their default are left out, so that a new field keeps every stored hash; a changed default needs a
         new `schema_version`. Fields marked `PROVENANCE` are left out at any depth: no number depends on them.
         """
+        # By aliases: a renamed field keeps every stored hash.
         content = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_provenance(type(self)))
         # Left out as a default, but part of the identity.
         content["schema_version"] = self.schema_version

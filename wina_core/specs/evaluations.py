@@ -165,7 +165,7 @@ class EvaluationSpec(Spec):
     @field_validator("fidelity", "original", mode="before")
     @classmethod
     def _without(cls, text: object) -> object:
-        """Read `false` as None, which TOML cannot write."""
+        # TOML has no None: its files say false.
         return None if text is False else text
 
     @field_validator("tasks")
@@ -183,7 +183,6 @@ class EvaluationSpec(Spec):
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """Return the tasks' names, in order."""
         return tuple(_name(task) for task in self.tasks)
 
     def task(self, name: str) -> TaskSpec:
@@ -217,12 +216,12 @@ class EvaluationSpec(Spec):
 
     @property
     def texts(self) -> tuple[TextSpec, ...]:
-        """Return the distinct texts of its fidelities."""
         return tuple(dict.fromkeys(text for text in (self.original, self.fidelity) if text is not None))
 
 
 def plain_task(task: str | TaskSpec) -> str | TaskSpec:
-    """Return a task without settings as its name, so that equal evaluations have equal hashes."""
+    """Return a task without settings as its name."""
+    # Equal evaluations have equal hashes, however their tasks were written.
     return task.name if isinstance(task, TaskSpec) and task == TaskSpec(name=task.name) else task
 
 

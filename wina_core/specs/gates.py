@@ -66,12 +66,11 @@ class MethodSpec(Spec):
 
     @property
     def is_tuned(self) -> bool:
-        """Return whether each plan has tuned biases."""
         return self.correction == "tuned" and self.name != "dense"
 
     @property
     def untuned(self) -> "MethodSpec":
-        """Return the method without tuned biases, as it is calibrated and allocated."""
+        """Return the method without tuned biases, which calibration and allocation use."""
         return self.model_copy(update={"correction": "none"}) if self.correction == "tuned" else self
 
     @property
@@ -82,7 +81,6 @@ class MethodSpec(Spec):
         return self.name != "dense" and (centred or self.selection != "topk" or self.correction != "none")
 
     def check_calibration(self, calibration: "CalibrationSpec | None") -> None:
-        """Raise ValueError where a needed calibration is missing."""
         if self.needs_calibration and calibration is None:
             raise ValueError(f"{self.label} with {self.selection} selection needs a calibration")
 

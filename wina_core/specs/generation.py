@@ -42,7 +42,6 @@ class CompletionSpec(SpecPart):
 
     @property
     def is_dense(self) -> bool:
-        """Return whether nothing is gated."""
         return self.method.name == DENSE.name
 
     @property
@@ -67,5 +66,4 @@ class CompletionPoint(Spec):
 
     @property
     def dense(self) -> "CompletionPoint":
-        """Return the dense completion of the same prompt."""
         return self.model_copy(update={"configuration": CompletionSpec()})

@@ -75,7 +75,7 @@ class Shape(SpecPart):
 
     @property
     def label(self) -> str:
-        """Return for example "4096x11008": outputs first."""
+        """Return for example "4096x11008", outputs first."""
         return f"{self.outputs}x{self.inputs}"
 
 
@@ -148,7 +148,6 @@ class LatencyPoint(Spec):
 
     @property
     def shape(self) -> Shape:
-        """Return W's shape."""
         return Shape(outputs=self.outputs, inputs=self.inputs)
 
     @property
@@ -186,7 +185,6 @@ class LatencySpec(Spec):
         return tuple(Shape(op="; ".join(ops), outputs=m, inputs=n) for (m, n), ops in names.items())
 
     def op_of(self, point: LatencyPoint) -> str:
-        """Return the operations of the point's shape."""
         size = point.outputs, point.inputs
         return next(shape.op for shape in self.shapes if (shape.outputs, shape.inputs) == size)
 
@@ -214,6 +212,7 @@ class LatencySpec(Spec):
             )
             for shape, dtype, batch in product(self.shapes, self.dtypes, self.batches)
             for setting in settings
+            # Above FEW_ROWS, our kernels call PyTorch's product, which is a point of its own.
             if batch <= FEW_ROWS or setting[0] != DENSE.name or setting[2] in (VENDOR, "torch-int8")
         )
         return tuple({point.content_hash(): point for point in points}.values())
@@ -224,12 +223,11 @@ class LatencySpec(Spec):
 
 
 def with_backend(point: LatencyPoint, auto: BackendName) -> LatencyPoint:
-    """Return the point with "auto" replaced by the chosen backend."""
     return point.model_copy(update={"backend": auto}) if point.backend == "auto" else point
 
 
 def missing_points(points: Iterable[_Point], stored: Container[str]) -> tuple[dict[str, _Point], list[_Point]]:
-    """Return the distinct points by hash, and those among them that are not stored: what a sweep measures.
+    """Return the distinct points by hash, and those that are not stored, which a sweep measures.
 
     Resolve "auto" first: a sweep may name both "auto" and the backend that it comes to.
     """
@@ -262,7 +260,6 @@ class _Decoding(Spec):
 
     @property
     def configuration(self) -> Configuration:
-        """Return method and rotation, for labels."""
         return Configuration(rotation=self.rotation, method=self.method)
 
 
@@ -295,5 +292,4 @@ class DecodeSpec(_Decoding):
         )
 
     def hashes(self) -> frozenset[str]:
-        """Return the hashes of all points."""
         return frozenset(point.content_hash() for point in self.points())

@@ -33,6 +33,7 @@ def _check_host(host: str) -> str:
             "it should be a host of your ~/.ssh/config, which also holds ports and keys, or user@host, not "
             f"{host[:80]!r}"
         )
+    # The host is also the machine's name.
     if host.casefold() == LOCAL:
         raise ValueError(f'"{LOCAL}" means this computer; give the host another name in your ~/.ssh/config')
     return host
@@ -90,7 +91,6 @@ class Machine(BaseModel):
 
     @property
     def name(self) -> str:
-        """Return the machine's name in commands."""
         return self.host
 
     def to_remote(self, path: str) -> str | None:

@@ -43,7 +43,6 @@ class PlanLayout(SpecPart):
 
     @property
     def layers(self) -> int:
-        """Return the number of decoder layers."""
         return len(self.parameters)
 
     def check_table(self, table: Rows) -> None:
@@ -52,7 +51,6 @@ class PlanLayout(SpecPart):
             raise ValueError(f"the table must have {self.layers} layers x {len(self.projections)} projections")
 
     def uniform(self, value: float) -> Rows:
-        """Return a table with the same value in every cell."""
         return ((value,) * len(self.projections),) * self.layers
 
     def mean(self, table: Rows) -> float:
@@ -78,16 +76,13 @@ class UniformSparsity(SpecPart):
 
     @property
     def budget(self) -> float:
-        """Return the one target, named as a table's."""
         return self.sparsity
 
     @property
     def provenance(self) -> str:
-        """Return the provenance of a table with equal cells."""
         return "uniform"
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
-        """Return the table for a model of the given layout."""
         return SparsityPlan.uniform(layout, self.sparsity)
 
 
@@ -111,32 +106,27 @@ class SparsityPlan(SpecPart):
 
     @classmethod
     def uniform(cls, layout: PlanLayout, sparsity: float) -> "SparsityPlan":
-        """Return a plan with the same target in every cell."""
         return cls(layout=layout, sparsity=layout.uniform(sparsity), provenance="uniform")
 
     @property
     def budget(self) -> float:
-        """Return the mean target weighted by each matrix's number of weights."""
         return self.layout.mean(self.sparsity)
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "SparsityPlan":
-        """Return a copy with new targets in the given cells, validated like any others."""
+        # model_copy would not validate the new targets.
         table = with_values(self.sparsity, values)
         return SparsityPlan(layout=self.layout, sparsity=table, provenance=provenance, rho=self.rho)
 
     def for_layout(self, layout: PlanLayout) -> "SparsityPlan":
-        """Return this plan; WinaError where it was made for another model."""
         self.layout.check_model(layout, "sparsity plan")
         return self
 
 
 def same_table(one: SparsityPlan | None, other: SparsityPlan) -> bool:
-    """Return whether two plans have the same targets and shares."""
     return one is not None and (one.layout, one.sparsity, one.rho) == (other.layout, other.sparsity, other.rho)
 
 
 def with_values(table: Rows, values: Mapping[Cell, float]) -> Rows:
-    """Return a table with other values in the given cells."""
     rows = [list(row) for row in table]
     for (layer, column), value in values.items():
         rows[layer][column] = value
@@ -144,7 +134,6 @@ def with_values(table: Rows, values: Mapping[Cell, float]) -> Rows:
 
 
 def _described(layout: PlanLayout) -> str:
-    """Return the layers, projections and weights of a plan's model in words."""
     total = sum(map(sum, layout.parameters))
     return f"{layout.layers} layers x ({', '.join(layout.projections)}) and {total:,} gated weights"
 

@@ -48,6 +48,7 @@ class Plugins(Generic[Loaded]):
         self.kind, self._reserved, self._check = kind, reserved, check
         self._loaded: dict[str, Loaded] = {}
         self._left_out: list[Offer] = []
+        # Methods are also imported on a thread while the window opens.
         self._loading = RLock()
 
     @cached_property
@@ -195,6 +196,5 @@ def _check_version(point: EntryPoint) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the reason in one line; errors of Python with their type."""
     first = next(iter(str(error).strip().splitlines()), "")
     return first if isinstance(error, WinaError) else f"{type(error).__name__}: {first}".rstrip(": ")

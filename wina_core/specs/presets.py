@@ -52,9 +52,9 @@ thresholds for gate and up, and tuned biases."""
 
 
 def with_text_source(configuration: Configuration, source: str) -> Configuration:
-    """Return a preset whose choice of a rotation and allocators read a calibration text; unchanged for the usual one,
-    since their own usual text is another."""
+    """Return a preset whose choice of a rotation and allocators read a calibration text."""
     rotation = configuration.rotation
+    # The usual calibration text changes nothing: rotations and allocators have another usual text.
     if not rotation.is_auto or source == CalibrationSpec().text.source:
         return configuration
     return configuration.model_copy(

@@ -51,20 +51,17 @@ class BitsPlan(SpecPart):
 
     @classmethod
     def uniform(cls, layout: PlanLayout, bits: float) -> "BitsPlan":
-        """Return a plan with the same bits in every cell."""
         return cls(layout=layout, bits=layout.uniform(bits), provenance="uniform")
 
     @property
     def budget(self) -> float:
-        """Return the mean bits weighted by each matrix's number of weights."""
         return self.layout.mean(self.bits)
 
     def with_cells(self, values: dict[Cell, float], provenance: str = "edited") -> "BitsPlan":
-        """Return a copy with new bits in the given cells, validated like any others."""
+        # model_copy would not validate the new bits.
         return BitsPlan(layout=self.layout, bits=with_values(self.bits, values), provenance=provenance)
 
     def for_layout(self, layout: PlanLayout) -> "BitsPlan":
-        """Return this plan; WinaError where it was made for another model."""
         self.layout.check_model(layout, "plan of bits")
         return self
 
@@ -120,12 +117,10 @@ class QuantizationSpec(Spec):
 
     @property
     def reads_text(self) -> bool:
-        """Return whether the weights depend on `text`."""
         return self.quantizer == "gptq" or self.by_energy
 
     @property
     def mean_bits(self) -> float:
-        """Return the mean bits of the codes."""
         return self.bits if isinstance(self.bits, float) else self.bits.budget
 
     def plan(self, layout: PlanLayout) -> BitsPlan:
@@ -149,7 +144,6 @@ class QuantizationSpec(Spec):
 
 
 def quantizer_names() -> tuple[str, ...]:
-    """Return the names of all quantizers; no package is loaded."""
     return (*BUILT_IN_QUANTIZERS, *QUANTIZER_PLUGINS.names)
 
 
@@ -163,7 +157,6 @@ Quantization = Annotated[
 
 
 def quantization_label(quantization: Quantization) -> str:
-    """Return "none", "int8", "int4" or the spec's label."""
     return quantization if isinstance(quantization, str) else quantization.label
 
 
@@ -201,7 +194,7 @@ class PlanPair(SpecPart):
         return self
 
     def text(self, indent: int | None = 1) -> str:
-        """Return the text of its file; without a quantization that of the sparsity plan alone, as it always was."""
+        # Without a quantization, the file is that of the time before pairs.
         content = self.plan if self.quantization is None else self
         return content.model_dump_json(indent=indent) + "\n"
 
@@ -276,18 +269,15 @@ class JointSpec(Spec):
 
     @property
     def in_planes(self) -> bool:
-        """Return whether weights are in planes, of which no measured options are needed."""
         return self.quantization.quantizer == "planes"
 
     @property
     def choices(self) -> tuple[float, ...]:
-        """Return the widths to choose from, ascending."""
         spec = self.quantization
         usual = _WIDTHS[spec.by_energy]
         return tuple(sorted(set(self.widths))) if self.widths else usual
 
     def quantized(self, bits: float) -> QuantizationSpec:
-        """Return the quantization with the same bits everywhere."""
         return QuantizationSpec.model_validate({**dict(self.quantization), "bits": bits})
 
     @property
@@ -313,7 +303,7 @@ class JointSpec(Spec):
 
 
 NOT_MADE = "weights of the quantizer nested are no longer made; choose planes"
-"""Said of specs of a version that was not released."""
+"""Answer to specs of a version that was not released."""
 
 
 def check_made(quantization: Quantization, *, load: bool = False) -> None:

@@ -124,17 +124,15 @@ class RotationSpec(Spec):
 
     @property
     def is_auto(self) -> bool:
-        """Return whether the rotation is chosen by measuring candidates."""
         return self.mode == AUTO
 
     @property
     def stream_mode(self) -> RotationMode:
-        """Return the mode by which the residual stream is counted: no candidate of `auto` has shortcuts."""
+        """Return the mode for estimates; that of `auto` is global, since no candidate has shortcuts."""
         return "global" if self.mode == "auto" else self.mode
 
     @property
     def is_identity(self) -> bool:
-        """Return whether the weights stay as they are."""
         return not self.turns and self.fold_norms == "none"
 
     @property
@@ -144,7 +142,7 @@ class RotationSpec(Spec):
 
     @property
     def needs_shortcuts(self) -> bool:
-        """Return whether matrices on the residual stream change its basis, which other programs do not know."""
+        """Return whether the residual stream changes its basis, by matrices that other programs do not know."""
         return self.mode in ("per_layer", "per_site")
 
     @property

@@ -49,7 +49,6 @@ class ModelSource(Spec):
 
     @property
     def unquantized(self) -> "ModelSource":
-        """Return the source of the same model with its weights as they are."""
         return self.model_copy(update={"quantization": "none"})
 
 
@@ -106,6 +105,7 @@ def measurement_key(run: RunSpec, unit: str) -> str:
 
 def measured_alone(run: RunSpec) -> dict[str, tuple[str, str]]:
     """Return a key for each unit of a run, equal in other runs where the unit measures the same."""
+    # Two hashes, not one of both for every unit and run: studies have thousands of runs with few evaluations.
     gated = run.model_copy(update={"evaluation": EvaluationSpec()}).content_hash()
     return {unit: (gated, alone) for unit, alone in _units_alone(run.evaluation).items()}
 

@@ -60,7 +60,6 @@ class StudySpec(Spec):
         return next((role.beside for role in self.roles if role.name == model and role.beside), model)
 
     def allocators_of(self, configuration: Configuration) -> tuple[AllocatorSpec, ...]:
-        """Return the allocators that a configuration is measured with: its own, or else the study's."""
         return configuration.allocators or self.allocators
 
     @model_validator(mode="after")

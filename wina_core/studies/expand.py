@@ -202,7 +202,6 @@ def program_tasks(study: StudySpec) -> tuple[str, ...]:
 
 
 def unmapped(study: StudySpec) -> tuple[Role, ...]:
-    """Return the roles of the study's models that are not mapped to a model."""
     played = {model.location.removeprefix(ROLE) for model in study.models if model.location.startswith(ROLE)}
     return tuple(role for role in study.roles if role.name in played and not role.location)
 
@@ -223,7 +222,7 @@ def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
 
 
 def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
-    """Return a task without its metric for tables, on which no number depends."""
+    # No number depends on the metric for tables.
     return task if isinstance(task, str) else plain_task(task.model_copy(update={"metric": None}))
 
 
@@ -232,6 +231,7 @@ def _is_dense(configuration: Configuration) -> bool:
 
 
 def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) -> Iterator[RunSpec]:
+    # Rotations that change nothing may differ in their other fields; as one, equal runs have equal hashes.
     rotation = NO_ROTATION if configuration.rotation.is_identity else configuration.rotation
     if _is_dense(configuration):
         # No number of it depends on the prefix: equal runs of studies with different ones have one hash.
@@ -274,6 +274,7 @@ def load_study(path: Path) -> StudySpec:
     a fault, for too many runs, and for an unknown paper.
     """
     try:
+        # Some editors of Windows begin a file with a byte order mark, which "utf-8" would keep.
         text = read_file(path, "study").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
@@ -382,7 +383,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int | None:
 
 
 def _present_count(content: object, path: Sequence[str | int]) -> int:
-    """Return the number of leading parts of the path that exist."""
+    """Return the number of leading keys of the path that exist."""
     for count, key in enumerate(path):
         try:
             content = content[key]  # type: ignore[index]  # caught where it is no table or array

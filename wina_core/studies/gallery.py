@@ -38,17 +38,14 @@ class GalleryEntry:
 
     @property
     def name(self) -> str:
-        """Return the study's name, or the file's where it holds no study."""
         return self.study.name if self.study else self.file.stem
 
     @property
     def title(self) -> str:
-        """Return one line for lists."""
         return (self.study.title or self.study.name) if self.study else self.file.stem
 
 
 def own_folder() -> Path:
-    """Return the folder of the user's own studies, which the first study creates."""
     return data_folder() / "studies"
 
 
@@ -103,7 +100,6 @@ def find_study(name: str) -> StudySpec:
 
 
 def needs(study: StudySpec, roles: Mapping[str, str]) -> tuple[Role, ...]:
-    """Return the roles of a study's models that are not mapped here."""
     return unmapped(bind(study, roles))
 
 
@@ -121,7 +117,6 @@ def count_measurements(study: StudySpec) -> tuple[int, int]:
 
 
 def roles_file() -> Path:
-    """Return the file of the mapping."""
     return config_folder() / "roles.json"
 
 

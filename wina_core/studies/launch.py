@@ -146,7 +146,6 @@ class Launched:
 
     @property
     def pending(self) -> tuple[PendingRun, ...]:
-        """Return the runs of the job."""
         return () if self.job is None else self.job.runs
 
     @property

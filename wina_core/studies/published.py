@@ -129,7 +129,8 @@ class ErrorBar(NamedTuple):
     deviation: float
 
     def holds(self, value: float) -> bool:
-        """Return whether the value, to the table's two digits, is at most one deviation from the mean."""
+        """Return whether a value, rounded to the table's two digits, is at most one deviation from the mean."""
+        # Differences of decimals are inexact in binary: equality needs a margin.
         return abs(round(value, 2) - self.mean) <= self.deviation + 1e-9
 
 

@@ -103,7 +103,6 @@ def _disambiguate(
 
 
 def _fields(of: Any, without: Sequence[str] = ("schema_version",)) -> dict[str, str]:
-    """Return each field's value in words."""
     return {name: _words(name, getattr(of, name)) for name in type(of).model_fields if name not in without}
 
 

@@ -34,7 +34,6 @@ class Axis(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the title with the unit."""
         return f"{self.title} ({self.unit})"
 
 
@@ -59,7 +58,6 @@ class Quality(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return for example "original kl"."""
         return f"{self.task} {self.metric}"
 
     @property
@@ -69,11 +67,11 @@ class Quality(NamedTuple):
 
     @property
     def is_divergence(self) -> bool:
-        """Return whether it is a KL divergence, which is plotted on a logarithmic axis."""
         return self.metric.startswith("kl")
 
     def height(self, value: float) -> float:
-        """Return the height at which a value is drawn; a KL divergence at `ROUNDING` at least."""
+        """Return the height at which a value is drawn."""
+        # A logarithmic axis has no place for a divergence of 0.
         return max(value, ROUNDING) if self.is_divergence else value
 
 

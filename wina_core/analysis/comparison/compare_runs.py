@@ -90,7 +90,6 @@ class RunComparisonResult(NamedTuple):
 
     @property
     def lines(self) -> tuple[Comparison, ...]:
-        """Return the tasks, then the mean if there is one."""
         return (*self.tasks, *([self.mean] if self.mean else []))
 
 
@@ -287,8 +286,7 @@ def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
 
 
 def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return the tasks whose metric is a fraction that is better when higher: only these have a meaningful mean (a
-    stereotype score is best at one half)."""
+    """Return the tasks whose metric is a fraction that is better when higher, the only ones with a meaningful mean."""
     return tuple(
         comparison
         for comparison in top_level(comparisons)

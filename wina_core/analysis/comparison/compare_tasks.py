@@ -66,7 +66,6 @@ class Comparison:
 
     @property
     def key(self) -> TestKey:
-        """Unit, task and metric."""
         return self.unit, self.task, self.metric
 
     @property
@@ -117,6 +116,7 @@ def paired(row: MetricRow, scores_1: Numbers, scores_2: Numbers) -> Comparison:
         p, low, high, test = math.nan, -math.inf, math.inf, UNTESTED
     residuals = differences - shares * differences.sum()
     stderr = math.sqrt(n / (n - 1) * float(np.square(residuals).sum())) if n > 1 else math.inf
+    # Delta method: the slope of the effect carries the error of the means over to the metric.
     slope = abs(_effect(row.metric, (first, second), 1e-6)) / 1e-6
     return Comparison(
         row.unit, row.task, row.metric, n, first, second, low, high, slope * stderr, p, test, one, other,
@@ -158,9 +158,12 @@ def _right_or_wrong(scores: Numbers) -> bool:
 
 
 def unpaired(first: MetricRow, second: MetricRow, rows: tuple[int | None, int | None]) -> Comparison | None:
-    """Compare two runs by values and standard errors alone, as if independent: wider than paired, as runs agree on most
-    documents. `rows` are the independent values behind each. None without standard errors, and where one is 0: a few
-    documents with the same score give no estimate of the error."""
+    """Compare two runs by their values and standard errors alone, as if they were independent.
+
+    The interval is wider than a paired one, since runs agree on most documents. `rows` are the independent values
+    behind each. Returns None where a standard error is absent or 0.
+    """
+    # A few documents with the same score have the error 0, which is no estimate.
     if not first.stderr or not second.stderr:
         return None
     effect, stderr = first.value - second.value, math.hypot(first.stderr, second.stderr)
@@ -181,18 +184,19 @@ def unpaired(first: MetricRow, second: MetricRow, rows: tuple[int | None, int | 
 
 
 def untested(first: MetricRow, second: MetricRow) -> Comparison:
-    """Return the values of two runs of which nothing says how sure they are: interval, stderr and p are NaN."""
+    """Return the values of two runs without standard errors; interval, stderr and p are NaN."""
     unknown = (math.nan,) * 4
     return Comparison(first.unit, first.task, first.metric, first.n, first.value, second.value, *unknown, test=UNTESTED)
 
 
 def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = None) -> Comparison:
-    """Average the tasks, equally or by weights. Where all are paired, test by flipping the signs of all their documents
-    (`sign_flips`). Else from the tasks' intervals, their distances from the effects squared and added (Zou and Donner,
-    Statistics in Medicine 27, 2008, 1693-1702), with the p of a normal distribution of just that interval.
+    """Average the tasks, equally or by weights.
 
-    Flips of documents that hardly differ leave a narrow interval; where the tasks' own reach further, it does too, but
-    never over 0 where p < 0.05: 0 is outside of the interval exactly where p says so."""
+    If all are paired, test by flipping the signs of all their documents (`sign_flips`). Else combine the tasks'
+    intervals, their distances from the effects squared and added (Zou and Donner, Statistics in Medicine 27, 2008,
+    1693-1702), with the p of a normal distribution of that interval. In both cases, 0 is outside of the interval
+    exactly if p < 0.05.
+    """
     total = weights or [1.0] * len(comparisons)
     shares = [weight / sum(total) for weight in total]
 
@@ -210,6 +214,7 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
     high = effect + in_squares(lambda comparison: comparison.high - comparison.effect)
     if together is not None and tested:
         p, inner_low, inner_high = sign_flips(*together)
+        # Flips of documents that hardly differ leave a narrow interval: the tasks' own widen it, but never over 0.
         low = inner_low if low <= 0 < inner_low or math.isinf(low) else min(low, inner_low)
         high = inner_high if inner_high < 0 <= high or math.isinf(high) else max(high, inner_high)
     else:

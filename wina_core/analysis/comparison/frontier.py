@@ -149,7 +149,6 @@ def _with_measured_bits(counted: "pd.Series[float]", metrics: "pd.DataFrame") ->
 
 
 def _values(metrics: "pd.DataFrame", task: str, metric: str) -> "pd.Series[float]":
-    """Return a metric of each run that has it, by the run's hash."""
     rows = _of_metric(metrics, task, metric).drop_duplicates("run", keep="last")
     return rows["value"].set_axis(rows["run"].astype(object))
 
@@ -162,7 +161,7 @@ _Timed = tuple[str, str, str, str, float]
 
 
 def _timed_as(row: MetricRow) -> _Timed | None:
-    """Return what a run's decoding is timed as; None for a plan that is not uniform, which is never timed."""
+    """Return the key of a run's timed decoding; None for a plan that is not uniform, which is never timed."""
     if row.method == "dense":
         return row.model, "", row.method, "", 0.0
     uniform = row.plan == "uniform"
@@ -173,6 +172,7 @@ def _speeds(decodings: Sequence[DecodeRow]) -> dict[_Timed | None, float]:
     """Return tokens per second of one sequence on the machine that was timed last."""
     speeds: dict[_Timed | None, float] = {}
     last = max(decodings, key=lambda row: row.recorded, default=None)
+    # By time, so that a later timing replaces an earlier one.
     for row in sorted(decodings, key=lambda row: row.recorded):
         record = row.record
         if last is not None and record.point.batch == 1 and row.machine == last.machine:
@@ -208,7 +208,7 @@ def _point(row: MetricRow, source: ModelSource, x: float) -> Point:
 
 
 def _of_gates(setting: str) -> bool:
-    """Return whether a part of a run's settings is about its gates, and not about its evaluation."""
+    """Return whether a setting of a run is about its gates, and not about its evaluation."""
     return setting.startswith(("calibrated on", "batches")) or setting.endswith("thresholds")
 
 

@@ -46,7 +46,6 @@ class StudyRun:
 
     @property
     def is_dense(self) -> bool:
-        """Return whether nothing is gated."""
         return self.method == DENSE.name
 
 

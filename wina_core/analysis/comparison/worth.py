@@ -34,7 +34,7 @@ class Gain(NamedTuple):
 
     @property
     def status(self) -> Status:
-        """Return whether the whole range lies above 1, below 1, or on both sides."""
+        """Return "pays" if the whole range lies above 1, "does not pay" if below, else "within the noise"."""
         if self.low > 1:
             return "pays"
         return "does not pay" if self.high < 1 else "within the noise"
@@ -156,22 +156,18 @@ class WorthRow:
 
     @property
     def machine(self) -> _Machine:
-        """Return device and hardware."""
         return self.row.machine
 
     @property
     def point(self) -> DecodePoint:
-        """Return the point of one sequence."""
         return self.row.record.point
 
     @property
     def configuration(self) -> str:
-        """Return method, sparsity and rotation."""
         return f"{self.point.method.label} {100 * self.point.sparsity:.4g} %, rotation {self.point.rotation.label}"
 
     @property
     def batches(self) -> str:
-        """Return the batch up to which gating pays, in words."""
         return UNKNOWN if self.limit is None else self.limit.text
 
 
@@ -257,6 +253,7 @@ def _prefill(record: DecodeRecord) -> Rival | None:
 def _peer_speed(peer: ImportedPeer) -> Speed:
     speed = peer.point.metrics["tokens_per_s"]
     spread = _NORMAL_DECILE * (speed.stderr or 0.0)
+    # The low end stays above 0, since gains divide by it.
     return Speed(speed.value, max(speed.value - spread, speed.value * 1e-3), speed.value + spread)
 
 
@@ -297,7 +294,6 @@ def missing_specs(rows: Iterable[WorthRow]) -> list[DecodeSpec]:
 
 
 def worth_spec(point: DecodePoint, sparsities: tuple[float, ...]) -> DecodeSpec:
-    """Return the sweep that a verdict on these sparsities needs."""
     common: dict[str, Any] = point.model_dump(exclude={"sparsity", "batch"})
     return DecodeSpec.model_validate(common | {"sparsities": sparsities, "batches": BATCHES})
 

@@ -24,8 +24,10 @@ def _same(raw: Any) -> Any:
 
 @dataclass(frozen=True)
 class ResultColumn:
-    """One column. A cell's content is the field that it shows, or what is made of the row; `value` is what is sorted,
-    compared and exported of that, `text` what is shown."""
+    """One column. A cell's content is a field of the row, or made of the row.
+
+    `value` makes of it the value to sort, compare and export, and `text` the text to show.
+    """
 
     key: str
     title: str
@@ -53,6 +55,7 @@ def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultCo
 
 
 def _percentage(fraction: float | None) -> float | None:
+    # Rounded, since 100 * 0.07 is 7.000000000000001.
     return None if fraction is None or math.isnan(fraction) else round(100.0 * fraction, 10)
 
 
@@ -95,14 +98,16 @@ def made_of(frame: "pd.DataFrame", fields: Sequence[str], make: Callable[..., An
     combinations = rows.groupby(list(fields), observed=True, sort=False, dropna=False).ngroup()
     first = rows.loc[combinations.drop_duplicates().index].astype(object)
     cells = list(map(make, *(first[name].where(first[name].notna(), None) for name in fields)))
+    # Cells may be tuples, of which np.array would make a second dimension, and an index several levels.
     codes, categories = pd.factorize(np.fromiter(cells, object, len(cells)))
     return pd.Categorical.from_codes(codes[combinations], pd.Index(categories, tupleize_cols=False))
 
 
 def _warnings(metrics: "pd.DataFrame") -> "pd.Categorical":
-    """Return the warnings of rows, in steps: sparsities and tasks together differ in half a million rows."""
+    """Return the warnings of rows."""
     import pandas as pd
 
+    # In steps: of sparsities and tasks together, there may be half a million combinations.
     warnings = {
         "superseded": metrics["superseded"],
         "sparsity": made_of(metrics, ("gated_sparsity", "net_sparsity"), sparsity_warning),

@@ -103,7 +103,7 @@ def passing(terms: Iterable[FilterTerm], table: MetricResults) -> Mask:
 
 
 def _hits(term: FilterTerm, cells: TableColumn, deadline: float) -> Mask:
-    """Return which of a column's categories have what the term wants."""
+    """Return a mask of the column's categories that meet the term."""
     if term.relation == ":":
         return cells.containing(term.text.casefold())
     if term.relation == "/":
@@ -133,7 +133,7 @@ def _matches(pattern: str, cells: TableColumn, deadline: float) -> Mask:
 
 @cache
 def _compiled(pattern: str) -> Any:
-    import regex  # a package of its own: the standard library's can neither be timed out nor leave other threads alone
+    import regex  # unlike re, it can be timed out, and lets other threads run
 
     if len(pattern) > _LONGEST_PATTERN:
         raise WinaError(

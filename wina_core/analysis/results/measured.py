@@ -39,7 +39,6 @@ def count_of(kind: SparsityKind) -> Count:
 
 
 def measured_sparsity(row: SparsityRow, count: Count = DEFAULT_COUNT) -> float | None:
-    """Return the measured sparsity of a row; None where none was measured."""
     return row.gated_sparsity if count == "gated" else row.net_sparsity
 
 
@@ -50,7 +49,6 @@ def sparsity_of(row: SparsityRow, kind: SparsityKind = DEFAULT_COUNT) -> float:
 
 
 def differ(first: float, second: float) -> bool:
-    """Return whether two sparsities differ by more than `TOLERANCE`."""
     return abs(first - second) > TOLERANCE + _ROUNDING
 
 

@@ -31,12 +31,10 @@ class Measure(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Title in one line: "arc_easy acc_norm"."""
         return f"{self.task} {self.metric}"
 
     @property
     def is_own(self) -> bool:
-        """Return whether the workbench measured it, and no task."""
         return self.unit in OWN_UNITS
 
 

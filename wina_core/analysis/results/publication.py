@@ -110,7 +110,6 @@ class Publication:
             )
 
     def write(self, suffix: str) -> Iterator[str]:
-        """Write the format of files with this suffix."""
         return self.latex() if suffix == ".tex" else self.markdown()
 
 
@@ -140,6 +139,7 @@ def _latex_number(text: str, best: bool) -> str:
     if text == UNKNOWN:
         return "--"
     value, _, error = text.replace(_MINUS, "-").partition(_ERROR)
+    # Only math mode has the real minus sign, \pm and \mathbf.
     if not best and not error and not value.startswith("-"):
         return latex_text(value)
     value = f"\\mathbf{{{value}}}" if best else value
@@ -160,5 +160,5 @@ def _latex_caption(caption: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Return a label of letters, digits and what labels have between them."""
+    """Return a label of letters, digits and ":-._" alone."""
     return "".join(one if one.isalnum() or one in ":-._" else "-" for one in label)

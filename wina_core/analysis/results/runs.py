@@ -43,7 +43,7 @@ _LAST = ("plan", "seed", "status", "when", "tags", "note", "warning")
 
 
 def measure_key(measure: Measure, prefix: str = _MEASURE) -> str:
-    """Return the key of a measure's column; tabs are in no key of another."""
+    """Return the key of a measure's column, with tabs, which the keys of other columns do not have."""
     return "\t".join((prefix, measure.task, measure.metric))
 
 
@@ -59,13 +59,13 @@ def with_error_columns(columns: Sequence[TableColumn]) -> list[TableColumn]:
 
 
 def measure_of(key: str) -> tuple[str, str] | None:
-    """Return task and metric of the key of a metric's column; None for another column."""
+    """Return the task and the metric in the key of a metric's column; None for another column."""
     prefix, *names = key.split("\t")
     return (names[0], names[1]) if prefix == _MEASURE and len(names) == 2 else None
 
 
 def is_measure(key: str) -> bool:
-    """Return whether a key is that of a metric's column, or of the mean over tasks."""
+    """Return whether a key belongs to the column of a metric or of the mean over tasks."""
     return key == MEAN or "\t" in key
 
 
@@ -92,18 +92,15 @@ class MeasureColumn(NumberColumn):
         return widest + len(" ± ") + max(len(error_at(float(error), self.decimals)) for error in errors)
 
     def text(self, row: int) -> str:
-        """Return "0.710 ± 0.016"."""
         value = float(self.numbers[row])
         return with_error(value, float(self.stderrs[row]), self.decimals) if self.measured[row] else UNKNOWN
 
     def value_text(self, row: int) -> str:
-        """Return the rounded value alone."""
         error = float(self.stderrs[row])
         rounded = value_text(float(self.numbers[row]), self.decimals, None if np.isnan(error) else error)
         return rounded if self.measured[row] else UNKNOWN
 
     def tip(self, row: int) -> str:
-        """Return the number with more digits."""
         if not self.measured[row]:
             return UNKNOWN
         error = float(self.stderrs[row])
@@ -155,15 +152,12 @@ class RunResults(MetricResults):
         return len(self.runs)
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
-        """Return the indices of these runs."""
         return np.array(sorted(self._row_of_run[run] for run in runs if run in self._row_of_run), np.intp)
 
     def key(self, row: int) -> Key:
-        """Return the run, which names the row for good."""
         return (self.runs[row],)
 
     def prepare(self) -> None:
-        """Make at once what sorting needs."""
         for cells in self.cells:
             _ = cells.ranks
 

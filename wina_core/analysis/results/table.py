@@ -56,7 +56,6 @@ class TableColumn:
         return np.asarray(values.rank(method="dense").fillna(0), np.int32) - 1
 
     def rows_of(self, categories: Mask) -> Mask:
-        """Return a mask of the rows of these categories."""
         return categories[self.codes]
 
     def containing(self, text: str) -> Mask:
@@ -72,25 +71,21 @@ class TableColumn:
         return self.column.text(self.categories[present[0]]) if alike else None
 
     def text(self, row: int) -> str:
-        """Return a cell as shown."""
         return self.column.text(self.categories[self.codes[row]])
 
     def value(self, row: int) -> Value:
-        """Return a cell as sorted and exported."""
         return self.values[self.codes[row]]
 
     def values_of(self, rows: Codes) -> Sequence[Value]:
-        """Return the values of these rows."""
         values = self.values
         return [values[code] for code in self.codes[rows].tolist()]
 
     def tip(self, row: int) -> str:
-        """Return a cell's warning, or its text, which may be cut off in the table."""
+        """Return a cell's warning, or else its text, which the table may cut off."""
         cell = self.categories[self.codes[row]]
         return (self.column.tip(cell) if self.column.tip else "") or self.column.text(cell)
 
     def take(self, rows: Codes) -> "TableColumn":
-        """Return the cells of these rows as a column."""
         return TableColumn(self.column, self.codes[rows], [cell for cell in self.categories if cell is not None])
 
 
@@ -99,39 +94,34 @@ class NumberColumn(TableColumn):
 
     def __init__(self, column: ResultColumn, numbers: Floats) -> None:
         """`numbers` are float64 [rows], NaN for unknown ones."""
+        # Codes and categories follow from the numbers: the base class would store both for a million rows.
         self.column, self.numbers = column, numbers
 
     @cached_property
     def codes(self) -> Codes:  # type: ignore[override]
-        """The rows, which are the categories."""
         return np.arange(len(self.numbers), dtype=np.int32)
 
     @property
     def categories(self) -> Sequence[Value]:  # type: ignore[override]
-        """The numbers."""
         return _known(self.numbers)
 
     def rows_of(self, categories: Mask) -> Mask:
-        """Return the categories, which are the rows."""
         return categories
 
     def value(self, row: int) -> Value:
-        """Return a number; None for an unknown one."""
         return _known(self.numbers[row : row + 1])[0]
 
     def values_of(self, rows: Codes) -> Sequence[Value]:
-        """Return the numbers of these rows."""
         return _known(self.numbers[rows])
 
     def text(self, row: int) -> str:
-        """Return a number as shown."""
         return self.column.text(self.value(row))
 
     @cached_property
     def folded(self) -> "pd.Series[str]":
-        """Texts of the rows; as Python's own strings a million of them would take five times the memory."""
         import pandas as pd
 
+        # In chunks of Arrow strings: a million strings of Python would take five times the memory.
         starts = range(0, len(self.numbers), _TEXTS_AT_ONCE)
         chunks = [_strings(self._texts(slice(start, start + _TEXTS_AT_ONCE))) for start in starts]
         return pd.concat(chunks, ignore_index=True) if chunks else _strings([])
@@ -140,11 +130,11 @@ class NumberColumn(TableColumn):
         return list(map(self.column.text, _known(self.numbers[rows])))
 
     def tip(self, row: int) -> str:
-        """Return the number with all digits of its column."""
         return self.column.text(self.value(row))
 
     def common_text(self, rows: Mask | slice) -> str | None:
-        """Return the text that all of these rows share: that of the least and of the greatest number; or None."""
+        """Return the text that all of these rows share, or None."""
+        # Numbers between the least and the greatest read alike if these two do.
         numbers = self.numbers[rows]
         valid = numbers[~np.isnan(numbers)]
         if 0 < len(valid) < len(numbers):
@@ -173,7 +163,6 @@ class RoundedColumn(NumberColumn):
         return fixed_texts(self.numbers[rows], self._decimals[rows], first, lambda row: self.text(rows.start + row))
 
     def text(self, row: int) -> str:
-        """Return a number as shown."""
         number, decimals = float(self.numbers[row]), int(self._decimals[row])
         if self.column.source == "stderr":
             return error_at(number, decimals)
@@ -230,7 +219,6 @@ class MetricResults:
         return 0 if self.metrics is None else len(self.metrics)
 
     def __getitem__(self, key: str) -> TableColumn:
-        """Return the column of this key."""
         return self._by_key[key]
 
     def __contains__(self, key: str) -> bool:
@@ -242,16 +230,13 @@ class MetricResults:
 
     @cached_property
     def measures(self) -> Measures:
-        """The measures of the rows."""
         return Measures((), np.zeros(0, np.int16)) if self.metrics is None else find_measures(self.metrics)
 
     def rows_of_runs(self, runs: Collection[str]) -> NDArray[np.intp]:
-        """Return the indices of the rows of the runs with these hashes."""
         metrics = self.metrics
         return np.zeros(0, np.intp) if metrics is None else np.flatnonzero(metrics["run"].isin(list(runs)).to_numpy())
 
     def is_of(self, source: "pd.DataFrame", details: "pd.DataFrame", columns: tuple[ResultColumn, ...]) -> bool:
-        """Return whether a table of these would be the same."""
         same = self._source is source and columns == self.columns
         return same and self.details is not None and self.details.equals(details)
 
@@ -278,6 +263,7 @@ class MetricResults:
         assert self.metrics is not None
         assert self.details is not None
         runs = self.metrics["run"].array
+        # By the few categories instead of the many rows.
         return self.details.index.get_indexer(runs.categories)[runs.codes]
 
     def _cells(self, column: ResultColumn) -> TableColumn:
@@ -307,4 +293,4 @@ def _strings(texts: Iterable[str]) -> "pd.Series[str]":
 
 def _known(numbers: Floats) -> list[float | None]:
     """Return numbers as Python's own, None for NaN."""
-    return [None if number != number else number for number in numbers.tolist()]
+    return [None if number != number else number for number in numbers.tolist()]  # NaN alone differs from itself

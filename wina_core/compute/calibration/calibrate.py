@@ -223,7 +223,7 @@ def _measure_experts(calibration: Calibration, method: MethodSpec, expert_sites:
 
 
 def _is_signed(method: MethodSpec) -> bool:
-    """Return whether thresholds are read from signed values; top k shares its calibration with them."""
+    # Top k reads no thresholds, so that it shares one calibration with them.
     return get_method(method).signed_thresholds and method.selection in ("topk", "threshold", "mixed")
 
 

@@ -25,7 +25,7 @@ Keys = Callable[[Tensor, Tensor | None], Tensor]
 def signed_scores(x: Tensor, _scale: Tensor | None) -> Tensor:
     """Return max(x, 0): as many of these as of the signed values lie at or below any t >= 0. Infinities stay."""
     x = x.detach()
-    return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # which takes the sign off a zero
+    return torch.where(x.isneginf(), -x, x.clamp(min=0)).abs()  # abs takes the sign off a zero
 
 
 class ScoredGroup:
@@ -68,6 +68,7 @@ class CalibrationSite:
         self._tokens = 0
         self._kept: list[Tensor] = []
         self._kept_sources: list[Tensor] = []
+        # `scales_of` returns one object for projections with equal scores: one histogram serves them.
         by_scale: dict[int, ScoredGroup] = {}
         for name, scale in scales.items():
             group = by_scale.setdefault(id(scale), ScoredGroup(linear.weight.device, scale, keys))
@@ -138,7 +139,6 @@ def sites(
 
 
 def readers(sites: Iterable[CalibrationSite]) -> Iterator[Any]:
-    """Yield hooks that let the sites collect their inputs."""
     return (site.linear.register_forward_pre_hook(site.read) for site in sites)
 
 
@@ -199,7 +199,6 @@ class ScoreHistogram:
 
     @property
     def total(self) -> int:
-        """Number of scores."""
         return int(self._counts.sum())
 
     @property

@@ -140,7 +140,6 @@ class Calibration:
         return CalibrationRecord(key=key, tokens=self.tokens, layers=tuple(layers), experts=experts, seconds=seconds)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all that is measured by name."""
         vectors: dict[str, Tensor] = {}
         for kind, by_cell in self._vectors:
             vectors |= to_named(kind, by_cell)
@@ -148,7 +147,6 @@ class Calibration:
 
     @property
     def digest(self) -> str:
-        """Return a hash of all that is measured."""
         content_hash = hashlib.sha256()
         for name, tensor in sorted(self.tensors().items()):
             content_hash.update(name.encode())
@@ -263,6 +261,5 @@ def to_named(kind: str, vectors: Mapping[Cell, Tensor]) -> dict[str, Tensor]:
 
 
 def from_named(tensors: Mapping[str, Tensor], kind: str) -> dict[Cell, Tensor]:
-    """Return the vectors of a kind by their cells, from those of `to_named`."""
     split = [(name.split("."), tensor) for name, tensor in tensors.items()]
     return {(int(name[1]), int(name[2])): tensor for name, tensor in split if name[0] == kind}

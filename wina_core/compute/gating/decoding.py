@@ -1,7 +1,8 @@
 """Kernels of gated layers: decoding reads only the weights of kept inputs, which needs them transposed.
 
-Quantized weights are stored so. Of others the linear layers keep views into the transposed memory, so prefill finds the
-same numbers and nothing is held twice. Detach the gates before saving the model: safetensors needs contiguous weights.
+Quantized weights are stored transposed in any case. The other linear layers keep views into the transposed memory, so
+prefill finds the same numbers and nothing is held twice. Detach the gates before saving the model: safetensors needs
+contiguous weights.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class TransposedWeights:
                     # Memory does not hold W^T: what is written of it goes back to its file at once.
                     drop_pages(self.weight_t)
                 for tensor in in_files([old], mappings):
-                    drop_pages(tensor)  # which the mapping of a whole file would keep
+                    drop_pages(tensor)  # else the mapping of the whole file keeps them
                 del old
                 trim_memory()
                 start += len(linear.weight)
@@ -96,6 +97,7 @@ class PerCallCache(threading.local, Generic[_Result]):
 
     def __call__(self, x: Tensor) -> _Result:
         """Return `compute(x)`, or the latest result if it is for this very x and call."""
+        # Identity alone is not enough: in the next call, the same memory may hold another input.
         latest, number = self._latest, self._context.call.number
         if latest is None or latest[0] is not x or latest[1] != number:
             self._latest = latest = x, number, self._compute(x)
@@ -247,6 +249,7 @@ def _decode(step: Callable[[Tensor], Decoded], weight_t: WeightT, sparsity: floa
 def is_plain(rule: Rule) -> bool:
     """Return whether the rule keeps inputs by |x_i| * c_i alone, by top k or by a threshold."""
     plain = rule.centre is None and rule.replacement is None
+    # Kernels read float32 scales alone.
     scaled = rule.scale is None or rule.scale.dtype == torch.float32
     select = rule.select
     simple_selection = not select.ties if isinstance(select, TopKSelection) else select.selection == "threshold"

@@ -145,7 +145,7 @@ class Gates(NotCopied):
 
     @contextmanager
     def removed(self) -> Iterator[None]:
-        """Leave the model dense within the block, except in layers `at` which they are; others may be attached."""
+        """Uninstall the gates within the block, except in layers under `at`; other gates may be attached meanwhile."""
         installed = self._installed
         self._remove()
         try:
@@ -196,12 +196,10 @@ class Gates(NotCopied):
 
     @property
     def forwards(self) -> Sequence[GatedForward]:
-        """The gated linear layers."""
         return self._forwards
 
     @property
     def is_dense(self) -> bool:
-        """True if the method gates nothing."""
         return not self._forwards
 
     @contextmanager
@@ -214,7 +212,6 @@ class Gates(NotCopied):
             self._context.call.declared_real = None
 
     def reset_counts(self) -> None:
-        """Set all counts to 0."""
         for group in self._mask_groups:
             group.reset_counts()
 
@@ -230,7 +227,6 @@ class Gates(NotCopied):
         return {_NUMBERS: torch.tensor(numbers, dtype=torch.int64).view(-1, 4), **kept_inputs}
 
     def accepts(self, counts: Mapping[str, Tensor]) -> bool:
-        """Return whether these are counts of the same gates."""
         return _NUMBERS in counts and counts[_NUMBERS].shape == (len(self._mask_groups), 4)
 
     def set_counts(self, counts: Mapping[str, Tensor]) -> None:
@@ -261,8 +257,8 @@ class Gates(NotCopied):
 
     @property
     def net_sparsity(self) -> float:
-        """The same with all else that is read counted as kept: residual shortcuts, norms, centres, replacements, and
-        biases of replaced inputs or tuned ones."""
+        """`gated_sparsity` with everything else that is read counted as kept: residual shortcuts, norms, centres,
+        replacements, and biases that are tuned or stem from replaced inputs."""
         added = shortcut_parameters(self._view.model) + self._numbers(self._forwards)
         added += sum(map(_bias_weights, self._forwards))
         return (self._dropped_weights() - added) / self._weights
@@ -293,6 +289,7 @@ class Gates(NotCopied):
 
     @property
     def _linears(self) -> list[nn.Linear]:
+        # Each once: a fused layer is that of several projections.
         return list(
             {projection.linear: None for layer in self._view.parts for projection in layer.projections.values()}
         )
@@ -385,7 +382,6 @@ class Gates(NotCopied):
 
 
 def _mean(values: Sequence[tuple[float, int]]) -> float:
-    """Return the mean of the experts' values, weighted by the inputs that each has seen."""
     (value, _), *further = values
     return sum(sparsity * seen for sparsity, seen in values) / sum(seen for _, seen in values) if further else value
 

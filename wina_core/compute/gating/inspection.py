@@ -218,7 +218,6 @@ def _group(expert: LayerView, name: str, groups: Mapping[nn.Linear, Sequence[Mas
 
 
 def _projection_records(layer: LayerView, name: str, groups: Sequence[MaskGroup | None]) -> Iterator[ExpertRecord]:
-    """Yield the records of one projection from the mask group of each expert."""
     counted = [(0.0, 0) if group is None else group.sparsity() for group in groups]
     total = sum(seen for _, seen in counted)
     if not total:
@@ -234,6 +233,5 @@ def _projection_records(layer: LayerView, name: str, groups: Sequence[MaskGroup 
 
 
 def _threshold(group: MaskGroup | None) -> float | None:
-    """Return the calibrated threshold of a gate; None for one that needs none."""
     select = None if group is None or group.rule is None else group.rule.select
     return select.threshold if isinstance(select, ThresholdSelection) else None

@@ -51,6 +51,7 @@ class KeptInputs:
         counts, tokens = flags.sum(0), mask.shape[:-1].numel() if real is None else int(real.sum())
         with COUNTING:
             self.tokens += tokens
+            # Counts that a checkpoint restored are on the CPU.
             self.kept_counts = counts if self.kept_counts is None else self.kept_counts.to(counts.device) + counts
 
 
@@ -65,7 +66,6 @@ class StoredBits:
 
     @property
     def held(self) -> float:
-        """Return all bits."""
         return float(self.inputs.sum()) + self.always
 
     def read(self, counts: KeptInputs) -> float:
@@ -89,11 +89,9 @@ class PlaneBits:
 
     @property
     def held(self) -> float:
-        """Return all bits."""
         return float(SCALE_BITS * self.inputs) + self.plane * self.planes + self.always
 
     def read(self, tokens: float, kept_inputs: int, planes: int) -> float:
-        """Return the mean bits read per token, of kept inputs and planes over so many tokens."""
         return (SCALE_BITS * kept_inputs + self.plane * planes) / tokens + self.always
 
 
@@ -171,7 +169,6 @@ class CallState(threading.local):
     """The cache of the latest call if it had several tokens."""
 
     def continues(self, cache: object) -> bool:
-        """Return whether the latest call had several tokens and this cache."""
         return self.prompt is not None and self.prompt() is cache
 
 
@@ -216,7 +213,7 @@ class ForwardContext:
 
 
 class NotCopied:
-    """Base of what would gate the original when it is copied with a model, by `copy.deepcopy` or pickle."""
+    """Base of objects whose copies, by `copy.deepcopy` or pickle, would gate the original model."""
 
     def __reduce__(self) -> NoReturn:
         raise WinaError("A gated model cannot be copied or pickled; load it again, or copy it before it is gated.")
@@ -273,7 +270,6 @@ class MaskGroup:
         return layer_bias[self.rows] if self.bias is None else layer_bias[self.rows] + self.bias
 
     def count(self, kept_inputs: Tensor | int, seen_inputs: Tensor | int) -> None:
-        """Add to the inputs kept and seen."""
         with COUNTING:
             if not isinstance(kept_inputs, Tensor):
                 assert not isinstance(seen_inputs, Tensor)  # a mask of real tokens makes both tensors
@@ -288,7 +284,6 @@ class MaskGroup:
             self._counted_on_device[1].add_(seen_inputs)
 
     def count_planes(self, read: int) -> None:
-        """Add to the planes read."""
         with COUNTING:
             self.planes += read
 
@@ -310,11 +305,9 @@ class MaskGroup:
         return value, seen
 
     def planes_read(self) -> int:
-        """Return the planes read in all."""
         return self.planes + (0 if self.plane_counts is None else int(self.plane_counts.sum()))
 
     def reset_counts(self) -> None:
-        """Set all counts to 0."""
         self._counted_in_python, self.planes = (0, 0), 0
         self.inputs = KeptInputs()
         for counts in (self.counts, self._counted_on_device, self.plane_counts):
@@ -337,6 +330,7 @@ class GatedForward(NotCopied):
         self._expert = expert
         self._own_forward = linear.__dict__.get("forward")
         """A forward set on the instance before, as device placement does; usually None."""
+        # Kernels keep weights transposed, on which nn.Linear's own product is slow in bfloat16.
         self._dense = (
             partial(_linear, linear) if type(linear) is nn.Linear and self._own_forward is None else linear.forward
         )
@@ -349,7 +343,6 @@ class GatedForward(NotCopied):
         return self._own_forward is not None
 
     def install(self) -> None:
-        """Replace the layer's forward."""
         self.linear.forward = self  # type: ignore[assignment,method-assign]  # the instance attribute hides the class's method
 
     def remove(self) -> None:
@@ -446,9 +439,10 @@ def _per_token(flags: Tensor | None, x: Tensor, positions: Tensor | None) -> Ten
     """
     if flags is None:
         return None
-    flags = flags.to(x.device)
+    flags = flags.to(x.device)  # layers of a spread model are on several devices
     return (flags if positions is None else flags.flatten()[positions]).reshape(x.shape[:-1])
 
 
 def _compensated(y: Tensor, group: MaskGroup, x: Tensor, gated: Tensor) -> Tensor:
+    # A gate that drops nothing returns x itself.
     return y if group.low_rank is None or gated is x else y + group.low_rank(x - gated)

@@ -48,7 +48,6 @@ class Rule:
 
     @property
     def replaces(self) -> bool:
-        """True if inputs are dropped and replaced by something other than 0."""
         return self.replacement is not None and not self.select.keeps_all(len(self.replacement))
 
     def mask(self, x: Tensor) -> Tensor | None:
@@ -76,6 +75,7 @@ class Rule:
         assert mask is not None  # something is dropped
         if dense is not None:
             mask |= dense.unsqueeze(-1)
+        # A product instead of `where`, since 0 times NaN stays NaN.
         gated = x * mask.to(x.dtype) if self.replacement is None else torch.where(mask, x, self.replacement)
         return gated, mask.sum(-1, dtype=torch.int32)
 
@@ -93,8 +93,7 @@ class Rule:
 
 
 def _distinct(vector: Tensor) -> int:
-    """Return the number of values that a vector stores: one for an expanded scalar."""
-    return 1 if vector.stride() == (0,) else len(vector)
+    return 1 if vector.stride() == (0,) else len(vector)  # an expanded scalar is stored once
 
 
 def rules(

@@ -1,8 +1,8 @@
 """Corrections of a gated model without a change of weights: of thresholds, so that every matrix drops its target in the
 gated model and not only in the dense one, and of biases.
 
-What dropped inputs would have added to an output has a mean, which a bias can hold at next to no cost. Biases are tuned
-for the least divergence from the dense model.
+A bias can add the mean of what dropped inputs would have added to an output, at next to no cost. Biases are tuned for
+the least divergence from the dense model.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def tuned_biases_of(view: ModelView, path: Path) -> Calibration:
 def _tuned(model: _GatedModel, tokens: Tensor, stages: Stages | None) -> Calibration:
     """Return the model's calibration with biases tuned on `tokens`, 0 where they do no good."""
     reporter, calibration = model.reporter, model.calibration
+    # With a stride of 1 no row would be left to train on.
     stride = max(-(-len(tokens) // _HELD_OUT), 2)
     held_out, training = tokens[::stride], tokens[[row for row in range(len(tokens)) if row % stride]]
     biases = model.zeros()
@@ -219,7 +220,6 @@ class _GatedModel:
     reporter: Reporter
 
     def gates(self, biases: Biases) -> Gates:
-        """Gate the model with these biases."""
         calibration = replace(self.calibration, tuned=dict(biases))
         return attach(self.loaded, self.method, self.plan, calibration)
 

@@ -64,6 +64,7 @@ def convert(folder: Path, file: Path, converter: Path, kind: GgufType, reporter:
     reporter.stage("")
     reporter.progress(0, None, "", "converting to GGUF")
     command: list[str | Path] = [*own_command(module), converter, folder, "--outfile", file, "--outtype", kind]
+    # A file, since a pipe that nobody reads would fill up and stop the converter.
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(
             command,
@@ -178,7 +179,6 @@ def compare(loaded: LoadedModel, file: Path, text: str, reporter: Reporter) -> P
 
 
 def is_same_model(pair: PerplexityPair) -> bool:
-    """Return whether two perplexities differ by less than 1 %, as rounding makes them."""
     return abs(pair.llama_cpp / pair.transformers - 1) < _MAX_PERPLEXITY_CHANGE
 
 
@@ -246,6 +246,7 @@ class LlamaCppModel:
     def logits(self, tokens: Sequence[int]) -> Tensor:
         """Return logits float32 [tokens, vocabulary] of one sequence."""
         self._clear()
+        # Filled by hand: `llama_batch_get_one` requests the logits of the last token alone.
         batch = self._api.llama_batch_init(len(tokens), 0, 1)
         try:
             batch.n_tokens = len(tokens)
@@ -253,6 +254,7 @@ class LlamaCppModel:
                 batch.token[at], batch.pos[at], batch.n_seq_id[at] = token, at, 1
                 batch.seq_id[at][0], batch.logits[at] = 0, 1
             self._decode(batch)
+            # llama.cpp writes the next call's logits to the same memory.
             memory = self._api.llama_get_logits(self._context)
             logits = np.ctypeslib.as_array(memory, (len(tokens), self._vocabulary_size)).copy()
         finally:

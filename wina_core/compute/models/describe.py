@@ -44,5 +44,5 @@ def reason(error: BaseException) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text for a sentence: the values in a library's errors may be whole files."""
+    # The values in a library's errors may be whole files.
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."

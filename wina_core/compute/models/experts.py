@@ -222,6 +222,7 @@ def _expert(stacked: Any, parameters: dict[tuple[str, str], tuple[Tensor, ...]],
     )
     if hasattr(stacked, "limit"):
         return ClampedExpert(gate, up, down, stacked.limit, stacked.alpha)
+    # A copy each, since gates hook the activation of one expert and must not see those of the others.
     return Expert(gate, up, down, deepcopy(stacked.act_fn))
 
 

@@ -53,7 +53,7 @@ class _LogitsCheck:
         mask = mask if isinstance(mask, Tensor) and mask.dim() == 2 else None  # others are made from one like it
         continues = mask is not None and mask.shape[1] > ids.shape[1]
         self._read = [*self._read, ids] if continues else [ids]
-        if output.logits.max() < torch.inf:  # false for NaN, which any maximum over it is, and far cheaper than isnan
+        if output.logits.max() < torch.inf:  # false for NaN, too, and far cheaper than isnan
             return
         # The repeated pass comes through this hook, too.
         self._repeating = True

@@ -97,7 +97,6 @@ def unfold_norms(view: ModelView) -> None:
 
 
 def folded_names(view: ModelView) -> tuple[str, ...]:
-    """Return the projections whose inputs carry their norms."""
     layer = view.layers[0]
     return tuple(name for name in layer.projections if folded_norms(layer, name) is not None)
 
@@ -123,7 +122,6 @@ def set_folded_norms(view: ModelView, norms: Mapping[str, Tensor]) -> None:
 
 
 def is_folded(name: str) -> bool:
-    """Return whether a layer's buffer of this name holds norms in its inputs."""
     return name.startswith(_PREFIX)
 
 
@@ -187,7 +185,7 @@ def _scale_rows(projection: Projection, factors: Tensor) -> None:
     weight, bias, linear = projection.weight, projection.bias, projection.linear
     for rows, row_factors in zip(weight.split(_BLOCK), factors.split(_BLOCK), strict=True):
         rows.copy_(rows.double() * row_factors[:, None])
-    linear.weight[projection.rows] = weight  # which is a copy where the rows are indices
+    linear.weight[projection.rows] = weight  # it is a copy where the rows are indices
     if bias is not None:
         linear.bias[projection.rows] = (bias.double() * factors).to(bias.dtype)
 

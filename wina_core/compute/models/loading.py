@@ -54,18 +54,16 @@ class LoadedModel:
     quantization_report: QuantizationReport | None = None
 
     def __post_init__(self) -> None:
-        """Exclude the BOS token that the tokenizer adds from statistics of texts."""
+        # The activations of BOS are like no other token's, so that statistics leave it out.
         if first_token(self.tokenizer) is not None:
             self.view = replace(self.view, first_scored=1)
 
     @property
     def device(self) -> torch.device:
-        """Device of the weights."""
         return self.view.embedding.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Dtype of the weights."""
         return self.view.embedding.weight.dtype
 
 
@@ -79,7 +77,7 @@ def load_model(source: ModelSource, reporter: Reporter) -> LoadedModel:
     placed = placement(source.device, reporter)
     folder = fetched_folder(source, reporter)
     weights = check_folder(folder).weights
-    describe(folder)
+    describe(folder)  # refuses sizes that describe no model before weights are read
     sizes = {name: entry.bytes for name, entry in weights.items()}
     size = sum(sizes.values())
     rotated = read_rotation_file(folder)
@@ -263,7 +261,6 @@ def _try(tokenizer: Any) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, shortened, or the name of its type."""
     return shortened((str(error).strip() or type(error).__name__).splitlines()[0])
 
 

@@ -16,7 +16,8 @@ from wina_core.compute.reporter import NullReporter
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """Return log softmax over the vocabulary, in float32 at least: 16 bits would round small divergences away."""
+    """Return log softmax over the vocabulary, in float32 at least."""
+    # 16 bits would round small divergences away.
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
 
@@ -65,7 +66,6 @@ class ScoredPositions:
 
     @classmethod
     def of(cls, view: ModelView, tokens: Tensor) -> "ScoredPositions":
-        """Return the scored positions of a model's rows of text, ids [rows, sequence]."""
         return cls(view.first_scored, tokens.shape[1])
 
     def count(self, tokens: Tensor) -> int:

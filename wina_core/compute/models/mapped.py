@@ -1,7 +1,7 @@
 """Weights that stay in files instead of memory: the system reads a page when it is touched, and may take it back at any
 time.
 
-A model larger than the memory works so, if each pass reads its layers in order and gives each one back.
+A model larger than memory works this way if each pass reads its layers in order and gives each one back.
 
 Weights that are converted while a model is loaded or saved lie in files, too: transformers stacks the experts of a
 layer, takes the stacks apart again, and casts to another data type. What it makes is copied to a file without a name.
@@ -55,7 +55,6 @@ class MappedWeights:
         return sum(tensor.nbytes for tensor in self._states if self.holds(tensor))
 
     def holds(self, tensor: Tensor) -> bool:
-        """Return whether a parameter or buffer is unchanged in a file."""
         return tensor in self._states and self._states[tensor] == tensor_state(tensor)
 
     def give_back(self, *modules: nn.Module) -> None:
@@ -64,6 +63,7 @@ class MappedWeights:
         Raises WinaError if a file has another size than when it was mapped: beyond the end of a shorter one, the system
         ends the process.
         """
+        # A file that replaced the mapped one has another inode; the mapping keeps the old content.
         for file, state in self._files.items():
             if (now := _file_state(file)) is not None and state is not None and now[0] == state[0] and now != state:
                 raise WinaError(f"{file} was changed while it was read; copy the model again, and start anew.")
@@ -141,7 +141,7 @@ class MappedWeights:
         if not stored.keys() <= current.keys():
             raise WinaError(f"{file} belongs to another model; delete it.")
         for tensor in in_files(current[name] for name in stored):
-            drop_pages(tensor)  # which the mapping of a whole file would keep
+            drop_pages(tensor)  # else the mapping of the whole file keeps them
         for name, tensor in stored.items():
             current[name].data = tensor
             self._states[current[name]] = tensor_state(current[name])
@@ -199,8 +199,8 @@ def file_mappings() -> list[tuple[int, int]]:
 def drop_pages(tensor: Tensor) -> None:
     """Give back the whole pages of a tensor in a mapping of a file, which are read anew when they are touched.
 
-    A neighbour may have changed the others, as those between the numbers of a tensor that is not contiguous, which
-    keeps its pages. In a private mapping, changes of the tensor are lost.
+    Partial pages at its ends stay: they may hold changes of neighbours. So do all pages of a tensor that is not
+    contiguous, whose gaps may hold such changes. In a private mapping, changes of the tensor are lost.
     """
     if _LIBRARY is None or not tensor.is_contiguous():
         return
@@ -229,7 +229,7 @@ _MAKING = (
 """Operations that give new memory to a weight."""
 _ROOM_FOR = "Memory does not hold the model, and a weight that transformers converts takes"
 _IN_ONE_THREAD = "HF_DEACTIVATE_ASYNC_LOAD"
-"""Variable that lets transformers read a weight when it is converted, in the thread whose operations are seen here."""
+"""Variable that makes transformers read weights in the calling thread, the only one whose operations a mode sees."""
 
 
 @contextmanager
@@ -270,7 +270,7 @@ class _InFiles(TorchDispatchMode):
         if func not in _MAKING or not isinstance(result, Tensor) or not result.is_cpu or not result.numel():
             return result
         if self._latest is not None:
-            drop_pages(self._latest)  # which is filled by now
+            drop_pages(self._latest)  # it is filled by now
         self._give_back(args[0] if isinstance(args[0], list | tuple) else (args[0],))
         try:
             copy_in_file = in_new_file(result.numel(), result.dtype, _ROOM_FOR, OTHER_DISK).view(result.shape)
@@ -292,7 +292,7 @@ def give_back_unchanged(tensors: Iterable[Tensor]) -> None:
 def give_back_converted(tensors: Iterable[Tensor]) -> None:
     """Give back the memory of those tensors that were converted, which keep what is written to them."""
     for tensor in tensors:
-        if tensor.untyped_storage().filename is not None:  # torch names a shared file alone
+        if tensor.untyped_storage().filename is not None:  # torch names shared mappings alone
             drop_pages(tensor)
 
 

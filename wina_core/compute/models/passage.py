@@ -124,6 +124,7 @@ class Passage:
                     self._pass(layer, lane, reporter, where)
             yield layer
             self._view.give_back(layer.module)
+            # Else the heap keeps freed pieces of every layer: 5 GB in a pass with 1 GB of memory.
             trim_memory()
             # After the last layer, only a pass that took long is worth a checkpoint.
             since = pass_start if layer is self._view.layers[-1] else saved
@@ -165,6 +166,7 @@ class Passage:
             ]
             if not all(gates.accepts(gate_counts) for gates, gate_counts in counts):
                 return 0
+            # Last of what may not fit, since it changes the measurement.
             checkpoint.restore(_under("found/", stage.tensors))
         except (KeyError, TypeError, ValueError):  # of another version, or without one of the lanes
             return 0
@@ -192,12 +194,10 @@ class Passage:
                 reporter.check()
 
     def run(self, reporter: Reporter, checkpoint: PassCheckpoint | None = None) -> None:
-        """Pass all batches through all layers."""
         for _ in self.layers(reporter, checkpoint=checkpoint):
             pass
 
     def forget(self, lane: int) -> None:
-        """Free the hidden states of a lane."""
         self._hidden.forget(lane)
 
     @contextmanager
@@ -226,7 +226,6 @@ class Passage:
 
 
 def digest_of(batches: Sequence[Tensor]) -> str:
-    """Return a hash of batches of ids."""
     digest = hashlib.sha256()
     for shape, ids in map(_key, batches):
         digest.update(repr(tuple(shape)).encode() + ids)
@@ -267,11 +266,11 @@ def _unchanged(hidden_states: Tensor, **_: Any) -> Tensor:
 
 
 def _key(tokens: Tensor) -> tuple[torch.Size, bytes]:
+    # Tensors themselves hash by identity.
     return tokens.shape, tokens.cpu().numpy().tobytes()
 
 
 def replaced(module: nn.Module, forward: Callable[..., Any]) -> AbstractContextManager[None]:
-    """Redirect calls of the module to `forward` within the block."""
     return attributes(module, forward=forward)
 
 
@@ -306,7 +305,6 @@ def layer_call(view: ModelView, layer: int, tokens: Tensor) -> tuple[Tensor, dic
 
 
 def layer_inputs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
-    """Return the hidden states and the other arguments of a call of a decoder layer."""
     return (args[0], kwargs) if args else (kwargs.pop("hidden_states"), kwargs)
 
 
@@ -336,11 +334,9 @@ class HiddenStates:
             lane.append(states if self._room is None else self._put(states))
 
     def get(self, lane: int, batch: int) -> Tensor:
-        """Return the states of a batch in a lane."""
         return self._lanes[lane][batch]
 
     def set(self, lane: int, batch: int, states: Tensor) -> None:
-        """Replace the states of a batch in a lane."""
         if self._room is None:
             self._lanes[lane][batch] = states
             return
@@ -349,7 +345,6 @@ class HiddenStates:
         drop_pages(slot)
 
     def fits(self, lane: int, states: Sequence[Tensor]) -> bool:
-        """Return whether states of all batches have the shapes and the dtype of those in a lane."""
         held = self._lanes[lane]
         return [(tensor.shape, tensor.dtype) for tensor in held] == [(tensor.shape, tensor.dtype) for tensor in states]
 
@@ -361,11 +356,9 @@ class HiddenStates:
             drop_pages(self._lanes[lane][batch])
 
     def of(self, lane: int) -> list[Tensor]:
-        """Return the states of all batches in a lane."""
         return self._lanes[lane]
 
     def forget(self, lane: int) -> None:
-        """Free the states of a lane."""
         self._lanes[lane] = []
 
     def _put(self, states: Tensor) -> Tensor:

@@ -137,6 +137,7 @@ def _group(linear: nn.Linear) -> int | None:
 
 def int8(linear: nn.Linear) -> QuantizedLinear:
     """Quantize by torchao's weight-only INT8."""
+    # On import torchao warns of extensions for accelerators that are not here.
     for name in ("torchao", "torch.utils._pytree"):
         logging.getLogger(name).setLevel(logging.ERROR)
     from torchao.quantization import Int8WeightOnlyConfig, quantize_

@@ -1,6 +1,6 @@
 """Replacements of linear layers, with weights of few bits: of a fixed number, or in planes.
 
-torch.compile leaves functions alone that call libraries and keep states that it cannot see.
+Functions that call libraries, or keep state that torch.compile cannot see, are excluded from compilation.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class QuantizedLinear(nn.Linear):
             lambda tensor: moved(fn, tensor) if any(tensor is buffer for buffer in stored) else fn(tensor), recurse
         )
         self.weight_t = _with_tensors(self.weight_t, dict(self.named_buffers()))
+        # No weight is left to cast: a dummy shows which data type `fn` casts to.
         self.dtype = fn(torch.empty(1, dtype=self.dtype, device=self.weight_t.device)).dtype
         return self
 
@@ -78,7 +79,7 @@ class QuantizedLinear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         """Return y [..., m] for x [..., n]."""
         if is_small_batch(input) and is_supported(input):
-            assert not isinstance(self.weight_t, PlaneWeight)  # which has a forward of its own
+            assert not isinstance(self.weight_t, PlaneWeight)  # PlaneLinear has its own forward
             y = sparse_linear(input, self.weight_t, None, 0.0)
             return y if self.bias is None else y + self.bias
         return functional.linear(input, self.weight, self.bias)
@@ -102,7 +103,6 @@ Parents = dict[nn.Module, tuple[nn.Module, str]]
 
 
 def parents_of(model: nn.Module) -> Parents:
-    """Return the parent of each of a model's modules."""
     return {child: (parent, name) for parent in model.modules() for name, child in parent.named_children()}
 
 
@@ -126,7 +126,6 @@ def _tensors(weight_t: WeightT | PlaneWeight, prefix: str = "") -> dict[str, Ten
 
 
 def _with_tensors(weight_t: Any, tensors: dict[str, Tensor], prefix: str = "") -> Any:
-    """Return the weight with other tensors."""
     if isinstance(weight_t, Tensor):
         return tensors[f"{prefix}values"]
     if isinstance(weight_t, PlaneWeight):
@@ -210,12 +209,13 @@ def _check_planes(weight: PlaneWeight) -> None:
 
 
 def _check_finite(*numbers: Tensor) -> None:
+    # NaN passes to both ends.
     if not all(math.isfinite(float(end)) for tensor in numbers for end in tensor.aminmax()):
         raise ValueError("its scales are not finite")
 
 
 def quantized_weights(model: nn.Module) -> int:
-    """Return the number of quantized weights of the model, which are not among its parameters."""
+    # They are in buffers, which may be packed, and not among the parameters.
     linears = (module for module in model.modules() if isinstance(module, QuantizedLinear))
     return sum(linear.in_features * linear.out_features for linear in linears)
 

@@ -77,7 +77,6 @@ def set_shortcuts(view: ModelView, matrices: Mapping[str, Tensor]) -> None:
 
 
 def shortcut_parameters(model: nn.Module) -> int:
-    """Return the number of shortcut weights that the model reads for every token."""
     return sum(buffer.numel() for name, buffer in model.named_buffers() if is_shortcut(name))
 
 
@@ -89,7 +88,7 @@ def is_shortcut(name: str) -> bool:
 def _forward(layer: LayerView, hidden_states: Tensor, **kwargs: Any) -> Tensor:
     """Run a pre-norm decoder layer of any supported family with shortcuts, in evaluation mode."""
     attended = layer.attention(hidden_states=layer.attention_norm(hidden_states), **kwargs)[0] * layer.multiplier
-    hidden_states = hidden_states.to(attended.device)  # of a layer before on another device
+    hidden_states = hidden_states.to(attended.device)  # the layer before may be on another one
     if layer.parallel:
         return _carry(layer, "mlp", hidden_states) + attended + _mlp(layer, hidden_states)
     hidden_states = _carry(layer, "attention", hidden_states) + attended
@@ -111,7 +110,7 @@ def _carry(layer: LayerView, branch: Branch, residual: Tensor) -> Tensor:
 
 ROTATION_FILE = "wina_rotation.json"
 NORMS_FILE = "wina_folded_norms.safetensors"
-"""Keys as in `folded_norms.all_folded_norms`, [n]: what tells methods that need them the inputs without their norms."""
+"""Keys as in `folded_norms.all_folded_norms`, [n], for methods that need the inputs without these factors."""
 SHORTCUTS_FILE = "wina_shortcuts.safetensors"
 """Keys as in `shortcuts.shortcuts`, [d, d] in the model's dtype."""
 

@@ -28,7 +28,7 @@ def read_tokens(spec: TextSpec, tokenizer: Any) -> Tensor:
     rows are spread evenly over the text, since neighbouring passages are alike. Raises WinaError if the file is
     missing, not UTF-8, or too short.
     """
-    return _once(_ids, spec, tokenizer).clone()
+    return _once(_ids, spec, tokenizer).clone()  # the caller may change its tokens, but not the cache
 
 
 def read_other_tokens(spec: TextSpec, excluded: Sequence[TextSpec], tokenizer: Any) -> Tensor:
@@ -71,6 +71,7 @@ def first_token(tokenizer: Any) -> int | None:
     bos = getattr(tokenizer, "bos_token_id", None)
     if bos is None:
         return None
+    # Some tokenizers have a BOS token that they do not add.
     ids = tokenizer("a").input_ids
     return bos if ids and ids[0] == bos else None
 
@@ -122,8 +123,7 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
 
 
 def _text_length(spec: TextSpec, first: int | None) -> int:
-    """Return the tokens of a row that are of the text."""
-    return spec.sequence if first is None else spec.sequence - 1
+    return spec.sequence if first is None else spec.sequence - 1  # BOS takes a place of the row
 
 
 def _starts(spec: TextSpec, available: int, length: int) -> list[int]:

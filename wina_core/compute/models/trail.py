@@ -33,7 +33,7 @@ class Trail:
     def __init__(self, view: ModelView, batches: Sequence[Tensor], gates: Gates = lambda _: nullcontext()) -> None:
         self._view, self._batches, self._gates = view, batches, gates
         self._arguments: list[dict[str, Any]] = []
-        # what enters layer l of L in batch b of B, at l B + b, and from L B on the gradients of what leaves the last
+        # State l B + b enters layer l in batch b of B; from l = L on it is the gradient of what leaves the last layer.
         self._states = HiddenStates(sum(batch.numel() for batch in batches) * (len(view.layers) + 1), 1)
 
     def begin(self, tokens: Tensor) -> None:
@@ -88,6 +88,7 @@ class Trail:
         above = index + len(self._batches)
         layer.module(entered, **self._arguments[index]).backward(self._states.get(0, above))
         assert entered.grad is not None
+        # The input is not read again, so that its gradient can take its place.
         self._states.set(0, index, entered.grad)
         self._states.release(0, above)
 

@@ -100,7 +100,6 @@ class LayerView:
         return self.active / len(self.experts) if self.experts else 1.0
 
     def at(self, index: int) -> "LayerView":
-        """Return the same layer with another number, its experts' included."""
         return replace(self, index=index, experts=tuple(replace(expert, index=index) for expert in self.experts))
 
     def matrices(self, names: Collection[str]) -> Iterator[Projection]:
@@ -113,12 +112,10 @@ class LayerView:
         return next(self.matrices((name,))).shape
 
     def matrices_read(self, name: str) -> int:
-        """Return the number of matrices of that name that a token reads."""
         return 1 if name in self.projections else self.active
 
 
 def is_fused(layer: LayerView, names: tuple[str, ...]) -> bool:
-    """Return whether the projections of these names are rows of one linear layer."""
     linears = {id(layer.projections[name].linear) for name in names if name in layer.projections}
     return len(names) > 1 and len(linears) == 1 and all(name in layer.projections for name in names)
 
@@ -154,7 +151,6 @@ class ModelView:
             self.mapped.read_ahead(layers[0].module)
 
     def give_back(self, *modules: nn.Module) -> None:
-        """Give back the memory of the unchanged weights of modules, if they are in files."""
         if self.mapped is not None:
             self.mapped.give_back(*modules)
 
@@ -170,7 +166,6 @@ class ModelView:
 
     @property
     def has_experts(self) -> bool:
-        """True for a Mixture of Experts."""
         return any(layer.experts for layer in self.layers)
 
     @property
@@ -186,7 +181,6 @@ class ModelView:
 
     @property
     def centred(self) -> bool:
-        """True if the norms of the stream subtract its mean, as LayerNorm does."""
         return centres(self.final_norm)
 
     @property

@@ -109,6 +109,7 @@ def apply_spec(
     for done, layer in enumerate(view.layers):
         reporter.progress(done, len(view.layers), "layers", spec.label)
         reporter.check()
+        # As the layers were: the passage has called this one before it is quantized.
         measured = {} if moments is None else next(moments)
         for site in sites_of(layer):
             keys = {linear: (site.name, names[0]) for linear, names in site.linears.items()}
@@ -215,7 +216,6 @@ def _quantized(plan: SitePlan, spec: QuantizationSpec, moments: Tensor | None) -
 def _rounded(
     weight_t: Tensor, runs: Sequence[BitsRun], spec: QuantizationSpec, importance: Tensor | None
 ) -> list[Codes | Tensor]:
-    """Quantize the runs of W^T one by one."""
     quantizers: dict[str, Callable[[Tensor, int, slice], Codes]] = {
         "rtn": lambda rows, bits, inputs: round_to_nearest(
             rows, bits, spec.group, None if importance is None else importance[inputs]
@@ -231,7 +231,6 @@ def _rounded(
 
 
 def _half_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype in which a run of 16 bits is held in a model of this one."""
     return dtype if dtype.itemsize == 2 else torch.float16
 
 

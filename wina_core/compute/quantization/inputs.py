@@ -39,7 +39,6 @@ class QuantizationSite:
 
     @property
     def first_names(self) -> tuple[str, ...]:
-        """Return the projections of the first linear layer."""
         return self.linears[self.first_linear]
 
     @property
@@ -50,12 +49,10 @@ class QuantizationSite:
 
     @property
     def inputs(self) -> int:
-        """Return the number of inputs, n."""
         return self.first_linear.in_features
 
     @property
     def outputs(self) -> int:
-        """Return the outputs of all its linear layers."""
         return sum(linear.out_features for linear in self.linears)
 
 
@@ -76,9 +73,8 @@ def sites_of(layer: LayerView) -> list[QuantizationSite]:
 def second_moments(view: ModelView, tokens: Tensor, reporter: Reporter) -> Iterator[dict[nn.Linear, Tensor]]:
     """Yield for each decoder layer E[x x^T], float32 [n, n], by the first linear layer of each of its sites.
 
-    The mean is over the scored tokens.
-    Experts' inputs are 0 for the tokens that do not read them. Only one layer's moments are held; a layer may change
-    once they were yielded. Raises WinaError if inputs are not numbers.
+    The mean is over the scored tokens. Experts' inputs are 0 for the tokens that do not read them. Only one layer's
+    moments are held; a layer may change once they were yielded. Raises WinaError if inputs are not numbers.
     """
     held: dict[nn.Linear, Tensor] = {}
     scored = ScoredPositions.of(view, tokens)
@@ -160,7 +156,8 @@ class _Squares:
 
     def watch(self, _: nn.Module, _args: Any, output: Tensor) -> None:
         """Add the gradient of an output once it is known."""
-        output.register_hook(partial(self._add, self._scored.mask(output, self._reader)))  # places are known now alone
+        # The positions of an expert's tokens are known during its call alone.
+        output.register_hook(partial(self._add, self._scored.mask(output, self._reader)))
 
     def _add(self, keep: Tensor | None, gradient: Tensor) -> None:
         rows = gradient.flatten(0, -2)

@@ -58,6 +58,7 @@ def half_quadratic(weight_t: Tensor, bits: int, group: int) -> Codes:
         if error >= lowest:
             break
         best, lowest = zero, error
+        # Clamped, since 0 to a negative power is infinite.
         shrunk = residual.abs() - residual.abs().clamp(min=1e-8).pow(_EXPONENT - 1) / strength
         errors = residual.sign() * shrunk.clamp(min=0)
         zero = (codes - (weights - errors) / scale[:, None]).mean(1)
@@ -152,6 +153,7 @@ def best_ranges(weight_t: Tensor, importance: Tensor, bits: int) -> tuple[Tensor
     best: tuple[Tensor, Tensor | None] | None = None
     lowest = torch.empty(0)
     for clip in _CLIPS if bits > 3 else _COARSE_CLIPS:
+        # Rounded before codes are chosen, which then are the best for the ranges that are stored.
         scale, zero = _rounded(*_full_range(weight_t, clip, bits))
         for step in range(_RANGE_STEPS + 1):
             codes = encode(weight_t, scale, zero, bits)
@@ -230,8 +232,7 @@ def levels(bits: int) -> tuple[int, int]:
 
 
 def is_symmetric(bits: int) -> bool:
-    """Return whether codes of so many bits have no zero point: 8 bits, where it saves less than it takes."""
-    return bits == 8
+    return bits == 8  # with 8 bits, a zero point saves less than it takes
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,6 @@ class RunChoice:
         self._backward = np.tril(np.ones_like(lengths, dtype=bool))
 
     def error(self, runs: Sequence[BitsRun]) -> float:
-        """Return the error of these runs."""
         return total_error(self._errors, runs)
 
     def held(self, runs: Sequence[BitsRun]) -> int:
@@ -204,7 +203,6 @@ class EnergySite:
 
     @property
     def weights(self) -> int:
-        """Return the number of weights."""
         return self.site.inputs * self.site.outputs
 
     def at_price(self, price: float) -> tuple[SitePlan, float]:
@@ -263,6 +261,7 @@ def share_bits(sites: Sequence[EnergySite], mean: float) -> list[SitePlan]:
         middle = (low + high) / 2
         held = sum(held for _, held in (site.at_price(2.0**middle) for site in sites))
         low, high = (middle, high) if held > budget else (low, middle)
+    # `high` was within the budget at every step.
     return [site.at_price(2.0**high)[0] for site in sites]
 
 
@@ -282,7 +281,6 @@ class PlaneSite:
 
     @property
     def outputs(self) -> int:
-        """Return the outputs of all layers."""
         return sum(linear.out_features for linear in self.linears)
 
 
@@ -312,6 +310,7 @@ def share_planes(sites: Sequence[PlaneSite], bits: float) -> list[Tensor]:
     # The gains of an input fall from plane to plane, so a stable order takes its planes one after the other.
     order = torch.where(first, torch.inf, gains).argsort(descending=True, stable=True)
     held = costs[order].double().cumsum(0)
+    # Rounding of the budget must not exclude its last whole plane, hence 1e-6 below.
     budget = bits * sum(site.outputs * len(site.gains) for site in sites)
     if float(costs[first].double().sum()) > budget + 1e-6:
         raise WinaError(
@@ -366,5 +365,4 @@ def planes_of_inputs(
 
 
 def cell_bits(plan: BitsPlan, layer: int, name: str) -> float:
-    """Return the bits of a projection."""
     return plan.bits[layer][plan.layout.projections.index(name)]

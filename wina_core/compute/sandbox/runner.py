@@ -222,6 +222,7 @@ def confined_python(
         WinaError: if bubblewrap is not installed, or has no filter for this machine.
     """
     command = _command(["-I", "-S", "-c", code], readable)
+    # The filter fits into the pipe's buffer, so that it is written before anything reads it.
     filter_end, writes = os.pipe()
     with os.fdopen(writes, "wb") as pipe:
         pipe.write(seccomp_filter(platform.machine()))
@@ -245,7 +246,6 @@ def confined_python(
 
 
 def package_folders() -> list[str]:
-    """Return the folders of this Python's installed packages."""
     paths = sysconfig.get_paths()
     return list(dict.fromkeys((paths["purelib"], paths["platlib"])))
 
@@ -264,6 +264,7 @@ def seccomp_filter(machine: str) -> bytes:
         raise unavailable(f"its filter of system calls does not know {machine}")
     architecture, column = _MACHINES[machine]
     numbers = [call[column] for call in _REFUSED_CALLS.values() if call[column] is not None]
+    # A process may call the kernel in the way of another architecture, where the numbers mean other calls.
     code = [_instruction(_LOAD, _ARCHITECTURE), _instruction(_EQUAL, architecture, 1), _instruction(_RETURN, _KILL)]
     code += [_instruction(_LOAD, _NUMBER), _instruction(_AT_LEAST, _X32, len(numbers) + 1)]
     # A jump skips the numbers after it and the return that allows.

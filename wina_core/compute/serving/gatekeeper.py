@@ -243,9 +243,11 @@ class Gatekeeper:
             exchange.turn = self._turn = self._turns.begin(body.requested_tokens)
             try:
                 content = body.model_dump_json(exclude_none=True).encode()
+                # The body was written anew, so that the client's content-length no longer holds.
                 passed = {**scope, "headers": [(b"content-type", b"application/json")]}
                 await self._app(passed, _once(content), exchange.send)
             finally:
+                # A cancelled answer leaves its generation running on a thread.
                 exchange.turn.end()
 
 
@@ -299,6 +301,7 @@ async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, exchan
     working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        # Clients may disconnect as soon as the response is whole.
         if not working.done() and not exchange.complete:
             working.cancel()
             with suppress(asyncio.CancelledError):
@@ -329,8 +332,10 @@ def _once(content: bytes) -> Receive:
 
 
 def _is_loopback_name(header: bytes) -> bool:
-    """Return whether a header names this machine by a local name: any other may be a web page's that its DNS leads
-    here."""
+    """Return whether a Host or Origin header names this machine by a local name.
+
+    Any other name may be that of a web page whose DNS entry points to this machine (DNS rebinding).
+    """
     host = header.decode("latin-1")
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return name.lower() == "localhost" or is_loopback(name.strip("[]"))

@@ -41,7 +41,6 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
 
     @property
     def content(self) -> bytes:
-        """Return the JSON of the answer."""
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
         error = {"message": str(self), "type": kind, "param": None, "code": _CODES.get(self.status)}
         return json.dumps({"error": error}).encode()
@@ -127,7 +126,6 @@ class TextFormat(_Part):
 
 
 def _listed(stop: object) -> object:
-    """Return stop strings as a list; None for an empty one."""
     return [stop] if isinstance(stop, str) else stop or None
 
 
@@ -156,7 +154,6 @@ class Body(_Part):
 
     @property
     def requested_tokens(self) -> int | None:
-        """Return the largest number of tokens that the client asks for."""
         return self.max_tokens
 
 
@@ -189,7 +186,6 @@ class ChatBody(Body):
 
     @property
     def requested_tokens(self) -> int | None:
-        """Return the largest number of tokens that the client asks for."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
 

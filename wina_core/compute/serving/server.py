@@ -93,12 +93,14 @@ def serve(
     )
     server = _Server(config, keeper, limits, lambda: announce(Listening(address=address, model=name, chat=chat)))
     for number in ending_signals():
+        # uvicorn leaves SIGHUP alone, and raises a signal again after its shutdown: the default handlers of both would
+        # end the process at once.
         signal.signal(number, server.handle_exit)
     server.run(sockets=[listening])
 
 
 def app_of(name: str, model: Any, tokenizer: Any, turns: Generations) -> FastAPI:
-    """Return transformers' server of one model; raise nothing but refusals."""
+    """Return transformers' server of one model; every error becomes a refusal."""
     one = OneModel(name, model, tokenizer)
     app = build_server(
         model_manager=one,
@@ -137,12 +139,10 @@ class _Server(uvicorn.Server):
         self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
         await super().startup(sockets)
         self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen, and wait for the answers."""
         # uvicorn waits for open answers; after this time they end at their next token.
         asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
         await super().shutdown(sockets)
@@ -184,19 +184,15 @@ class OneModel:
         self._model, self._tokenizer = model, tokenizer
 
     def process_model_name(self, name: str) -> str:
-        """Return the name without a revision."""
-        return name
+        return name  # transformers' own appends "@main"
 
     def load_model_and_processor(self, *_: Any, **__: Any) -> tuple[Any, Any]:
-        """Return the model and its tokenizer."""
         return self._model, self._tokenizer
 
     def get_model_modality(self, *_: Any, **__: Any) -> Modality:
-        """Return text: no images or sounds are read."""
         return Modality.LLM
 
     def get_gen_models(self) -> list[dict[str, Any]]:
-        """Return the one model as /v1/models lists it."""
         return [{"id": self.force_model, "object": "model", "created": 0, "owned_by": "wina"}]
 
     def shutdown(self) -> None:
@@ -214,7 +210,6 @@ class Generation:
         self._config: Any = None
 
     def begin(self, config: Any) -> None:
-        """Start the clock of a generation with this config."""
         self._start, self._config = time.perf_counter(), config
 
     @property
@@ -249,7 +244,6 @@ class Generations(GenerationState):
         self.current = Generation(None)
 
     def get_manager(self, _model: str, use_cb: bool = False) -> GenerateManager:
-        """Return the manager of the one model."""
         assert not use_cb
         return self._manager
 
@@ -301,7 +295,6 @@ class _Manager(GenerateManager):
     def generate_streaming(
         self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Start a generation whose pieces come through a queue."""
         fitted = self._turns.fit(inputs, gen_config)
         return super().generate_streaming(_Logged(model), processor, fitted, gen_config, *args, **kwargs)
 
@@ -316,8 +309,7 @@ class _Manager(GenerateManager):
 
 
 class _Sampled:
-    """Handler that samples where a request asks for it: transformers' takes the temperature, but not that it is to be
-    used."""
+    """Handler that samples if a request sets a temperature or top_p: transformers' own leaves do_sample off."""
 
     def _build_generation_config(self, body: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]

@@ -88,21 +88,18 @@ class SparseSection(BaseModel):
 
     @property
     def weights_by_name(self) -> dict[str, StoredWeights]:
-        """Return the entry of each quantized layer."""
         return {name: entry for entry in self.weights for name in entry.names}
 
     @property
     def gates_by_name(self) -> dict[str, TensorForm]:
-        """Return the form of each tensor of the gates."""
         return {name: entry.form for entry in self.gates for name in entry.names}
 
     def signed(self) -> "SparseSection":
-        """Return the section with its hash."""
         return self.model_copy(update={"digest": _digest(self.model_dump(mode="json", exclude={"digest"}))})
 
 
 def _digest(content: dict[str, Any]) -> str:
-    """Return a hash of a section as it is in config.json, so that later versions' defaults change nothing."""
+    # Of the content in config.json, so that defaults of later versions change nothing.
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

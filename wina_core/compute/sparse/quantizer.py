@@ -54,12 +54,10 @@ class WinaConfig(QuantizationConfigMixin):
         self.section = parse_section(content)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the section as it was read."""
         return dict(self._content)
 
     def __deepcopy__(self, _memo: object) -> Self:
-        """Return the same object, which nothing changes: transformers copies a config again and again."""
-        return self
+        return self  # transformers copies a config again and again, and nothing changes this one
 
 
 @register_quantizer(SPARSE_METHOD)
@@ -72,17 +70,14 @@ class WinaQuantizer(HfQuantizer):
 
     @property
     def section(self) -> SparseSection:
-        """Return the section of config.json."""
         return self.quantization_config.section
 
     def is_serializable(self) -> bool:
-        """Return True: `save_pretrained` writes the same folder again."""
-        return True
+        return True  # `save_pretrained` writes the same folder again
 
     @property
     def is_trainable(self) -> bool:
-        """Return False: the masks are constants to autograd, and quantized weights have no gradients."""
-        return False
+        return False  # masks are constants to autograd, and quantized weights have no gradients
 
     def update_attn_implementation(self, config: Any) -> Any:
         """Check a config against the section, and return it without `UNREGISTERED`.
@@ -140,7 +135,6 @@ class WinaQuantizer(HfQuantizer):
         return model
 
     def get_state_dict_and_metadata(self, model: Any) -> tuple[dict[str, Tensor], dict[str, str]]:
-        """Return all tensors, whole and without shared memory, for `save_pretrained`."""
         return whole_state(model), {}
 
 
@@ -162,6 +156,7 @@ def whole_state(model: nn.Module) -> dict[str, Tensor]:
     for name, tensor in model.state_dict().items():
         if is_shortcut(name):  # stored with the gates: other names are changed by some families
             continue
+        # transformers recognizes tied weights by their memory; safetensors refuses any other tensors that share it.
         owner = seen.setdefault(tensor.data_ptr(), tensor)
         tied = owner is tensor or name.endswith("weight")
         state[name] = tensor.contiguous() if tied else tensor.clone()

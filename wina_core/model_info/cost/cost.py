@@ -76,7 +76,7 @@ def costs(
 
 @lru_cache(maxsize=8)
 def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
-    """Return the dense model's terms, cached since every plan of a model is compared with them."""
+    # Cached: every plan of a model is compared with them.
     return {
         **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(storage),
         "shortcuts": Cost(),
@@ -116,7 +116,6 @@ class _GatedMatrices:
 
     @property
     def read_weights(self) -> float:
-        """Return the weights read of the gated matrices and of their low-rank parts."""
         sizes = self.sizes
         return total(self.outputs * self.inputs + self.rank * (sizes.outputs + sizes.copies * sizes.inputs))
 
@@ -135,7 +134,6 @@ class _GatedMatrices:
 
 
 def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
-    """Return the rank of each matrix's low-rank part."""
     if rule.default_rho is None:
         return np.zeros_like(sizes.outputs)
     ranks = np.zeros_like(sizes.outputs)
@@ -161,7 +159,6 @@ class _Held(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _bytes_held(shape: ModelShape, context: int, storage: Storage) -> float:
-    """Return the bytes of all weights and of the KV cache."""
     cache = terms.attention(shape, context, storage).bytes
     return gated_bytes(shape, storage) + terms.further_held(shape, storage) + cache
 

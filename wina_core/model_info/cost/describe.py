@@ -145,7 +145,7 @@ class _Description:
         )
 
     def _is_read(self, name: str) -> bool:
-        """Return whether a tensor is one of the model's, and not one of the layers for further tokens after its own."""
+        """Return whether a tensor is the model's, not one of the layers after its own that predict further tokens."""
         layer = name.removeprefix(f"{self._family.layers}.").partition(".")[0]
         return FURTHER_TOKENS not in name and not (layer.isdecimal() and int(layer) >= self._layers)
 
@@ -285,7 +285,6 @@ class _Description:
         return mode if content["shortcuts"] else "none", tuple(content["report"].get("folded", ()))
 
     def _has_stream_gains(self) -> bool:
-        """Return whether attention and MLP read the outputs of two norms with gains."""
         family = self._family
         norms = {f"{family.layers}.0.{name}.weight" for name in (family.attention_norm, family.mlp_norm) if name}
         return len(norms & self._weights.keys()) == 2

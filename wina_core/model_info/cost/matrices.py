@@ -40,7 +40,7 @@ class Matrices:
 
 @lru_cache(maxsize=8)
 def matrices(shape: ModelShape) -> Matrices:
-    """Return the model's tables, read-only and cached for all its plans."""
+    """Return the model's tables, read-only, since they are cached for all its plans."""
     names = shape.layout.projections
     inputs = np.array(shape.inputs, dtype=float)
     outputs = np.array(shape.layout.parameters, dtype=float) // inputs
@@ -67,13 +67,12 @@ def held_by_projection(summary: ModelSummary) -> dict[str, int]:
 
 
 def held_weights(shape: ModelShape) -> float:
-    """Return the number of gated weights that the model holds, those of all experts included."""
     sizes = matrices(shape)
     return total(sizes.outputs * sizes.inputs * sizes.held)
 
 
 def total(table: Table) -> float:
-    """Return the sum in the order of the matrices: numpy's order changes the last digits of expected counts."""
+    # numpy's pairwise order would change the last digits of expected counts.
     return float(sum(table.ravel().tolist()))
 
 
@@ -124,6 +123,7 @@ def masks(shape: ModelShape, dropped: Table, method: MethodSpec, shares: Table |
     whose scores depend on them.
     """
     if shares is not None and get_method(method).scores_by_shares:
+        # A share of 1 scores unlike all others, which score alike: two kinds of masks are counted apart.
         whole = shares == 1
         kinds = ((1.0, np.where(whole, dropped, 0.0)), (_SCORED, np.where(whole, 0.0, dropped)))
         return sum(

@@ -107,42 +107,36 @@ class _Search:
 
     @property
     def widths(self) -> list[int]:
-        """Return the inputs of each site of a layer."""
         stream = [self.sizes.hidden] * 2 if self.spec.stream_mode != "none" else []
         return stream + [self.sizes.attention] * (self.spec.per_head and self.spec.objective != "eigen")
 
     @property
     def bases(self) -> int:
-        """Return the number of bases of the stream."""
         return {"none": 0, "global": 1, "per_layer": self.sizes.layers, "per_site": 2 * self.sizes.layers}[
             self.spec.stream_mode
         ]
 
     @property
     def tokens(self) -> int:
-        """Return the number of tokens that are measured."""
         return min(self.spec.text.tokens, MEASURED_TOKENS)
 
     @property
     def sites_of_layer(self) -> float:
-        """Return the matrices and samples of a layer's sites."""
         sampled = min(self.tokens, KEPT_NUMBERS // self.sizes.hidden + 1)
         return sum(4 * n * (2 * n + sampled) for n in self.widths)
 
     @property
     def in_files(self) -> bool:
-        """Return whether finished sites are in files."""
         return self.sizes.layers * self.sites_of_layer > FREE_SHARE * self.free
 
     @property
     def states(self) -> float:
-        """Return what enters the layers of all tokens, which is kept if they pass by layer."""
+        # The inputs of all layers are kept if tokens pass them layer by layer.
         by_layer = self.mapped or self.in_files
         return self.tokens * self.sizes.hidden * self.sizes.element * (self.sizes.layers + 2) if by_layer else 0.0
 
     @property
     def disk(self) -> float:
-        """Return what is in files."""
         states = self.states if self.states > FREE_SHARE * self.free else 0.0
         return states + (self.sizes.layers * self.sites_of_layer if self.in_files else 0.0)
 
@@ -153,7 +147,6 @@ class _Search:
         return _LIBRARIES + sites + 2 * 8 * self.bases * self.sizes.hidden**2
 
     def _read(self, layers: float) -> float:
-        """Return what the sites of so many layers take that are in files and read together."""
         return layers * self.sites_of_layer if self.in_files else 0.0
 
     @property
@@ -165,7 +158,6 @@ class _Search:
 
     @property
     def descending(self) -> float:
-        """Return what a step on the error takes."""
         shared = {"none": 0, "global": 2 * self.sizes.layers, "per_layer": 2, "per_site": 1}[self.spec.stream_mode]
         n = max(self.widths)
         together = sites_per_graph(n, max(shared, 1))

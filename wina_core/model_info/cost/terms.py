@@ -50,7 +50,6 @@ class Cost:
         return Cost(self.flops + other.flops, self.bytes + other.bytes)
 
     def times(self, count: int) -> "Cost":
-        """Return the cost of `count` of the same."""
         return Cost(count * self.flops, count * self.bytes)
 
 
@@ -165,7 +164,6 @@ def head(shape: ModelShape, storage: Storage) -> Cost:
 
 
 def embedding(shape: ModelShape, storage: Storage) -> Cost:
-    """Return the cost of one row of each embedding table: no operations."""
     return Cost(0, storage.element * shape.embedding_row)
 
 
@@ -291,7 +289,7 @@ def bits_read(
 
 
 def _shares(kept_shares: Table) -> list[Table]:
-    """Return for each plane the share of inputs of which gates read it, if all have it."""
+    """Return for each plane the share of inputs whose plane gates read, if every input has it."""
     shares: list[Table] = np.vectorize(_shares_of, otypes=[float] * _MOST)(kept_shares)
     return shares
 

@@ -42,5 +42,4 @@ def chosen_warning(chosen_on_evaluation: str, task: str) -> str:
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Return the warnings that there are."""
     return " ".join(filter(None, sentences))

@@ -24,6 +24,7 @@ class Methods(UserDict[str, type[Method]]):
         return method
 
     def __contains__(self, name: object) -> bool:
+        # Loaded at once: a package's class that cannot be used counts as absent.
         return name in self.data or (isinstance(name, str) and METHOD_PLUGINS.get(name) is not None)
 
     def __iter__(self) -> Iterator[str]:

@@ -21,8 +21,8 @@ BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 
 
 def tr(text: str) -> str:
-    """Return a text as it is. `pyside6-lupdate` collects it, and the window shows its translation."""
-    return text
+    """Return a text as it is."""
+    return text  # pyside6-lupdate collects the arguments of tr, and the window shows their translations
 
 
 class MethodChoice(Protocol):
@@ -89,14 +89,13 @@ class Method:
 
         if self.variant == "as_released":
             return released_kept(inputs, sparsity)
+        # Halves go up in every case; np.round would take them to the even number.
         return np.maximum(1, inputs - np.floor(np.multiply(sparsity, inputs) + 0.5))
 
     def cell_target(self, name: str, sparsity: float) -> float:
-        """Return the target of the matrices of that name under a uniform target."""
         return sparsity
 
     def gates(self, name: str) -> bool:
-        """Return whether projections of that name are gated."""
         return self.projections is None or name in self.projections
 
     def check_projections(self, names: Collection[str]) -> None:
@@ -123,7 +122,6 @@ class Method:
 
     @property
     def has_column_weights(self) -> bool:
-        """Return whether a method has a c of its own instead of the norms."""
         return type(self).column_weights is not Method.column_weights
 
     def masks_by_norms(self, block: tuple[str, ...], *, fused: bool) -> dict[str, tuple[str, ...]]:

@@ -56,7 +56,6 @@ class Wina(Method):
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
     def norms_of(self, name: str, block: tuple[str, ...], *, fused: bool, rho: float | None = None) -> tuple[str, ...]:
-        """Return its own; as released those of the fused matrix, or its own for k and gate alone."""
         if self.variant == "paper":
             return (name,)
         return block if fused else (name,) if name in _NORMED_AS_RELEASED else ()
@@ -100,19 +99,19 @@ class RSparse(Method):
 
     def __init__(self, choice: MethodChoice) -> None:
         self._released = self.scores_by_shares = choice.variant == "as_released"
+        # The base class reads it.
         self.default_rho = 1.0 if self._released else OWN_RHO
         super().__init__(choice)
 
     def norms_of(self, name: str, block: tuple[str, ...], *, fused: bool, rho: float | None = None) -> tuple[str, ...]:
-        """Return none; as released its own, unless all of the budget goes to the mask."""
+        # The released code scores by |x_i| alone where rho is 1.
         return (name,) if self._released and self._share(rho) != 1 else ()
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:
-        """Return K as the base does; as released, corrected for the rounding of 1 - (1 - s) rho."""
+        # The mask's sparsity 1 - (1 - s) rho is rounded: released_kept could lose an input of a whole n (1 - s) rho.
         return super().kept(inputs, sparsity - _ROUNDING if self._released else sparsity)
 
     def mask_sparsity(self, sparsity: float, rho: float | None) -> float:
-        """Return 1 - (1 - s) rho."""
         return masked_fraction(sparsity, self._share(rho)) if sparsity > 0 else 0.0
 
     def rank(self, name: str, shape: tuple[int, int], sparsity: float, rho: float | None) -> int:
@@ -131,7 +130,6 @@ class RSparse(Method):
 
 
 def masked_fraction(sparsity: float, rho: float) -> float:
-    """Return the fraction of inputs that the mask drops: 1 - (1 - s) rho."""
     return 1 - (1 - sparsity) * rho
 
 
@@ -197,7 +195,6 @@ class Larosa(Method):
     keeps_ties: ClassVar[bool] = True
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:
-        """Return `released_kept`."""
         return released_kept(inputs, sparsity)
 
     def cell_target(self, name: str, sparsity: float) -> float:

@@ -47,7 +47,6 @@ def check_names(runs: Iterable[PendingRun]) -> None:
 
 
 def unknown_task(name: str, names: Iterable[str]) -> str:
-    """Return the sentence for a task that is not among `names`."""
     hint = near_matches(name, names) or "check its name, or add the folder of its task file."
     return f'There is no task "{name}"; {hint}'
 
@@ -84,7 +83,7 @@ def _known_names() -> frozenset[str] | None:
 
 @lru_cache(maxsize=1)
 def _stock_names(_file: Path, _changed: int) -> frozenset[str] | None:
-    """Return the stock names; a changed file is read again."""
+    # The arguments are the key of the cache alone: a changed file is read again.
     index = load_index()
     return None if index is None else frozenset(entry.name for entry in index.entries)
 

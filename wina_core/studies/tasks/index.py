@@ -50,7 +50,6 @@ class TaskIndex:
 
 
 def index_file() -> Path:
-    """Return the file of the installed lm-eval's index."""
     return cache_folder() / f"lm-eval-{version('lm-eval')}-index.json"
 
 

@@ -105,7 +105,6 @@ def code_of(folders: Sequence[TaskFolder], files: Iterable[TaskFile]) -> tuple[T
 
 
 def not_allowed(codes: Iterable[TaskCode], allowed: Mapping[str, str]) -> tuple[TaskCode, ...]:
-    """Return the code without consent."""
     return tuple(code for code in codes if allowed.get(code.folder) != code.digest)
 
 
@@ -124,17 +123,16 @@ def allow(codes: Iterable[TaskCode]) -> None:
 
 
 def allowed_code() -> dict[str, str]:
-    """Return the digests that the user allowed, by folder."""
     return {folder: str(consent["digest"]) for folder, consent in _read_consents().items()}
 
 
 def _read_consents() -> dict[str, dict[str, Any]]:
-    """Return the digest and the date of each folder's consent, without damaged ones: the user is asked again."""
+    """Return the digest and the date of each folder's consent, without damaged ones."""
     try:
         folders = json.loads(_consents_file().read_text(encoding="utf-8"))["folders"]
         return {folder: entry for folder, entry in folders.items() if isinstance(entry, dict) and "digest" in entry}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
+        return {}  # the user is asked again
 
 
 def _consents_file() -> Path:
@@ -142,10 +140,7 @@ def _consents_file() -> Path:
 
 
 def _selectable_files(folders: Sequence[TaskFolder], names: Iterable[str]) -> list[TaskFile]:
-    """Return the folders' files that the names may select.
-
-    A name that no file defines is lm-eval's; any task of the folders may replace one of its members.
-    """
+    """Return the folders' files that the names may select."""
     by_name: dict[str, list[TaskFile]] = {}
     for file in (file for folder in folders for file in folder.tasks):
         for name in _defined_names(file.config):
@@ -155,6 +150,7 @@ def _selectable_files(folders: Sequence[TaskFolder], names: Iterable[str]) -> li
     while left:
         name = left.pop()
         files = by_name.get(name)
+        # A name that no file defines is lm-eval's, and any task of the folders may replace one of its members.
         for file in chain.from_iterable(by_name.values()) if files is None else files:
             if file.path not in reached:
                 reached[file.path] = file

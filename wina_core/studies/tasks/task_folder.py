@@ -116,6 +116,7 @@ class TaskFolder:
         included = config.pop("include", [])
         for included_name in included if isinstance(included, list) else [included]:
             for layer in self._layers(self._included(path, included_name), seen):
+                # As in lm-eval, it belongs to the included file alone.
                 layer.config.pop("task_list", None)
                 yield layer
         yield Layer(path, config, self._shipped or content is None)
@@ -132,7 +133,6 @@ class TaskFolder:
 
 
 def is_shipped(path: Path) -> bool:
-    """Return whether a file belongs to lm-eval's tasks or to the demo's."""
     real = Path(os.path.realpath(path))
     return any(real.is_relative_to(root) for root in _shipped_roots())
 
@@ -195,7 +195,8 @@ def parse(content: bytes) -> dict[str, Any]:
 
 
 def _check_nesting(content: bytes) -> None:
-    """Raise ValueError for a file nested too deep: libyaml composes recursively and would end the process."""
+    """Raise ValueError for a file nested too deep."""
+    # By events, since libyaml composes nodes recursively: a deep file would end the process.
     depth = 0
     for event in yaml.parse(content, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -220,6 +221,7 @@ def _measure(node: yaml.Node, measured: dict[int, tuple[int, int] | None]) -> tu
         raise ValueError(f"a number has {len(node.value):,} characters")
     sizes = [_measure(child, measured) for child in children]
     size = 1 + sum(count for count, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
+    # Before anything is constructed: a few lines of aliases of aliases expand to billions of values.
     if size[0] > _MOST_VALUES or size[1] > _DEEPEST:
         raise ValueError(f"more than {_MOST_VALUES:,} values or {_DEEPEST} levels")
     measured[id(node)] = size
@@ -255,6 +257,7 @@ def _read(path: Path) -> tuple[bytes | None, int, str]:
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
             digest, size = hashlib.sha256(content), len(content)
+            # What is too large to load still counts for the digest.
             while size <= _MOST_BYTES and (block := file.read(2**20)):
                 digest.update(block)
                 size += len(block)
@@ -299,5 +302,4 @@ RULES = {
 
 
 def sandbox_rules() -> str:
-    """Return the rules, a line for each kind."""
     return "\n".join(f"{rule.capitalize()}: {'; '.join(items)}." for rule, items in RULES.items())

@@ -64,7 +64,6 @@ class _Judge(ConfinedPeer):
         self._exceptions: dict[int, type[Exception]] = {}
 
     def begin(self) -> None:
-        """Wait until the program has run to its end."""
         if self._channel.receive() != ["ready"]:
             raise BrokenMessageError
 

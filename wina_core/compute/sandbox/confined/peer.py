@@ -53,6 +53,7 @@ class ConfinedPeer:
 
     def ask(self, operation: str, *arguments: Any, **named: Any) -> Any:
         """Return the other side's result, or raise its exception."""
+        # Random, so that no result can be sent before its request.
         mark = os.urandom(8).hex()
         encoder = Encoder(self.refer)
         root = encoder.value((arguments, tuple(named.items())))

@@ -41,7 +41,7 @@ def main() -> None:
 def _limit(seconds: int, memory: int) -> None:
     """Set resource limits: processor time, bytes of address space; no file grows, and no memory is dumped."""
     for resource_kind, most in {
-        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_CPU: (seconds, seconds + 1),  # SIGXCPU, and SIGKILL if it is ignored
         resource.RLIMIT_AS: (memory, memory),
         resource.RLIMIT_FSIZE: (0, 0),
         resource.RLIMIT_NOFILE: (64, 64),

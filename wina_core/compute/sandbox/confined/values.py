@@ -149,6 +149,7 @@ class Decoder:
         if name in _MAPPINGS:
             pairs = [(self.value(key), self.value(value)) for key, value in content]
             container.clear()
+            # Not by `update`: a Counter would count the pairs.
             for key, value in pairs:
                 container[key] = value
         elif name == "bytearray":
@@ -174,7 +175,6 @@ def _is_library(kind: type) -> bool:
 
 
 def _plain_class(name: str) -> Any:
-    """Return the class of plain data of a name; None for another name."""
     held = _TYPES.get(name) or _CONTAINERS.get(name)
     return held or (getattr(import_module(_LIBRARY[name][0]), name) if name in _LIBRARY else None)
 
