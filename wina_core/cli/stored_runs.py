@@ -27,7 +27,7 @@ Runs = Annotated[
     typer.Argument(metavar="RUN", help="Beginnings of hashes; `wina results --annotations` lists them."),
 ]
 
-
+_MOST_NAMED = 3
 _METRICS = {"sparsity": EXPERT_SPARSITY, "share of tokens": EXPERT_SHARE, "threshold": EXPERT_THRESHOLD}
 """Metrics of an expert in a run, by their columns."""
 
@@ -80,9 +80,9 @@ def delete(runs: Runs = None, line: Filter = "", database: options.Database = No
     with Store(database) as store:
         chosen = _chosen(store, runs, line)
         store.delete_runs(chosen)
-    typer.echo(
-        f"{counted(len(chosen), 'run')} deleted; bring back with: wina results restore {' '.join(chosen[:3])}", err=True
-    )
+    others = ", and the others that `wina results deleted` lists" if len(chosen) > _MOST_NAMED else ""
+    command = f"wina results restore {' '.join(chosen[:_MOST_NAMED])}"
+    typer.echo(f"{counted(len(chosen), 'run')} deleted; bring back with: {command}{others}", err=True)
 
 
 @app.command()

@@ -296,7 +296,7 @@ def _samples(path: Path, file: IO[bytes], size: int, kind: str) -> Iterator[byte
     if path.suffix.lower() not in _WEIGHTS or size <= _WHOLE:
         yield from iter(partial(file.read, 1 << 20), b"")
         return
-    if path.suffix == ".safetensors":
+    if path.suffix.lower() == ".safetensors":
         header = read_safetensors_header(path, kind)
         # Sorted, so that the order in which a program wrote the tensors' names does not count.
         yield json.dumps(json.loads(header.text), sort_keys=True).encode()

@@ -1,5 +1,6 @@
 """Export of a plot or heatmap: its context menu, the dialog that asks for a file, and drawing on another thread."""
 
+import logging
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -38,9 +39,10 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, text_label
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.file_dialogs import save_as
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, unforeseen
 from wina_core.report.drawing import Figure
 
+_log = logging.getLogger(__name__)
 CLIPBOARD_SCALE = 3
 """Pixels of a copied image per logical pixel of the screen: print quality at the size it is shown."""
 
@@ -201,10 +203,12 @@ class PlotExportDialog(QDialog):
         draw = partial(preview, self._figure, self.choice(), room.width(), room.height(), tokens())
         draw_in_background(self, draw, self._show_preview)
 
-    def _show_preview(self, image: bytes, _error: str) -> None:
+    def _show_preview(self, image: bytes | None, error: str) -> None:
         self._drawing = False
         picture = QPixmap()
-        picture.loadFromData(image)
+        picture.loadFromData(image or b"")
+        self.trouble.setText(error)
+        self.trouble.setVisible(bool(error))
         picture.setDevicePixelRatio(self.devicePixelRatioF())
         self.picture.setPixmap(picture)
         if self._outdated:
@@ -239,7 +243,7 @@ _running: set["_BackgroundDrawing"] = set()
 
 
 def draw_in_background(owner: QObject, draw: Callable[[], Any], then: Callable[[Any, str], None]) -> None:
-    """Draw on another thread, then call `then` on this one with the result, or with the text of a WinaError.
+    """Draw on another thread, then call `then` on this one with the result, or with the text of an error.
 
     Nothing is called where `owner` was deleted meanwhile. Drawings run one after another.
     """
@@ -269,6 +273,9 @@ class _BackgroundDrawing(QObject):
             self._ended.emit(self._draw(), "")
         except WinaError as error:
             self._ended.emit(None, str(error))
+        except Exception as error:
+            _log.exception("A figure could not be drawn")
+            self._ended.emit(None, unforeseen(error))
 
     def _on_ended(self, result: Any, error: str) -> None:
         _running.discard(self)

@@ -56,6 +56,7 @@ class ProductQuestion:
         machines = self._workbench.machines.chosen if machines is None else machines
         if machines and LOCAL not in machines:
             self._latest += 1
+            self._is_checking = False  # the answer to an earlier request is ignored from now on
             if not (silent and _needs_refinement(job)):
                 go()
             elif declined is not None:

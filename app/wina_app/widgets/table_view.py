@@ -88,6 +88,7 @@ class RowTableView(QTableView):
         menu = QMenu(self)
         menu.addActions(self.actions())
         menu.exec(where)
+        menu.deleteLater()
 
     def _size_columns(self) -> None:
         self.setFont(font(tabular=True))

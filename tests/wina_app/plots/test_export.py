@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage
 from wina_app.heatmap.heatmap import Heatmap
+from wina_app.plots import export
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.export import PlotExportDialog, ask_and_save, copy_image
@@ -158,6 +159,21 @@ def test_an_error_is_shown_in_the_dialog_which_stays(page, figure, qtbot, tmp_pa
     dialog.save_to(tmp_path / "missing" / "plot.png")
     qtbot.waitUntil(lambda: not dialog.trouble.isHidden())
     assert "folder does not exist" in dialog.trouble.text()
+    dialog.close()
+
+
+def test_what_nobody_foresaw_is_shown_as_well(page, figure, qtbot, tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ValueError("no such projection")
+
+    monkeypatch.setattr(export, "save_figure", fail)
+    monkeypatch.setattr(export, "preview", fail)
+    dialog = PlotExportDialog(figure, "frontier", LastChoice(), page)
+    qtbot.waitUntil(lambda: "no such projection" in dialog.trouble.text())
+    dialog.trouble.clear()
+    dialog.save_to(tmp_path / "plot.png")
+    qtbot.waitUntil(lambda: "no such projection" in dialog.trouble.text())
+    assert dialog.save.isEnabled()
     dialog.close()
 
 

@@ -72,6 +72,17 @@ def test_nothing_is_asked_about_another_machine_where_only_a_refined_rotation_wa
     assert not view.calls("ask_compute")
 
 
+def test_a_job_for_another_machine_ends_the_wait_for_this_ones_files(bench, monkeypatch):
+    workbench, _, _ = bench
+    unanswered = []
+    monkeypatch.setattr(workbench.checks, "ask", lambda *request: unanswered.append(request))
+    question, went = ProductQuestion(workbench, Recorded(QuestionView)), []
+    question.before(JOB, lambda: went.append("here"))
+    question.before(JOB, lambda: went.append("there"), machines=("gpu",))
+    question.before(JOB, lambda: went.append("silent"), silent=True, machines=("gpu",))
+    assert went == ["there", "silent"]
+
+
 NEED = MemoryNeed(
     "big", weights=13.5e9, memory=8e9, disk=27e9, folder=Path("cache"), free=50e9, by_layer=1.2e9, machine=16e9
 )

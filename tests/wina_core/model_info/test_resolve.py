@@ -95,6 +95,15 @@ def test_an_edited_text_or_file_of_matrices_is_another_rotation(tmp_path: Path) 
     assert len({first.content_hash(), second.content_hash(), third.content_hash()}) == 3
 
 
+def test_large_matrices_are_read_whatever_the_case_of_their_suffix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "_WHOLE", 0)
+    file = tmp_path / "STREAM.SAFETENSORS"
+    save_file({"stream": torch.eye(4)}, file)
+    assert resolve_rotation(RotationSpec(matrices=str(file))).matrices_fingerprint
+
+
 def test_shipped_texts_are_known_by_name_and_missing_files_are_named(tmp_path: Path) -> None:
     assert resolve_rotation(RotationSpec()) == RotationSpec()
     with pytest.raises(WinaError, match=r"file of rotation matrices .*gone.safetensors does not exist; check the path"):
