@@ -95,9 +95,3 @@ def wilson(successes: float, n: int) -> tuple[float, float]:
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n**2))
     # At shares of 0 and 1 the end is exact, which rounding would miss.
     return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)
-
-
-def normal_p(effect: float, stderr: float) -> float:
-    if stderr == 0:
-        return 1.0 if effect == 0 else 0.0
-    return math.erfc(abs(effect) / stderr / math.sqrt(2))

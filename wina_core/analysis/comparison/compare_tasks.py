@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.analysis.statistics import exchange_p, sign_flips, smallest_p
-from wina_core.records.intervals import Z95, mcnemar_p, newcombe, normal_p, t95, t_p, welch_n
+from wina_core.records.intervals import Z95, mcnemar_p, newcombe, t95, t_p, welch_n
 from wina_core.store import MetricRow
 from wina_core.studies.published import base_metric
 
@@ -219,7 +219,7 @@ def mean(comparisons: Sequence[Comparison], weights: Sequence[float] | None = No
         high = inner_high if inner_high < 0 <= high or math.isinf(high) else max(high, inner_high)
     else:
         tested = together is None and math.isfinite(low) and math.isfinite(high)
-        p = normal_p(effect, (effect - low if effect > 0 else high - effect) / Z95) if tested else math.nan
+        p = t_p(effect, (effect - low if effect > 0 else high - effect) / Z95, None) if tested else math.nan
     return Comparison(
         unit="",
         task=MEAN_OF_TASKS,

@@ -60,7 +60,7 @@ class CalibrationSite:
         self.linear = linear
         self.centre: Tensor | None = None
         """Centre subtracted before scoring, [n] in x's dtype, or None."""
-        self.scoring = self.sampling = True
+        self.scoring = True
         self.signal = signal
         self._positions = scored
         self._sampled = sampled
@@ -100,14 +100,13 @@ class CalibrationSite:
             centred = source if self.centre is None else source - self.centre
             for group in self.scored:
                 group.add(centred)
-        if self.sampling:
-            # Positions count through the whole text, of which this batch begins at `_tokens`.
-            positions = self._sampled.to(x.device) - self._tokens
-            positions = positions[(positions >= 0) & (positions < len(x))]
-            self._kept.append(x[positions])
-            if self.signal is not None:
-                self._kept_sources.append(source[positions])
-            self._tokens += len(x)
+        # Positions count through the whole text, of which this batch begins at `_tokens`.
+        positions = self._sampled.to(x.device) - self._tokens
+        positions = positions[(positions >= 0) & (positions < len(x))]
+        self._kept.append(x[positions])
+        if self.signal is not None:
+            self._kept_sources.append(source[positions])
+        self._tokens += len(x)
 
 
 def sites(

@@ -3,17 +3,15 @@
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
+from wina_core.compute.stages import save_atomically
 from wina_core.errors import WinaError
 from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.records import EXPERT_TOKENS, THRESHOLD_METRICS, CalibrationRecord, ExpertRecord, LayerRecord
@@ -181,16 +179,7 @@ class Calibration:
     def save(self, path: Path) -> None:
         """Write a safetensors file atomically."""
         metadata = {"format": _FORMAT, "tokens": str(self.tokens), "layout": self.layout.model_dump_json()}
-        content = save(self.tensors(), metadata)
-        # Beside the file: a rename is atomic within a file system alone.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink()
-            raise
+        save_atomically(self.tensors(), path, metadata)
 
     @classmethod
     def load(cls, path: Path) -> "Calibration":

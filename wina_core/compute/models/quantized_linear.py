@@ -166,7 +166,7 @@ def weight_of(form: Mapping[str, Any], tensors: Mapping[str, Tensor], prefix: st
     if codes.ndim != 2 or not codes.numel() or not scale.numel():
         raise ValueError(f"its codes are {list(codes.shape)} and its scales {list(scale.shape)}")
     if "errors" in form:
-        weight = PlaneWeight(codes, scale, tensors.get("planes"), form["outputs"], tuple(form["errors"]))
+        weight = PlaneWeight(codes, scale, tensors.get(f"{prefix}planes"), form["outputs"], tuple(form["errors"]))
         _check_planes(weight)
         return weight
     weight_t = QuantizedWeight(codes, scale, tensors.get(f"{prefix}zero"), **form)

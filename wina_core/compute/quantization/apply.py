@@ -27,6 +27,7 @@ from wina_core.compute.models.quantized_linear import (
     parents_of,
     replace_linear,
     tensors_of,
+    weight_of,
 )
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.inputs import (
@@ -325,17 +326,8 @@ class QuantizedSites:
 
 
 def _weight(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Stored:
-    runs: list[Tensor | QuantizedWeight] = []
-    for index, run in enumerate(form["runs"]):
-        prefix = f"{form['site']}/{form['name']}.{index}."
-        if not run:
-            runs.append(tensors[f"{prefix}values"])
-            continue
-        codes, scale, zero = tensors[f"{prefix}codes"], tensors[f"{prefix}scale"], tensors.get(f"{prefix}zero")
-        if "errors" in run:
-            return PlaneWeight(codes, scale, tensors.get(f"{prefix}planes"), run["outputs"], tuple(run["errors"]))
-        runs.append(QuantizedWeight(codes, scale, zero, **run))
-    (first, *_) = runs
-    if not form["ordered"] and isinstance(first, QuantizedWeight):
-        return first
+    name = f"{form['site']}/{form['name']}"
+    runs = [weight_of(run, tensors, f"{name}.{index}.") for index, run in enumerate(form["runs"])]
+    if isinstance(runs[0], PlaneWeight) or (not form["ordered"] and isinstance(runs[0], QuantizedWeight)):
+        return runs[0]
     return MixedWeight(runs, tensors[f"{form['site']}.order"])
