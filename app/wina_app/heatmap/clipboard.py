@@ -35,7 +35,7 @@ class BlockFormat:
     name: str
     """Plural, for example "targets"."""
     valid: str
-    """What a cell may be, as a clause."""
+    """Clause about the values that are valid."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Pasted:
 
     values: dict[Cell, float]
     remark: str
-    """Remark on what was left out; empty where the whole block has a place."""
+    """Remark on the cells left out; empty if the whole block has a place."""
 
 
 def copied_text(

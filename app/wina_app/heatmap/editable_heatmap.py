@@ -65,12 +65,10 @@ class ExpandableHeatmap(Heatmap):
 
     @property
     def expandable(self) -> frozenset[int]:
-        """The rows that have details."""
         return frozenset(row for row, count in enumerate(self._counts) if count)
 
     @property
     def expanded(self) -> frozenset[int]:
-        """The rows whose details are shown."""
         return self._expanded
 
     @property
@@ -97,7 +95,6 @@ class ExpandableHeatmap(Heatmap):
         self.expand(self.expanded - chosen if chosen <= self.expanded else self.expanded | chosen)
 
     def toggle_selected(self) -> None:
-        """Show or hide the details of the selected rows, or of the row that is read; of all without either."""
         self.toggle(self.target_rows())
 
     def target_rows(self) -> list[int]:
@@ -116,7 +113,7 @@ class ExpandableHeatmap(Heatmap):
             self._fit()
             self.viewport().update()
         elif self._expanded:
-            self.viewport().update()
+            self.viewport().update()  # the same lines may have other numbers
         reading = self._reading
         if reading is not None and reading.line >= lines.details[reading.row]:
             self.set_selection(self.selection.click((reading.row, reading.column)))
@@ -128,7 +125,6 @@ class ExpandableHeatmap(Heatmap):
         return replace(plain, header_width=plain.header_width + (TRIANGLE_WIDTH if self.expandable else 0.0))
 
     def look(self) -> HeatmapLook | None:
-        """Return the look with the details."""
         look = super().look()
         return look and replace(
             look,
@@ -145,7 +141,6 @@ class ExpandableHeatmap(Heatmap):
         return map_figure(self.accessibleName(), names, self._columns, values, self._scale)
 
     def description(self) -> str:
-        """Describe the cell that is read, or else the cursor's."""
         if self._reading is not None and self.detail_text is not None:
             return self.detail_text(self._reading)
         return super().description()
@@ -193,7 +188,7 @@ class ExpandableHeatmap(Heatmap):
         return super().viewportEvent(event)
 
     def _tip(self, point: QPointF) -> tuple[str, QRectF]:
-        """Return the tooltip of the detail at a point, with the area that it is about; empty for none."""
+        """Return the tooltip of the detail at a point, empty for none, and the area in which it holds."""
         geometry = self.geometry_now()
         nearest = geometry.nearest_detail(point)
         if nearest.line >= 0 and geometry.in_row_header(point):
@@ -203,7 +198,6 @@ class ExpandableHeatmap(Heatmap):
         return (self.detail_text(nearest) if is_known and self.detail_text else ""), geometry.detail(nearest)
 
     def claims_key(self, event: QKeyEvent) -> bool:
-        """Return True for E, and for Esc while a cell is read."""
         escape = event.key() == Qt.Key.Key_Escape and self._reading is not None
         return escape or self._is_toggle(event) or super().claims_key(event)
 
@@ -295,11 +289,9 @@ class EditableHeatmap(ExpandableHeatmap):
         self.describe()
 
     def description(self) -> str:
-        """Return the description with the lock of the cursor's cell."""
         return super().description() + (tr("; locked") if self.selection.cursor in self._locked else "")
 
     def look(self) -> HeatmapLook | None:
-        """Return the look with what is being typed, and the locks."""
         look = super().look()
         return look and replace(look, typed=self._typed, locked=self._locked)
 
@@ -324,7 +316,6 @@ class EditableHeatmap(ExpandableHeatmap):
         self.painted.emit(frozenset({cell}))
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Stretch the selection, or continue painting."""
         if self._stroke is None:
             super().mouseMoveEvent(event)
             return
@@ -334,7 +325,6 @@ class EditableHeatmap(ExpandableHeatmap):
             self._stroke = cell
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """End a drag or a stroke."""
         super().mouseReleaseEvent(event)
         if self._stroke is not None:
             self._stroke = None
@@ -346,11 +336,11 @@ class EditableHeatmap(ExpandableHeatmap):
         """Return True for the editing keys: digits, signs, Delete, L."""
         text = event.text()
         mine = len(text) == 1 and text.lower() in _TYPED + "+-l" and not is_command(event)
+        # Ctrl with a sign makes a small step; with a digit or a letter it is a shortcut of the window.
         stepped = event.key() in (Qt.Key.Key_Plus, Qt.Key.Key_Minus) and not has_alt(event)
         return mine or stepped or event.key() in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace) or super().claims_key(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Edit on digits, Enter, Esc, Backspace, Delete, +, - and L; select on others."""
         if not (self.selection.cursor and self._edit(event)):
             super().keyPressEvent(event)
 
@@ -396,6 +386,5 @@ class EditableHeatmap(ExpandableHeatmap):
             self.text_entered.emit(text)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Enter what was typed."""
         self._commit()
         super().focusOutEvent(event)

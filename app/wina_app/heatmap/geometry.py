@@ -83,12 +83,10 @@ class Lines:
 
 
 def rows_alone(rows: int) -> Lines:
-    """Return the lines of rows without details."""
     return Lines((0,) * rows)
 
 
 def line_names(rows: Sequence[str], details: Mapping[int, RowDetails]) -> list[str]:
-    """Return the headings of all lines."""
     return [
         name
         for row, row_name in enumerate(rows)
@@ -185,22 +183,18 @@ class HeatmapGeometry:
 
     @property
     def body_width(self) -> float:
-        """All columns."""
         return self.columns * self.cell_width
 
     @property
     def body_height(self) -> float:
-        """All rows and details."""
         return self.lines.count * self.cell_height
 
     @property
     def content_width(self) -> float:
-        """Headers and all columns."""
         return self.header_width + self.body_width
 
     @property
     def content_height(self) -> float:
-        """Height of headings and rows."""
         return self.header_height + self.body_height
 
     @property
@@ -226,16 +220,13 @@ class HeatmapGeometry:
         return QRectF(0.0, top, self.header_width, self._y(line + 1) - top - GAP)
 
     def column_header(self, column: int) -> QRectF:
-        """Return the rectangle of a column's heading at the top."""
         left = self._x(column)
         return QRectF(left, 0.0, self._x(column + 1) - left - GAP, self.header_height)
 
     def in_row_header(self, point: QPointF) -> bool:
-        """Return True over the row headings, below the corner."""
         return point.x() < self.header_width and point.y() >= self.header_height
 
     def in_column_header(self, point: QPointF) -> bool:
-        """Return True over the column headings, right of the corner."""
         return point.y() < self.header_height and point.x() >= self.header_width
 
     def nearest(self, point: QPointF) -> Cell:
@@ -257,17 +248,14 @@ class HeatmapGeometry:
         return cell if cell.row < self.rows and cell.column < self.columns else None
 
     def rows_in(self, area: QRect) -> range:
-        """Return the rows that an area touches, with their details."""
         first, last = (self.lines.row_at(line)[0] for line in self._lines_in(area))
         return range(max(first, 0), min(last + 1, self.rows))
 
     def details_in(self, row: int, area: QRect) -> range:
-        """Return the lines below a row that an area touches."""
         first, last = (line - self.lines.line_of(row, 0) for line in self._lines_in(area))
         return range(max(first, 0), min(last + 1, self.lines.details[row]))
 
     def columns_in(self, area: QRect) -> range:
-        """Return the columns that an area touches."""
         first = int((area.left() + self.dx - self.header_width) // self.cell_width)
         last = int((area.right() + self.dx - self.header_width) // self.cell_width)
         return range(max(first, 0), min(last + 1, self.columns))
@@ -278,7 +266,6 @@ class HeatmapGeometry:
         return Detail(*self.lines.row_at(self._line(point.y())), column)
 
     def _lines_in(self, area: QRect) -> tuple[int, int]:
-        """Return the first and the last line that an area touches, beyond the table's ends for one outside."""
         return self._line(area.top()), self._line(area.bottom())
 
     def _line(self, y: float) -> int:

@@ -82,7 +82,7 @@ class Heatmap(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(name)
         self.viewport().setMouseTracking(True)
-        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # `paintEvent` fills the whole area itself
         self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
         self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
         notifier().changed.connect(self._restyle)
@@ -92,11 +92,11 @@ class Heatmap(QAbstractScrollArea):
         action = QAction(text, self)
         action.setShortcut(QKeySequence(keys))
         action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        action.triggered.connect(lambda: do())
+        action.triggered.connect(lambda: do())  # `triggered` would pass whether the action is checked
         self.addAction(action)
         return action
 
-    # ---- what is shown -------------------------------------------------------------------------------------------
+    # ---- contents ------------------------------------------------------------------------------------------------
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Name the rows and columns; new names clear values and selection."""
@@ -122,6 +122,7 @@ class Heatmap(QAbstractScrollArea):
         if notes != self._notes:
             self._notes = notes
             changed[:] = True
+        # A copy: the next table is compared with it, whatever the caller writes into its array meanwhile.
         self._values, self._scale = values.copy(), scale
         self.update_cells(zip(*(indices.tolist() for indices in np.nonzero(changed)), strict=True))
         self.describe()
@@ -134,12 +135,10 @@ class Heatmap(QAbstractScrollArea):
 
     @property
     def remark(self) -> str:
-        """The sentence across the cells."""
         return self._remark
 
     @property
     def selection(self) -> Selection:
-        """The selected cells."""
         return self._selection
 
     def set_selection(self, selection: Selection) -> None:
@@ -150,6 +149,7 @@ class Heatmap(QAbstractScrollArea):
         touched = (before.cells ^ selection.cells) | {c for c in (before.cursor, selection.cursor) if c}
         # A cell's outline depends on whether its neighbours are selected: these are painted again, too.
         self.update_cells({(r + dr, c + dc) for r, c in touched for dr in (-1, 0, 1) for dc in (-1, 0, 1)})
+        # The headings of selected rows and columns are bold.
         geometry, view = self.geometry_now(), self.viewport().size()
         self.viewport().update(QRect(0, 0, view.width(), math.ceil(geometry.header_height)))
         self.viewport().update(QRect(0, 0, math.ceil(geometry.header_width), view.height()))
@@ -171,11 +171,9 @@ class Heatmap(QAbstractScrollArea):
         return QSize(round(width), round(geometry.header_height + min(geometry.rows, 12) * MAX_CELL_HEIGHT / 2))
 
     def minimumSizeHint(self) -> QSize:
-        """Return room for narrow columns and a few rows."""
         return QSize(320, 160)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the cells in the event's area."""
         with QPainter(self.viewport()) as painter:
             painter.fillRect(event.rect(), QColor(tokens().surface))
             look = self.look()
@@ -202,7 +200,6 @@ class Heatmap(QAbstractScrollArea):
         )
 
     def update_cells(self, cells: Iterable[Cell]) -> None:
-        """Paint these cells again."""
         geometry, changed = self.geometry_now(), list(cells)
         if len(changed) >= _MANY:
             rows, columns = zip(*changed, strict=True)
@@ -279,7 +276,6 @@ class Heatmap(QAbstractScrollArea):
         return text_sizes(self._rows, self._columns, self.mark_width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the cells to the new size."""
         super().resizeEvent(event)
         self._fit()
 
@@ -329,7 +325,6 @@ class Heatmap(QAbstractScrollArea):
             self._show_band(event.position())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """End a drag."""
         self._dragging = ""
         self._show_band(None)
 
@@ -402,7 +397,6 @@ class Heatmap(QAbstractScrollArea):
         return copied_text(self._rows, self._columns, self._values, self._scale, cells, headings)
 
     def copy(self, headings: bool) -> None:
-        """Put the selection on the clipboard as tab-separated text."""
         QGuiApplication.clipboard().setText(self.selected_text(headings))
 
     def focusInEvent(self, event: QFocusEvent) -> None:
@@ -414,6 +408,5 @@ class Heatmap(QAbstractScrollArea):
         self.update_cells([self._selection.cursor] if self._selection.cursor else [])
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Hide the cursor."""
         self.update_cells([self._selection.cursor] if self._selection.cursor else [])
         super().focusOutEvent(event)

@@ -33,5 +33,4 @@ def is_command(event: QKeyEvent) -> bool:
 
 
 def has_alt(event: QKeyEvent) -> bool:
-    """Return True with Alt or Meta held."""
     return bool(event.modifiers() & (Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier))

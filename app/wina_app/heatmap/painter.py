@@ -58,7 +58,6 @@ class HeatmapLook:
     """The cursor on a line below a row."""
 
     def note(self, cell: Cell) -> str:
-        """Return the second text of a cell; empty for none."""
         return self.notes[cell[0]][cell[1]] if self.notes else ""
 
 
@@ -68,8 +67,8 @@ class _Type:
     def __init__(self, face: QFont) -> None:
         self.face = face
         metrics = QFontMetricsF(face)
-        self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))  # of a bound method of Qt's,
-        # `lru_cache` would copy the docstring, which PySide puts together in 0.1 s
+        # A lambda: of a bound method of Qt's, `lru_cache` would copy the docstring, which PySide makes in 0.1 s.
+        self.width = lru_cache(_TEXTS)(lambda text: metrics.horizontalAdvance(text))
         self.height = metrics.height()
         self.baseline = (metrics.ascent() - metrics.descent()) / 2
         """Pixels of the baseline below the middle of a line."""
@@ -94,18 +93,19 @@ def paint_heatmap(painter: QPainter, region: QRegion, view: QRect, look: Heatmap
     marked = {*cells, *look.locked, look.selection.cursor}
     columns = {column: (rect.left(), rect.width()) for column, rect in across.items()}
     rows = {row: (rect.top(), rect.height()) for row, rect in down.items()}
+    # Plain floats: indexing the array would make a NumPy scalar for each cell.
     values, ratio, sources = look.values.tolist(), geometry.ratio, dict[tuple[float, float], QRectF]()
     for cell in touched:  # hundreds in each step of a stroke that keeps the budget
         (left, width), (top, height), value = columns[cell[1]], rows[cell[0]], values[cell[0]][cell[1]]
         rect = QRectF(left, top, width, height)
-        if not region.intersects(rect.toAlignedRect()):
+        if not region.intersects(rect.toAlignedRect()):  # rounding counts cells beside a piece, too
             continue
         if cell in marked or math.isnan(value):
             _paint_marked(painter, type_, look, cell, rect, cells)
             continue
         tile = _value_tile(type_, look, value, look.note(cell), rect)
         source = sources.get((width, height))
-        if source is None:
+        if source is None:  # the tile covers whole logical pixels, of which the cell's own size is drawn
             source = sources[width, height] = QRectF(0, 0, width * ratio, height * ratio)
         painter.drawPixmap(rect.topLeft(), tile, source)
     for row in look.expanded & rows.keys():
@@ -156,6 +156,7 @@ def _paint_marked(
     elif not math.isnan(value):
         text, note = look.scale.text(value), look.note(cell)
         beside = LOCK_WIDTH + LOCK_INSET if cell in look.locked else 0
+        # The text keeps to the middle of the cell unless the padlock needs its room.
         tight = _width(type_, text, note) + 2 * beside > rect.width()
         _paint_texts(painter, type_, rect.adjusted(0, 0, -beside, 0) if tight else rect, text, note, ink)
     if cell in look.locked:
@@ -208,9 +209,8 @@ def _tile(type_: _Type, text: str, note: str, background: int, width: int, heigh
     return tile
 
 
-@cache
+@cache  # by the packed colour, since QColor has no hash
 def _ink(background: int) -> QColor:
-    """Return the text colour on a packed background colour."""
     return text_on(QColor(background))
 
 

@@ -18,7 +18,6 @@ class Selection:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """All selected (row, column)."""
         rectangle = self._rectangle()
         return self.earlier - rectangle if self.removing else self.earlier | rectangle
 
@@ -42,11 +41,9 @@ class Selection:
         return self._span((self.rows - 1, start), (0, column), extend, toggle)
 
     def all(self) -> "Selection":
-        """Select the whole table."""
         return self._span((self.rows - 1, self.columns - 1), (0, 0), extend=False, toggle=False)
 
     def none(self) -> "Selection":
-        """Select nothing."""
         return Selection(self.rows, self.columns)
 
     def move(self, down: int, right: int, extend: bool = False) -> "Selection":

@@ -149,7 +149,7 @@ class ConfigurationsPanel(SidePanel):
         return box
 
     def fields(self) -> dict[str, Any]:
-        """Return the ticked and typed choice."""
+        """Return the fields of `EvaluationChoice` for the configurations."""
         gating = self._gating()
         return {
             "methods": tuple(gating.of(spec) for spec in _ticked(self.methods)),
@@ -234,7 +234,6 @@ class ConfigurationsPanel(SidePanel):
         )
 
     def mark_sparsities(self, *, invalid: bool) -> None:
-        """Mark the list of sparsities as invalid."""
         self.sparsities.setProperty("state", "invalid" if invalid else "")
         self.sparsities.style().polish(self.sparsities)
 

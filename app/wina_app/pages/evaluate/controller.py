@@ -91,7 +91,7 @@ class TaskIndexing(QObject):
         self._store.ask(lambda _store: _load_index(), loaded)
 
     def _fail(self, cause: str) -> None:
-        self._process, self._requested = None, False
+        self._process, self._requested = None, False  # the next query tries again
         self._say(
             tr(
                 "The task names could not be indexed ({cause}); you can still type any name.",
@@ -130,7 +130,7 @@ class EvaluateController(QObject):
         self._grid: Grid | None = None
         """The runs as last counted."""
         self._seen: dict[str, tuple[frozenset[str], int, bool]] = {}
-        """Running runs, number of failed ones and whether it is paused, by job, as last shown."""
+        """By job, as last shown: its running runs, the number of failed ones, and whether it is paused."""
         self._submitted_ids: set[str] = set()
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
@@ -155,7 +155,6 @@ class EvaluateController(QObject):
         self._settle.start()
 
     def choose_plan(self) -> None:
-        """Choose dense and the plan being edited."""
         self._view.choose_plan(self._workspace.method, self._workspace.rotation)
 
     def search(self, query: str) -> None:
@@ -185,7 +184,7 @@ class EvaluateController(QObject):
         """Expand the study and count its stored runs."""
         study = self._make_study()
         self._study = study
-        self._request += 1
+        self._request += 1  # also without a study: the answer for an earlier one must not show its runs
         if study is None:
             self._grid = None
             return
@@ -212,7 +211,6 @@ class EvaluateController(QObject):
         self._workbench.store.ask(question, answer, refused)
 
     def _show_grid(self) -> None:
-        """Show the counted runs with what the jobs do now."""
         if self._grid is not None:
             self._view.show_grid(with_jobs(self._grid, self._workbench.jobs))
 
@@ -231,7 +229,7 @@ class EvaluateController(QObject):
         if study is None:
             return
         self._view.clear_message()
-        choice = self._view.choice()
+        choice = self._view.choice()  # read before the consent in it is withdrawn
         self._view.withdraw_consent()
         self._launch(study, choice)
 
@@ -247,6 +245,7 @@ class EvaluateController(QObject):
                 queued=run_hashes(queued),
                 hardware=hardware,
             )
+            # As a value: the store's thread passes on an error as text, without the code to ask about.
             return or_refusal(lambda: launch(study, options, store))
 
         def answer(launched: Launched | TaskCodeError) -> None:
@@ -298,7 +297,7 @@ class EvaluateController(QObject):
         def submit() -> None:
             self._submitted_ids.add(self._workbench.submit(job, title, machines))
 
-        def declined() -> None:
+        def declined() -> None:  # `launch` has stored the runs as queued
             runs = run_hashes(job.runs)
             self._workbench.store.write(lambda store: store.end_runs(runs, "cancelled"), self._view.show_error)
 
@@ -318,7 +317,7 @@ class EvaluateController(QObject):
         self._settle.start()
 
     def _suit_model(self, *, is_demo: bool) -> None:
-        if is_demo != self._suits_demo:
+        if is_demo != self._suits_demo:  # else the user's ticks stay for the next model
             self._suits_demo = is_demo
             self._view.suit_model(is_demo=is_demo)
 

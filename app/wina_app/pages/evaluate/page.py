@@ -69,7 +69,6 @@ class EvaluatePage(Page):
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def view_state(self) -> dict[str, object]:
-        """Return the form."""
         return (self._stored or form_state(self.tasks, self.configurations)) | super().view_state()
 
     def restore_view(self, state: Mapping[str, object]) -> None:
@@ -105,11 +104,9 @@ class EvaluatePage(Page):
         return runs
 
     def choice(self) -> EvaluationChoice:
-        """Return the ticked and typed choice."""
         return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.configurations.fields())
 
     def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        """Choose dense and the current plan under one method and rotation."""
         self.configurations.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
@@ -134,7 +131,7 @@ class EvaluatePage(Page):
         if self.is_empty:
             self.show_content()
         if self._stored:
-            self._restoring.start()
+            self._restoring.start()  # after the controller has shown the model's tasks and rotations, to be ticked
 
     def show_rotations(
         self,
@@ -159,11 +156,9 @@ class EvaluatePage(Page):
         self.tasks.second_half.setChecked(True)
 
     def show_template(self, *, available: bool) -> None:
-        """Offer the chat template if the model has one."""
         self.tasks.show_template(available=available)
 
     def show_plan(self, budget: float | None, provenance: str) -> None:
-        """Describe the current plan; None if there is none."""
         self.configurations.show_plan(budget, provenance)
 
     def show_problem(self, text: str) -> None:
@@ -187,11 +182,9 @@ class EvaluatePage(Page):
         self.export.show_reason(reason)
 
     def show_matches(self, entries: Sequence[TaskEntry]) -> None:
-        """Show the tasks that match the typed text."""
         self.tasks.search.show_matches(entries)
 
     def show_index_remark(self, text: str) -> None:
-        """Say why some tasks are not found yet; empty if all are."""
         self.tasks.show_remark(text)
 
     def withdraw_consent(self) -> None:
@@ -202,7 +195,6 @@ class EvaluatePage(Page):
         return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
-        """Show that the runs are being counted."""
         self.set_primary(tr("Evaluate"))
         self._summary.setText(tr("Counting…"))
 
@@ -262,7 +254,7 @@ def restore_form(tasks: MeasurementsPanel, configurations: ConfigurationsPanel, 
             box.setChecked(lists.boxes.get(name, box.isChecked()))
     ticks = dict(lists.rotations)
     for box, spec in configurations.rotations.items():
-        if box.isEnabled():
+        if box.isEnabled():  # one that is not exact for this model stays unticked
             box.setChecked(ticks.get(spec, box.isChecked()))
 
 

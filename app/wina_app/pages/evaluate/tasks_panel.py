@@ -64,7 +64,7 @@ class TaskSearch(QLineEdit):
         completer = QCompleter(self._matches, self)
         completer.setCompletionMode(QCompleter.CompletionMode.UnfilteredPopupCompletion)
         completer.setPopup(self.popup)
-        apply_stylesheet(self.popup)
+        apply_stylesheet(self.popup)  # a popup has no parent whose style sheet reaches it
         completer.setMaxVisibleItems(_ROWS)
         completer.setWidget(self)  # not QLineEdit.setCompleter, which completes whatever is typed at once
         completer.activated[str].connect(self._choose)  # type: ignore[index]  # PySide lists no overloads
@@ -89,6 +89,7 @@ class TaskSearch(QLineEdit):
         self._matches.setRowCount(0)
         for entry in entries:
             self._matches.appendRow([QStandardItem(entry.name), QStandardItem(_kind(entry))])
+        # A late answer must not open a list over another field.
         if not entries or not self.hasFocus() or not self._query():
             self.popup.hide()
             return
@@ -99,7 +100,6 @@ class TaskSearch(QLineEdit):
         header.resizeSection(1, _KIND_WIDTH)
 
     def matches(self) -> list[str]:
-        """Return the listed names."""
         return [self._matches.item(row, 0).text() for row in range(self._matches.rowCount())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -324,7 +324,6 @@ class MeasurementsPanel(SidePanel):
                 item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def ticks(self) -> dict[str, bool]:
-        """Return whether each listed task is ticked."""
         return {name: item.checkState() == Qt.CheckState.Checked for name, item in self._listed().items()}
 
     def set_ticks(self, ticks: Mapping[str, bool]) -> None:
@@ -335,7 +334,6 @@ class MeasurementsPanel(SidePanel):
             item.setCheckState(Qt.CheckState.Checked if on else Qt.CheckState.Unchecked)
 
     def _listed(self) -> dict[str, QListWidgetItem]:
-        """Return the list's items by task name, in order."""
         items = [self.list.item(row) for row in range(self.list.count())]
         return {item.data(Qt.ItemDataRole.UserRole): item for item in items}
 

@@ -31,6 +31,7 @@ def wire(
     page.remembered |= {"prompt": view.form.prompt, "order of inputs": view.sorting}
 
     def select() -> None:
+        # A click with Ctrl leaves the cursor on a cell that it deselects.
         if heatmap.selection.cursor in heatmap.selection.cells:
             control.select(heatmap.selection.cursor)
 

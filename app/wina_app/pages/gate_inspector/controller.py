@@ -74,12 +74,10 @@ class GateController(QObject):
             self._subject_changed()
 
     def set_prompt(self, text: str) -> None:
-        """Set the prompt."""
         self._prompt = text
         self._show_action()
 
     def tick(self, method: MethodSpec, on: bool) -> None:
-        """Compare a method, or stop comparing it."""
         self._ticks[method.label] = on
         self._subject_changed()
 
@@ -91,6 +89,7 @@ class GateController(QObject):
         self._follows = True
         self._view.clear_message()
         inspected = self._find(job)
+        # Only the engine computes other masks and errors.
         if inspected is not None and not any(
             planned.outdated or planned.error is None for planned in self._gates(inspected)
         ):
@@ -104,7 +103,6 @@ class GateController(QObject):
         self._show_action()
 
     def cancel(self) -> None:
-        """Cancel the running inspection."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
@@ -130,6 +128,7 @@ class GateController(QObject):
             self._pause.stop()
 
     def _inspect_automatically(self) -> None:
+        # An inspection that nobody requested must not delay what the user waits for.
         waits = any(entry.is_interactive for entry in self._workbench.jobs.active)
         if self._visible and self._shown_cell is None and not waits:
             self.inspect(automatic=True)
@@ -217,7 +216,7 @@ class GateController(QObject):
         self._job_id = None
         entry = self._workbench.jobs[job_id]
         if entry.phase == "failed":
-            self._follows = False
+            self._follows = False  # else each selected cell would fail again
             self._view.show_error(entry.error)
         elif entry.phase == "cancelled":
             self._follows = False
@@ -228,7 +227,7 @@ class GateController(QObject):
         self._show_action()
 
     def _unpack(self, job: InspectGateJob, record: GateRecord) -> None:
-        """Unpack megabytes off the main thread."""
+        """Unpack a record, which has megabytes, on the store's thread."""
 
         def store_cell(cell: InspectedCell) -> None:
             if job.model != self._workspace.source:
@@ -245,7 +244,6 @@ class GateController(QObject):
 
 
 def _differ_in_targets_only(first: InspectGateJob, second: InspectGateJob) -> bool:
-    """Return whether two jobs differ only in targets."""
     methods = [[gate.method for gate in job.gates] for job in (first, second)]
     plain = [job.model_copy(update={"gates": ()}) for job in (first, second)]
     return methods[0] == methods[1] and plain[0] == plain[1]

@@ -299,7 +299,6 @@ class GateInspector(QScrollArea):
             self.remark.setText(f"{explanation} {reason}." if reason else explanation)
 
     def show_progress(self, entry: JobEntry | None) -> None:
-        """Show the progress of the running inspection; None hides it."""
         self.form.show_progress(entry)
 
     def show_cell(self, cell: InspectedCell | None, gates: tuple[PlannedGate, ...]) -> None:
@@ -319,18 +318,15 @@ class GateInspector(QScrollArea):
         self._show_plots()
 
     def show_error(self, text: str) -> None:
-        """Show an error inline."""
         self.message.show_message("error", text)
 
     def show_notice(self, text: str) -> None:
-        """Show a remark inline."""
         self.message.show_message("notice", text)
 
     def ask_compute(self, question: ComputeQuestion) -> bool:
         return ask_compute(self, question)
 
     def clear_message(self) -> None:
-        """Hide the inline message."""
         self.message.clear()
 
     def _show_record(self, cell: InspectedCell) -> None:
@@ -350,7 +346,7 @@ class GateInspector(QScrollArea):
         self.readout.setText(tr("Click an input in a plot to mark it in all plots."))
 
     def _show_plots(self) -> None:
-        """Draw each plot in its own turn of the event loop."""
+        """Draw each plot in its own turn of the event loop: all in one would stall the window."""
         self._pending_plots = [self._show_scatter, self._show_map, self._show_histogram, self._show_focus]
         self._next_plot.start()
 
@@ -406,12 +402,10 @@ class GateInspector(QScrollArea):
         self.form.fit(width - 2 * GRID)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Emit that the inspector is shown."""
         super().showEvent(event)
         self.visible_changed.emit(True)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Emit that the inspector is hidden."""
         super().hideEvent(event)
         self.visible_changed.emit(False)
 

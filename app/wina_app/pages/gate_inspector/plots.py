@@ -69,7 +69,6 @@ class GatePlot(DataPlot):
         """Draw again in the current colours."""
 
     def unmark(self) -> None:
-        """Remove the mark."""
         if self._focus is not None:
             self._focus.setData([], [])
 
@@ -101,7 +100,7 @@ class GateScatter(GatePlot):
         )
         self.set_axes(_magnitude(cell, current), scale, 0.1)
         self.redraw()
-        if fresh:
+        if fresh:  # another method or target keeps the user's zoom
             self.reset_zoom()
 
     @property
@@ -161,6 +160,7 @@ class GateScatter(GatePlot):
 
     def _clicked(self, event: MouseClickEvent) -> None:
         caught = self.nearest(event.scenePos())
+        # Traces beyond the first two, dropped and kept inputs, are boundaries.
         if event.double() or caught is None or self._points is None or caught[0] > 1:
             super()._clicked(event)
             return
@@ -232,7 +232,6 @@ class GateHistogram(GatePlot):
             self._line.show()
 
     def unmark(self) -> None:
-        """Remove the mark."""
         self._line.hide()
 
 
@@ -276,10 +275,10 @@ class TokenAxis(pg.AxisItem):
         low, high = sorted((minVal, maxVal))
         step = max(1, math.ceil((high - low) * _LINE / max(size, 1.0)))
         first, last = max(0, math.floor(low)), min(len(self.words), math.ceil(high))
+        # At multiples of the step, so that the same tokens stay named while the view scrolls.
         return [(float(step), [row + 0.5 for row in range(first, last) if row % step == 0])]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002 - pyqtgraph gives them
-        """Return the tokens' texts."""
         return [_shortened(self.words[int(value)]) for value in values]
 
 
@@ -307,7 +306,7 @@ class GateMap(DataPlot):
         plot.vb.invertY(True)
         plot.vb.setDefaultPadding(0.0)
         self._image = pg.ImageItem(axisOrder="row-major")
-        self._image.setAutoDownsample(True)
+        self._image.setAutoDownsample(True)  # averages, so that the colour is the share kept within a pixel
         self._image.setZValue(-5)
         plot.addItem(self._image)
         self._focus_lines = pg.InfiniteLine(angle=90), pg.InfiniteLine(angle=0)
@@ -360,7 +359,6 @@ class GateMap(DataPlot):
                 line.show()
 
     def unmark(self) -> None:
-        """Remove the mark."""
         for line in self._focus_lines:
             line.hide()
 
@@ -380,6 +378,7 @@ class GateMap(DataPlot):
 
     def _draw(self) -> None:
         super()._draw()
+        # The base shows no numbers beside a plot without traces, which the map never has.
         for side in ("left", "bottom"):
             self.getPlotItem().getAxis(side).setStyle(showValues=True)
 

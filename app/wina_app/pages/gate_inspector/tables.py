@@ -115,7 +115,7 @@ class GateAgreement(_FittedTable):
     """Agreement of pairs of methods: above the diagonal the share decided alike, below it the share of inputs kept by
     both among those kept by either."""
 
-    _gates: tuple[PlannedGate, ...] = ()
+    _gates: tuple[PlannedGate, ...] = ()  # of the class: the base's __init__ calls `restyle`
 
     def __init__(self) -> None:
         super().__init__(tr("Agreement between methods"))

@@ -81,7 +81,6 @@ class PlannedGate:
 
     @property
     def method(self) -> MethodSpec:
-        """Return the method."""
         return self.gate.method
 
     @property
@@ -91,13 +90,13 @@ class PlannedGate:
 
 
 def planned_gates(cell: InspectedCell, plan: SparsityPlan) -> tuple[PlannedGate, ...]:
-    """Return all inspected methods at the plan's targets."""
     indices = cell.record.layer, plan.layout.projections.index(cell.record.projection)
     return tuple(_planned_gate(gate, target_of(plan, gate.method, indices)) for gate in cell.gates)
 
 
 def _planned_gate(gate: InspectedGate, requested: GateTarget) -> PlannedGate:
     same_rho = requested.rho == gate.decision.asked.rho
+    # The record is of one rho: only the engine computes the mask of another.
     mask = gate.mask_at(requested.target) if same_rho else None
     outdated = mask is None
     target = gate.target if mask is None else requested.target
@@ -204,7 +203,7 @@ def boundaries(
         level = float(logs(np.array([np.median(thresholds)]))[0])
         if planned.gate.scale is None:
             lines.append(Boundary(planned, (level, level), (low, high)))
-        elif np.array_equal(planned.gate.scale, axis):
+        elif np.array_equal(planned.gate.scale, axis):  # with another c, its boundary is no line in this plane
             lines.append(Boundary(planned, (level - low, level - high), (low, high)))
     return lines
 
@@ -214,6 +213,7 @@ def histogram(planned: PlannedGate, token: int | None) -> Histogram:
     chosen = rows(token, len(planned.mask))
     scores, kept_mask = logs(planned.gate.scores[chosen]).reshape(-1), planned.mask[chosen].reshape(-1)
     low, high = float(scores.min()), float(scores.max())
+    # Equal scores need bins of some width, too.
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     thresholds = finite(planned.boundaries[chosen])
     levels = np.quantile(thresholds, (0.0, 0.5, 1.0), method="nearest") if thresholds.size else np.empty(0)
@@ -227,7 +227,6 @@ def histogram(planned: PlannedGate, token: int | None) -> Histogram:
 
 
 def finite(values: np.ndarray) -> np.ndarray:
-    """Return the finite values."""
     return values[np.isfinite(values)]
 
 

@@ -141,16 +141,13 @@ class LatencyController(QObject):
         self._show()
 
     def choose_y_axis(self, y_axis: YAxis) -> None:
-        """Plot the speed-up or the fraction of the memory bandwidth."""
         self._y_axis = y_axis
         self._show()
 
     def pick_machine(self, machine: Any) -> None:
-        """Show what was timed on another machine."""
         self._pick(machine=machine)
 
     def pick_subject(self, subject: Any) -> None:
-        """Plot another shape or model."""
         self._pick(subject=subject)
 
     def pick_load(self, load: Any) -> None:
@@ -170,15 +167,14 @@ class LatencyController(QObject):
             return
         self._view.clear_message()
 
+        # Counted again: points may have been stored since.
         self._plan(spec, again, lambda plan: self._submit(spec, plan), self._view.show_error)
 
     def pause(self) -> None:
-        """Pause the sweep, so that other jobs continue."""
         if self._shown_job is not None:
             self._workbench.pause(self._shown_job)
 
     def resume(self) -> None:
-        """Continue the paused sweep."""
         if self._shown_job is not None:
             self._workbench.resume(self._shown_job)
 
@@ -198,7 +194,6 @@ class LatencyController(QObject):
             self._view.show_saved(path, tr("{points} in {file}", points=points, file=path.name))
 
     def read(self) -> None:
-        """Read the store again."""
         sheet = self._sheet
         previous = sheet.entries
 
@@ -208,12 +203,13 @@ class LatencyController(QObject):
                 self._show()
                 self._settle.start()
 
+        # Sorted out on the store's thread; unchanged entries are used again.
         self._workbench.store.ask(
             lambda store: make_entries(sheet.read(store), previous, sheet.entry), answer, self._view.show_error
         )
 
     def _on_results(self) -> None:
-        if not self._pause.isActive():
+        if not self._pause.isActive():  # restarting would postpone the reading for as long as points arrive
             self._pause.start()
 
     def _read_if_visible(self) -> None:
@@ -244,7 +240,7 @@ class LatencyController(QObject):
     def count(self) -> None:
         """Count the points of the sweep, and the measured ones."""
         spec, again = self._make_spec(), self._view.choice().again
-        self._request += 1
+        self._request += 1  # also without a sweep: the answer for an earlier one must not be shown
         if spec is None:
             return
         request, active = self._request, self._is_active(spec)
@@ -292,7 +288,7 @@ class LatencyController(QObject):
         return any(isinstance(job, LatencyJob | DecodeJob) and job.spec == spec for job in jobs)
 
     def _submit(self, spec: LatencySpec | DecodeSpec, plan: JobPlan) -> None:
-        if self._is_active(spec):  # asked for twice before the store had answered once
+        if self._is_active(spec):  # requested twice before the first answer of the store
             return
         if isinstance(spec, LatencySpec):
             job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=plan.stored)
@@ -308,6 +304,7 @@ class LatencyController(QObject):
             )
 
         def submit() -> None:
+            # No picked values: the plots follow the new points.
             sheet.picked = PointSelection(since=time.time())
             self._submitted_ids.add(self._workbench.submit(job, title))
 

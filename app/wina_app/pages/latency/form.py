@@ -47,7 +47,7 @@ class Field(QWidget):
     def __init__(self, text: str, control: QWidget, hint: str = "", term: str = "") -> None:
         super().__init__()
         self._control = control
-        self.trouble = FieldProblem(self, self.parentWidget)
+        self.trouble = FieldProblem(self, self.parentWidget)  # a function, as the field has no parent yet
         vbox(self, labelled(text, control, hint=hint, term=term), spacing=HALF)
         self._hint = hint
 
@@ -57,7 +57,7 @@ class Field(QWidget):
         self._control.setAccessibleDescription(text or self._hint)
         self._control.setToolTip(plain_tip(text))
         self._control.setProperty("state", "invalid" if text else "")
-        self._control.style().polish(self._control)
+        self._control.style().polish(self._control)  # else the style sheet does not see the property
 
 
 class _Ticks(QWidget):
@@ -81,7 +81,6 @@ class _Ticks(QWidget):
         self.setLayout(grid)
 
     def values(self) -> tuple[str, ...]:
-        """Return the ticked values in order."""
         return tuple(value for value, box in self.boxes.items() if box.isChecked())
 
 
@@ -178,7 +177,6 @@ class ProductForm(QWidget):
         }
 
     def ticked_presets(self) -> tuple[str, ...]:
-        """Return the names of the ticked presets."""
         items = [self.presets.item(row) for row in range(self.presets.count())]
         ticked = (item for item in items if item.checkState() == Qt.CheckState.Checked)
         return tuple(item.data(Qt.ItemDataRole.UserRole) for item in ticked)
@@ -191,7 +189,6 @@ class ProductForm(QWidget):
             item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
 
     def choice(self) -> ProductChoice:
-        """Return the ticked and typed choice."""
         return ProductChoice(
             presets=self.ticked_presets(),
             shapes=self.shapes.text(),
@@ -262,7 +259,6 @@ class DecodeForm(QWidget):
             box.valueChanged.connect(self.changed)
 
     def inputs(self) -> dict[str, QWidget]:
-        """Return the input widgets by name."""
         return {
             "decode sparsities": self.sparsities,
             "decode batches": self.batches,
@@ -274,7 +270,6 @@ class DecodeForm(QWidget):
         }
 
     def choice(self) -> DecodeChoice:
-        """Return the typed choice."""
         return DecodeChoice(
             sparsities=self.sparsities.text(),
             batches=self.batches.text(),
@@ -307,17 +302,14 @@ class LatencyForm(SidePanel):
 
     @property
     def shown(self) -> ProductForm | DecodeForm:
-        """Return the form shown."""
         return self.products if self.kind.currentData() == "products" else self.decoding
 
     def show_kind(self, kind: str) -> None:
-        """Switch to a form."""
         self.kind.setCurrentIndex(self.kind.findData(kind))
         self.products.setVisible(kind == "products")
         self.decoding.setVisible(kind == "decoding")
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Show the problem of each field of the current form."""
         for name, field in self.shown.fields.items():
             field.show_problem(problems.get(name, ""))
 

@@ -271,9 +271,10 @@ def plan_job(
 ) -> JobPlan:
     """Return the plan of the job that measures a sweep: for the button, its title and the engine.
 
-    `environment` is that of timings on the sweep's device, and `find` looks hashes up in the store, which is not
-    asked to measure `again`.
+    `environment` is that of timings on the sweep's device. `find` looks hashes up in the store; with `again` it is not
+    called.
     """
+    # A sweep may name both "auto" and the backend that it comes to: both are one point.
     points = [_resolved(point, environment) for point in spec.points()]
     distinct, _ = missing_points(points, ())
     stored = {} if again else find(distinct)
@@ -282,7 +283,7 @@ def plan_job(
 
 
 def _resolved(point: LatencyPoint | DecodePoint, environment: Environment | None) -> LatencyPoint | DecodePoint:
-    """Return a point with the backend that "auto" comes to on the device."""
+    """Return a point with the device's usual backend in place of "auto"."""
     if isinstance(point, DecodePoint) or environment is None:
         return point
     return with_backend(point, AUTO.get(environment.device, "reference"))

@@ -157,7 +157,6 @@ class LatencyPage(Page):
         return whole
 
     def choice(self) -> ProductChoice | DecodeChoice:
-        """Return the ticked and typed choice."""
         return self.form.shown.choice()
 
     def _row_changed(self, current: QModelIndex) -> None:
@@ -165,7 +164,6 @@ class LatencyPage(Page):
 
     @property
     def shows_worth(self) -> bool:
-        """Return whether the table of verdicts is shown."""
         return self._kind == "decoding" and self.tables.value == "worth"
 
     def _show_lower(self) -> None:
@@ -185,6 +183,7 @@ class LatencyPage(Page):
         self._kind = kind
         self.form.show_kind(kind)
         self.table.show_table(table)
+        # Qt makes a new selection model for each table.
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         subject, load = _CAPTIONS[kind]
         for caption, text in zip(self._captions, (subject, load, tr("Machine")), strict=True):
@@ -216,7 +215,7 @@ class LatencyPage(Page):
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
-        """Restore them; unknown presets, operations and plots are ignored."""
+        """Restore the view state; unknown presets, operations and plots are ignored."""
         super().restore_view(state)
         presets = state.get("presets")
         if isinstance(presets, list):
@@ -227,6 +226,7 @@ class LatencyPage(Page):
             self._show_lower()
         if isinstance(kind, str) and kind in KINDS:
             self.kind_chosen.emit(kind)
+        # Decoding has one left plot, the speed-up.
         if isinstance(y_axis, str) and y_axis in Y_AXES and kind != "decoding":
             self.y_axis.setCurrentIndex(self.y_axis.findData(y_axis))
             self.y_axis_chosen.emit(y_axis)
@@ -246,7 +246,6 @@ class LatencyPage(Page):
             self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
-        """Show that the points are being counted."""
         self.count.setText(tr("Counting…"))
 
     def show_count(self, count: Count) -> None:

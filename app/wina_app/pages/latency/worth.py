@@ -97,7 +97,6 @@ class WorthEntry(TableEntry):
 
 
 def worth_entries(rows: Iterable[WorthRow]) -> list[WorthEntry]:
-    """Return an entry for each row."""
     return [WorthEntry((*row.machine, row.row.point), row) for row in rows]
 
 
@@ -117,7 +116,6 @@ class WorthPanel(QWidget):
         vbox(self, bar, (self.table, 1))
 
     def connect_to(self, table: RowTable) -> None:
-        """Show the controller's table."""
         self.table.show_table(table)
 
     def show_state(self, note: str, *, missing: bool, reason: str) -> None:
@@ -153,13 +151,10 @@ class WorthController(QObject):
         self._show()
 
     def set_visible(self, visible: bool) -> None:
-        """Read the store while the page is shown."""
         self._visible = visible
         self._read_if_visible()
 
     def read(self) -> None:
-        """Read the store again."""
-
         def question(store: "Store") -> list[WorthRow]:
             return worth_rows(store.decode_rows(), store.imports())
 
@@ -182,7 +177,7 @@ class WorthController(QObject):
             self._messages.show_saved(path)
 
     def _on_results(self) -> None:
-        if not self._pause.isActive():
+        if not self._pause.isActive():  # restarting would postpone the reading for as long as points arrive
             self._pause.start()
 
     def _read_if_visible(self) -> None:
@@ -197,6 +192,7 @@ class WorthController(QObject):
         self._workbench.store.ask(lambda store: store.measured_points(spec.hashes()), answer, self._messages.show_error)
 
     def _answer(self, rows: list[WorthRow]) -> None:
+        # Rows of this machine first, in the same order otherwise: the sort is stable.
         self._rows = sorted(rows, key=lambda row: not self._is_here(row))
         self._show()
 

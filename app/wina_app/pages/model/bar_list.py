@@ -33,22 +33,18 @@ class BarList(QWidget):
         notifier().changed.connect(self.updateGeometry)
 
     def show_bars(self, bars: Sequence[Bar]) -> None:
-        """Replace all bars."""
         self._bars = tuple(bars)
         self.setAccessibleDescription("; ".join(f"{bar.label} {bar.text}" for bar in bars))
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Return the size of one line per bar."""
         return QSize(GRID * 60, len(self._bars) * self._row_height())
 
     def minimumSizeHint(self) -> QSize:
-        """Return the full height: nothing scrolls."""
-        return QSize(GRID * 40, len(self._bars) * self._row_height())
+        return QSize(GRID * 40, len(self._bars) * self._row_height())  # the full height: nothing scrolls
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """Paint label, bar, number and remark of every line."""
         if not self._bars:
             return
         with QPainter(self) as painter:

@@ -107,7 +107,7 @@ class ModelController(QObject):
             self._view.show_location(source.location if source else "")
 
     def cancel_fetch(self, name: str) -> None:
-        """Cancel the fetching of a small model; what has come whole is kept for the next time."""
+        """Cancel the fetching of a small model; complete pieces are kept for the next attempt."""
         if (job_id := self._running_fetch(name)) is not None:
             self._workbench.cancel(job_id)
 
@@ -140,12 +140,10 @@ class ModelController(QObject):
             self._workbench.cancel(self._job_id)
 
     def pause(self) -> None:
-        """Pause loading, so that other jobs go first."""
         if self._job_id is not None:
             self._workbench.pause(self._job_id)
 
     def resume(self) -> None:
-        """Continue a paused loading."""
         if self._job_id is not None:
             self._workbench.resume(self._job_id)
 
@@ -175,14 +173,13 @@ class ModelController(QObject):
             self._view.show_cost(record, "")
 
     def forget(self, location: str) -> None:
-        """Remove a model from the recent ones."""
         self._workbench.settings.forget_recent(location)
         self._view.show_recent(self._workbench.settings.recent)
 
     def _load(self, request: int, source: ModelSource, described: ModelSummary | None) -> None:
-        if request != self._request:
+        if request != self._request:  # another model was requested meanwhile
             return
-        self.cancel()  # what becomes of an earlier loading concerns nobody any more
+        self.cancel()  # the end of an earlier loading is ignored: its id is replaced
         name = name_of(source.location)
         self._job_id = self._last = self._workbench.submit(InspectJob(model=source), tr("Load {name}", name=name))
         self._preview = None if described is None else (source, described)

@@ -132,6 +132,7 @@ def _scale(value: float) -> tuple[float, str]:
 
 
 def _number(value: float) -> str:
+    # Three digits; the bounds are where rounding adds one.
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
@@ -146,23 +147,19 @@ class Stack:
 
     @property
     def total(self) -> float:
-        """Return the bytes of all pieces."""
         return sum(self.pieces.values())
 
     @property
     def number(self) -> str:
-        """Return the total with its unit."""
         return bytes_text(self.total, self.dense)
 
     @property
     def text(self) -> str:
-        """Return the pieces in words."""
         texts = [f"{PARTS[key][0]} {bytes_text(value, self.dense)}" for key, value in self.pieces.items()]
         return tr("{rotation}: {total} ({parts})", rotation=self.name, total=self.number, parts=", ".join(texts))
 
 
 def stacks(record: CostRecord) -> tuple[Stack, ...]:
-    """Return a bar for the dense model and one for each rotation."""
     return tuple(Stack(NAMES[row.rotation], _pieces(row), record.rows[0]) for row in record.rows)
 
 
@@ -184,19 +181,16 @@ class CostBars(QWidget):
         notifier().changed.connect(self.updateGeometry)
 
     def show_stacks(self, bars: Sequence[Stack]) -> None:
-        """Replace all bars."""
         self._stacks = tuple(bars)
         self.setAccessibleDescription("; ".join(stack.text for stack in bars))
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Return the size of one line per bar and of the legend."""
         return QSize(GRID * 60, len(self._stacks) * self._row_height() + self._legend_height(self.width()))
 
     def minimumSizeHint(self) -> QSize:
-        """Return the full height: nothing scrolls."""
-        return QSize(GRID * 40, self.sizeHint().height())
+        return QSize(GRID * 40, self.sizeHint().height())  # the full height: nothing scrolls
 
     def event(self, event: QEvent) -> bool:
         """Show the pieces of the bar under the mouse."""
@@ -208,7 +202,6 @@ class CostBars(QWidget):
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002 - Qt's signature
-        """Paint name, bar and total of every line, then the legend."""
         if not self._stacks:
             return
         with QPainter(self) as painter:
@@ -330,7 +323,6 @@ class CostPanel(QWidget):
             self.context.setValue(min(_CONTEXT, context))
 
     def ask(self) -> None:
-        """Emit the current choice."""
         self.changed.emit(self.method.currentData(), fraction(self.sparsity.value()), self.context.value())
 
     def show_cost(self, record: CostRecord | None, problem: str) -> None:
@@ -367,7 +359,6 @@ class _CostTableView(QTableWidget):
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
 
     def show_cost(self, record: CostRecord) -> None:
-        """Fill the table."""
         table, t = cost_table(record), tokens()
         self.setFont(font(tabular=True))
         self.setRowCount(len(table.lines))
@@ -394,6 +385,5 @@ class _CostTableView(QTableWidget):
         self.setMaximumWidth(header.length() + GRID)
 
     def sizeHint(self) -> QSize:
-        """Return the size of all lines and headings."""
         rows = sum(self.rowHeight(row) for row in range(self.rowCount()))
         return QSize(GRID * 90, self.horizontalHeader().sizeHint().height() + rows + 4)

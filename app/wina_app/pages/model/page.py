@@ -67,8 +67,7 @@ class _RecentList(QListWidget):
     """List that takes the remaining room and scrolls."""
 
     def sizeHint(self) -> QSize:
-        """Return the minimum size, so that texts above keep their room."""
-        return QSize(super().sizeHint().width(), GRID * 9)
+        return QSize(super().sizeHint().width(), GRID * 9)  # the minimum, so that texts above keep their room
 
     def minimumSizeHint(self) -> QSize:
         return QSize(super().minimumSizeHint().width(), GRID * 9)
@@ -213,7 +212,6 @@ class ModelPage(Page):
         return whole
 
     def choose_folder(self) -> None:
-        """Ask for a folder and open it."""
         folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
         if folder:
             self._open(folder)
@@ -244,7 +242,6 @@ class ModelPage(Page):
             super().keyPressEvent(event)
 
     def show_recent(self, locations: list[str]) -> None:
-        """List the models opened before."""
         self.recent.clear()
         self.recent.setVisible(bool(locations))
         self._no_recent.setVisible(not locations)
@@ -255,7 +252,6 @@ class ModelPage(Page):
             self.recent.addItem(item)
 
     def show_location(self, location: str) -> None:
-        """Fill the location field."""
         self.location.setText(location)
 
     def ask_licence(self, model: SmallModel) -> bool:
@@ -286,7 +282,6 @@ class ModelPage(Page):
             self.show_summary(*self._open_model)
 
     def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        """Show the model that is being loaded, as its headers describe it."""
         self._show_soon(name, source, summary)
 
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
@@ -298,7 +293,7 @@ class ModelPage(Page):
 
     def _show_soon(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         self._next = name, source, summary
-        QTimer.singleShot(0, self._show_next)
+        QTimer.singleShot(0, self._show_next)  # filling the pane takes a while: the window has its events first
 
     def _show_next(self) -> None:
         if self._next is None:  # two came at once

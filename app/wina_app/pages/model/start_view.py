@@ -226,4 +226,4 @@ class LicenceDialog(QDialog):
         )
         self.cancel.setDefault(True)
         self.cancel.setFocus()
-        self.resize(width, column.totalHeightForWidth(width))
+        self.resize(width, column.totalHeightForWidth(width))  # the height of wrapped texts depends on the width

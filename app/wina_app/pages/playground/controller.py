@@ -80,7 +80,6 @@ class PlaygroundController(QObject):
 
     @property
     def completions(self) -> dict[Side, Completion]:
-        """Return the last completions by side."""
         return self._completions
 
     def set_visible(self, visible: bool) -> None:
@@ -184,7 +183,6 @@ class PlaygroundController(QObject):
         self._show_action()
 
     def _discard_completions(self) -> None:
-        """Stop what is being generated, and forget it."""
         self.stop()
         self._job_id, self._last_job, self._difference = None, None, None
 
@@ -230,6 +228,7 @@ class PlaygroundController(QObject):
                 self._view.show_error(str(error))
                 return
             budget = spec.plan.budget
+            # The form has whole percents: another budget is kept as a plan.
             by_plan = isinstance(spec.plan, SparsityPlan) or fraction(round(100 * budget)) != budget
             self._plan = plan if by_plan and plan != self._workspace.plan else None
             self._reused = spec
@@ -245,7 +244,6 @@ class PlaygroundController(QObject):
             )
 
     def stop(self) -> None:
-        """Stop generating."""
         self._settling.stop()
         self._stopped_by_user = True
         if self._answer is not None:
@@ -279,7 +277,7 @@ class PlaygroundController(QObject):
 
     def _on_streamed(self, event: Event) -> None:
         if not isinstance(event, Token | CompletionFinished) or event.job_id != self._job_id:
-            return
+            return  # tokens of a job that was cancelled may still arrive
         side = self._sides[event.configuration]
         completion = self._completions[side]
         if isinstance(event, CompletionFinished):
@@ -300,6 +298,7 @@ class PlaygroundController(QObject):
         dense, sparse = self._completions.get("dense"), self._completions.get("sparse")
         self._view.show_figures("dense", figures(dense, sparse))
         self._view.show_figures("sparse", figures(sparse))
+        # Completions only grow, so that the first difference stays.
         if self._difference is None and dense is not None and sparse is not None:
             self._difference = first_difference(dense, sparse)
         self._view.show_divergence(self._difference, divergence_text(dense, sparse, self._difference))
@@ -334,7 +333,7 @@ class PlaygroundController(QObject):
             self._view.show_waiting(doing + share)
 
     def _job_ahead(self, entry: JobEntry) -> str:
-        """Return the title of the job that a waiting one is behind: where a light engine is, only one like it."""
+        """Return the title of the job ahead of a waiting one; beside a light engine only an interactive job is."""
         jobs = self._workbench.jobs
         light = any(use.light for use in jobs.engines.values())
         running = [other for other in jobs.active if other is not entry and other.begun and not other.is_paused]
@@ -350,7 +349,8 @@ class PlaygroundController(QObject):
             if entry.phase == "failed":
                 self._view.show_error(entry.error)
         elif isinstance(entry.job, GenerateJob) and entry.phase == "cancelled":
-            jobs = self._workbench.jobs  # one whose setting was passed over is no news; others still look at it now
+            # A job of a passed setting is no news. Later, since other listeners still read its entry now.
+            jobs = self._workbench.jobs
             QTimer.singleShot(0, jobs, lambda: jobs.forget(job_id))
 
     def _close_completions(self) -> None:
@@ -397,7 +397,7 @@ class PlaygroundController(QObject):
         return replace(choices, chat=self._server.chat) if self._server and work.source is None else choices
 
     def _show_plan(self) -> None:
-        self._plan = None
+        self._plan = None  # an edit ends the use of a stored completion's plan
         choice = self._view.choice()
         self._view.show_choices(self._choices(), choice.rotation, choice.method)
 

@@ -98,7 +98,7 @@ class PlaygroundForm(SidePanel):
         self.slider.setPageStep(_STEP)
         self.slider.setAccessibleName(tr("Sparsity, as a slider"))
         self.sparsity = whole_number(0, _MOST_PERCENT, 0, " %", step=_STEP, name=tr("Sparsity of every cell"))
-        self.slider.valueChanged.connect(self.sparsity.setValue)
+        self.slider.valueChanged.connect(self.sparsity.setValue)  # no loop: setting an equal value emits nothing
         self.sparsity.valueChanged.connect(self.slider.setValue)
         self.sparsity.valueChanged.connect(self.changed)
         self.sparsity.setValue(_FIRST_PERCENT)
@@ -181,7 +181,6 @@ class PlaygroundForm(SidePanel):
         }
 
     def set_monospaced(self, on: bool) -> None:
-        """Show the prompt in a monospaced or in the usual font."""
         self._monospaced = on
         self._restyle()
 
@@ -209,11 +208,9 @@ class PlaygroundForm(SidePanel):
         self._show_uniform()
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Show the recent prompts."""
         self._recent = prompts
 
     def step_sparsity(self, steps: int) -> None:
-        """Raise or lower the sparsity."""
         if self.sparsity.isEnabled():
             self.sparsity.setValue(self.sparsity.value() + steps * _STEP)
 

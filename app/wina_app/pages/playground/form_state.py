@@ -50,7 +50,6 @@ class PlaygroundSettings:
     """Send the prompt to the server that runs."""
 
     def sparse_spec(self, plan: SparsityPlan | None) -> CompletionSpec:
-        """Return the spec of the sparse side."""
         return CompletionSpec(
             rotation=self.rotation,
             method=self.method,
@@ -81,7 +80,7 @@ def make_choices(
     """Return all methods and rotations for a model, with those of other pages and of a stored completion."""
     methods = {spec: spec.label for spec in method_specs() if spec.name != DENSE.name}
     methods.setdefault(method, _as_chosen(method))
-    methods.pop(DENSE, None)
+    methods.pop(DENSE, None)  # perhaps the Sparsity page's; dense is the other side
     rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
     rotations.setdefault(rotation, tr("As on the Rotation page: {label}", label=rotation.label))
     if stored is not None:
@@ -191,7 +190,6 @@ def divergence_text(dense: Completion | None, sparse: Completion | None, at: int
 
 
 def shortened(prompt: str, longest: int = SHORT) -> str:
-    """Return the beginning of a prompt in one line."""
     words = " ".join(prompt.split())
     return words if len(words) <= longest else f"{words[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
 

@@ -45,17 +45,14 @@ class HistoryController(QObject):
             self.read()
 
     def search(self, text: str) -> None:
-        """List the completions with these words."""
         self._search, self._limit = text, LISTED
         self.read()
 
     def show_more(self) -> None:
-        """List more completions."""
         self._limit += LISTED
         self.read()
 
     def read(self) -> None:
-        """Read the list."""
         search, limit = self._search, self._limit
         self._readings += 1
         reading = self._readings
@@ -64,12 +61,12 @@ class HistoryController(QObject):
             if reading == self._readings:  # else the search has changed meanwhile
                 self._view.show_rows(rows[:limit], more=len(rows) > limit, searched=bool(search.strip()))
 
+        # One more than listed says whether there are more.
         self._workbench.store.ask(
             lambda store: store.completions(search, limit + 1, pairs=True), answer, self.failed.emit
         )
 
     def show(self, completion: int) -> None:
-        """Show a stored completion."""
         self._chosen = completion
 
         def answer(stored: StoredCompletion) -> None:
@@ -81,7 +78,6 @@ class HistoryController(QObject):
         self._workbench.store.ask(lambda store: store.completion(completion), answer, self.failed.emit)
 
     def use(self) -> None:
-        """Use the settings of the shown completion."""
         if self._stored is not None:
             self.settings_chosen.emit(self._stored)
 
@@ -95,9 +91,8 @@ class HistoryController(QObject):
         )
 
     def _on_changed(self) -> None:
-        """Read the list a while after the first of several results."""
         if self._visible and not self._rest.isActive():
-            self._rest.start()
+            self._rest.start()  # not again at each result: many of them are one reading
 
     def _read_if_visible(self) -> None:
         if self._visible:

@@ -30,7 +30,6 @@ _DAY, _MINUTES = len("2026-"), len("2026-01-01 00:00")
 
 
 def title(row: CompletionRow) -> str:
-    """Return the first words of a prompt."""
     return shortened(row.prompt, 2 * SHORT)
 
 
@@ -112,7 +111,7 @@ class HistoryPanel(QWidget):
         key = QAction(tr("Delete the selected completions"), self.list)
         key.setShortcut(QKeySequence.StandardKey.Delete)
         key.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        key.triggered.connect(self.delete.click)
+        key.triggered.connect(self.delete.click)  # does nothing while the button is disabled
         self.list.addAction(key)
         buttons = beside(self.use, self.copy, self.delete)
         margins = (2 * GRID, GRID, 2 * GRID, GRID)
@@ -126,7 +125,6 @@ class HistoryPanel(QWidget):
 
     @property
     def selected(self) -> list[int]:
-        """Return the ids of the selected completions, from the top."""
         return [self.list.item(row).data(_ID) for row in range(self.list.count()) if self.list.item(row).isSelected()]
 
     def show_rows(self, rows: Sequence[CompletionRow], *, more: bool, searched: bool) -> None:
@@ -161,7 +159,6 @@ class HistoryPanel(QWidget):
             explain_disabled(button, enabled=stored is not None, reason=_NONE_SELECTED)
 
     def set_monospaced(self, on: bool) -> None:
-        """Show the prompt in a monospaced or in the usual font."""
         self._monospaced = on
         self._restyle()
 

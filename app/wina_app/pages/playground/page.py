@@ -147,7 +147,6 @@ class PlaygroundPage(Page):
         self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
 
     def choice(self) -> PlaygroundSettings:
-        """Return the chosen settings."""
         return self.form.choice()
 
     def view_state(self) -> dict[str, object]:
@@ -197,6 +196,7 @@ class PlaygroundPage(Page):
             self.pointed.setText("")
             return
         other = self._completions["sparse" if side == "dense" else "dense"]
+        # Beyond the divergence, tokens at one position follow different prefixes and do not compare.
         agree = self._divergence_index is None or at < self._divergence_index
         same = other.tokens[at] if other is not None and agree and at < len(other.tokens) else None
         text = token_readout(side, at, completion.tokens[at], same)
@@ -227,12 +227,10 @@ class PlaygroundPage(Page):
             QTimer.singleShot(0, self, self._restore_sparse_side)  # after method and rotation of the other pages
 
     def show_settings(self, settings: PlaygroundSettings) -> None:
-        """Show settings whose method and rotation are chosen."""
         self.form.show_settings(settings)
         self._type_prompt()
 
     def show_prompts(self, prompts: list[str]) -> None:
-        """Show the recent prompts."""
         self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
@@ -255,16 +253,13 @@ class PlaygroundPage(Page):
         self.pointed.setText("")
 
     def add_token(self, side: Side, token: CompletionToken) -> None:
-        """Append a token to a side's completion."""
         self.panes[side].add_token(token)
 
     def show_figures(self, side: Side, figures: dict[str, str]) -> None:
-        """Show a side's read-outs."""
         self.panes[side].show_figures(figures)
         self._align()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep both completions equally high."""
         super().resizeEvent(event)
         QTimer.singleShot(0, self, self._align)  # once the panes have their width
 

@@ -84,7 +84,6 @@ class TokenText(QPlainTextEdit):
             bar.setValue(bar.maximum())
 
     def set_monospaced(self, on: bool) -> None:
-        """Show the text in a monospaced or in the usual font."""
         self._monospaced = on
         self._restyle()
 
@@ -106,7 +105,6 @@ class TokenText(QPlainTextEdit):
             self.ensureCursorVisible()
 
     def colour_of(self, position: int) -> QColor | None:
-        """Return a token's background, or None."""
         return divergence_colour(self._tokens[position].divergence)
 
     def token_at(self, point: QPoint) -> int | None:
@@ -119,7 +117,6 @@ class TokenText(QPlainTextEdit):
         return self._token_of(position - 1 if box.left() > point.x() and position else position)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Emit the token under the mouse."""
         super().mouseMoveEvent(event)
         self.pointed.emit(self.token_at(event.position().toPoint()))
 
@@ -259,7 +256,6 @@ class CompletionPane(QWidget):
         self._show_state()
 
     def add_token(self, token: CompletionToken) -> None:
-        """Append a token."""
         self.text.add(token)
         if not self.copy.isEnabled():
             self._show_state()
@@ -280,12 +276,10 @@ class CompletionPane(QWidget):
         self._show_state()
 
     def copy_completion(self) -> None:
-        """Copy the completion."""
         if self._completion is not None:
             QGuiApplication.clipboard().setText(self._completion.text)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the heading legible."""
         super().resizeEvent(event)
         self._fit_heading()
 

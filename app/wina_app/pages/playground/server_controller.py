@@ -70,7 +70,7 @@ class ServedCompletion(QObject):
 
     def _on_piece(self, text: str) -> None:
         last, self._last = self._last, time.perf_counter()
-        first = not self.completion.tokens  # how many tokens its pass read is not known
+        first = not self.completion.tokens  # the number of tokens that its pass read is unknown
         token = CompletionToken(
             id=_UNKNOWN, text=text, log_probability=None, read=0 if first else 1, seconds=self._last - last
         )
@@ -115,7 +115,6 @@ class ServerController(QObject):
 
     @property
     def chat(self) -> bool:
-        """Return whether the served model has a chat template."""
         listening = self._server.state.listening
         return listening is not None and listening.chat
 
@@ -137,16 +136,16 @@ class ServerController(QObject):
             return
         title = tr("Serve: {model}", model=Path(job.folder).name or job.folder)
         self.job_id = self._workbench.host(job, title, self._server.stop)
+        # No engine runs the job, so that nobody else sends its events.
         self._workbench.jobs.apply(Started(job_id=self.job_id))
         self._server.start(job, self.job_id)
 
     def stop(self) -> None:
-        """Stop the server."""
         if self.runs:
             self._workbench.cancel(self.job_id)
 
     def answer(self, choice: PlaygroundSettings) -> ServerAnswer:
-        """Send a prompt; the server accepts requests."""
+        """Send a prompt to the server, which must accept requests."""
         listening = self._server.state.listening
         assert listening is not None
         chat = choice.chat and listening.chat
@@ -175,7 +174,7 @@ class ServerController(QObject):
             self._report(counts_text(before))
             self._workbench.jobs.apply(Done(job_id=self.job_id))
         if state.listening is not None and before.listening is None and self._workbench.workspace.source is None:
-            self._view.choose_server()
+            self._view.choose_server()  # without an open model, prompts can go nowhere else
 
     def _report(self, text: str) -> None:
         self._workbench.jobs.apply(Progress(job_id=self.job_id, done=0, total=None, unit="", metric=text))

@@ -60,7 +60,6 @@ class ServeDialog(QDialog):
         self._check()
 
     def job(self) -> ServeJob:
-        """Return what was entered."""
         key_file = self.key_file.text().strip()
         return ServeJob(folder=self.folder.text().strip(), port=self.port.value(), key_file=key_file)
 
@@ -106,7 +105,6 @@ class ServerPanel(QWidget):
 
     @property
     def sends(self) -> bool:
-        """Return whether prompts go to the server."""
         return self.send.isEnabled() and self.send.isChecked()
 
     def show_server(self, text: str, *, running: bool, ready: bool) -> None:
@@ -121,12 +119,10 @@ class ServerPanel(QWidget):
             self.changed.emit()
 
     def choose_server(self) -> None:
-        """Send prompts to the server."""
         self.send.setChecked(True)
 
     def ask(self, job: ServeJob) -> None:
-        """Open the dialog."""
         dialog = ServeDialog(job, self)
         dialog.accepted.connect(lambda: self.chosen.emit(dialog.job()))
-        dialog.finished.connect(dialog.deleteLater)
+        dialog.finished.connect(dialog.deleteLater)  # as a child of the panel it would outlive its use
         dialog.open()

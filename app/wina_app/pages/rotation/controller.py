@@ -101,7 +101,6 @@ def gguf_problem(workspace: Workspace) -> str:
 
 
 def gguf_name(workspace: Workspace) -> str:
-    """Return the proposed name of a file."""
     model = name_of(workspace.source.location) if workspace.source else ""
     return f"{model}.gguf" if workspace.rotation.is_identity else f"{model}-rotated.gguf"
 
@@ -163,12 +162,11 @@ class RotationController(QObject):
         self._question.before(job, lambda: self._submit(job, title))
 
     def _submit(self, job: RotateJob, title: str) -> None:
-        if self._job_id is None:
+        if self._job_id is None:  # another request may have been answered first
             self._last = self._job_id = self._workbench.submit(job, title)
             self._show_action()
 
     def cancel(self) -> None:
-        """Cancel the running rotation."""
         if self._job_id is not None:
             self._workbench.cancel(self._job_id)
 
@@ -184,6 +182,7 @@ class RotationController(QObject):
 
         def answer(report: RotationReport | None) -> None:
             same = self._workspace.source == source and self._workspace.rotation == spec
+            # A report that came meanwhile is newer than the stored one.
             if report is not None and same and self._workspace.rotation_report is None:
                 self._workspace.set_rotation(spec, report)
 
@@ -191,7 +190,7 @@ class RotationController(QObject):
         self._look_for_stages()
 
     def _look_for_stages(self) -> None:
-        """Find out whether an interrupted search for this rotation has finished stages."""
+        """Ask whether an interrupted search for this rotation has finished stages."""
         source, spec = self._workspace.source, self._workspace.rotation
         if source is None or spec.is_identity:
             return

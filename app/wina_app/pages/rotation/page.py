@@ -79,7 +79,6 @@ class RotationPage(Page):
         return self._panes
 
     def fields(self) -> dict[str, object]:
-        """Return the chosen fields of RotationSpec."""
         return self.panel.fields()
 
     def _on_primary(self) -> None:
@@ -137,7 +136,6 @@ class RotationPage(Page):
             self.show_content()
 
     def show_choice(self, spec: RotationSpec) -> None:
-        """Fill the controls."""
         self.panel.show_choice(spec)
 
     def show_action(self, *, running: bool, reason: str, resumable: bool = False) -> None:
@@ -168,7 +166,7 @@ class RotationPage(Page):
             return
         self._state_title.setText(entry.title)
         self._state_text.setText(page_text(entry))
-        self.bar.setRange(0, 0 if entry.fraction is None else 1000)
+        self.bar.setRange(0, 0 if entry.fraction is None else 1000)  # without a range Qt's bar moves
         self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
         self.bar.show()
         self._show_steps(entry.refinement)

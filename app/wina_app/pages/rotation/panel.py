@@ -201,7 +201,7 @@ class RotationPanel(SidePanel):
         if mode == AUTO:
             return chosen
         return chosen | {
-            **({} if self._by_sensitivity() else self._bases()),
+            **({} if self._by_sensitivity() else self._bases()),  # by sensitivity, sites have bases of their own
             "noise_bits": self.noise_bits.currentData() if self.objective.currentData() == "error" else 16,
             "weighting": self.weighting.currentData(),
             "matrices": self.matrices.text().strip() or None,
@@ -228,7 +228,6 @@ class RotationPanel(SidePanel):
 
     @property
     def is_identity(self) -> bool:
-        """Return whether the chosen rotation changes nothing."""
         return not self._turns and self.fold_norms.currentData() == "none"
 
     @property
@@ -290,7 +289,6 @@ class RotationPanel(SidePanel):
         self.refusal.setVisible(bool(self.refusal.text()))
 
     def show_choice(self, spec: RotationSpec) -> None:
-        """Fill the controls."""
         with QSignalBlocker(self.preset):
             self.preset.setCurrentText(preset_of(spec))
         self.modes.button([*MODES].index(spec.mode)).setChecked(True)

@@ -123,7 +123,6 @@ def _entries(choice: RotationChoice) -> Iterable[CandidateEntry]:
 
 
 def _verdict(choice: RotationChoice, position: int) -> str:
-    """Return the verdict on one candidate in a few words."""
     candidate = choice.candidates[position]
     if position == choice.chosen and not choice.by_hand:
         return tr("chosen")
@@ -285,8 +284,9 @@ def _by_site(steps: Sequence[RefinementStep]) -> list[Trace]:
         points = []
         ordered = sorted((step, sparsity, loss) for sparsity, losses in curves.items() for step, loss in losses)
         for step, sparsity, loss in ordered:
+            # A mean of logarithms: the geometric mean. A loss of 0 has none.
             latest[sparsity] = math.log(max(loss, 1e-12) / curves[sparsity][0][1])
-            if len(latest) == len(curves):
+            if len(latest) == len(curves):  # a mean over some of them would jump where the next one begins
                 points.append((step, math.exp(sum(latest.values()) / len(latest))))
         traces.append(_loss_trace(site, index, points))
     return traces
@@ -305,5 +305,5 @@ def _loss_trace(name: str, index: int, points: Sequence[tuple[int, float]]) -> T
         readout,
         symbol="o" if len(points) <= _MARKED else "",
         size=5,
-        style=_STYLES[index // 7 % len(_STYLES)],
+        style=_STYLES[index // 7 % len(_STYLES)],  # the seven colours of categories repeat then
     )

@@ -106,7 +106,7 @@ class RotationReportView(QWidget):
         self.verdict.setVisible(choice is not None)
         harms = choice is not None and choice.harms
         self.verdict.setProperty("role", "failed" if harms else "section")
-        self.verdict.style().polish(self.verdict)
+        self.verdict.style().polish(self.verdict)  # else the style sheet does not see the property
 
     def _show(self) -> None:
         if self._report is None:

@@ -41,7 +41,7 @@ def wire(
     allocation.allocated.connect(library.remember_allocated)
     export = SparseExport(workbench, view)
     view.export.folder_chosen.connect(lambda folder: _export(export, control.subject, folder))
-    for controller in (calibration, allocation, export):
+    for controller in (calibration, allocation, export):  # a connection keeps no Python object alive, a parent does
         controller.setParent(control)
     add_inspector(view, view.heatmap)
     add_page(view)

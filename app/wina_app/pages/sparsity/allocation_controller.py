@@ -85,6 +85,7 @@ class AllocationController(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
+        # Unquantized: the job finds the bits itself.
         job = AllocateJointlyJob(
             model=workspace.source.unquantized, rotation=workspace.rotation, method=workspace.method, spec=spec
         )
@@ -112,6 +113,7 @@ class AllocationController(QObject):
         configuration = Configuration(rotation=job.rotation, method=job.method).label
 
         def submit() -> None:
+            # Here, once the question is answered: a declined one must not change what is known of the last job.
             self._curves_only = curves_only
             self._job_id = self._last_job_id = self._workbench.submit(job, f"{title}: {configuration}")
             self._view.show_allocating(True)
@@ -147,7 +149,7 @@ class AllocationController(QObject):
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
             self._view.show_notice(CANCELLED_RESULTS_STAY)
-        elif not self._curves_only:  # else they are stored, where everybody reads them
+        elif not self._curves_only:  # the curves alone are in the store, where all readers find them
             self._apply_result(entry)
 
     def _apply_result(self, entry: JobEntry) -> None:
@@ -178,12 +180,12 @@ class AllocationController(QObject):
         return same_table(self._workspace.plan, pair.plan) and bits in (None, self._workspace.quantization)
 
     def _is_chosen(self, job: AllocateJob | AllocateJointlyJob) -> bool:
-        """Return whether the job was for the current model, rotation and method; bits are what a joint one finds."""
+        """Return whether the job was for the current model, rotation and method; a joint one finds the bits itself."""
         workspace, source = self._workspace, self._workspace.source
         if source is not None and isinstance(job, AllocateJointlyJob):
             source = source.unquantized
         method = job.method
-        if _is_in_planes(job):  # for any selection it finds the same
+        if _is_in_planes(job):  # its result does not depend on the selection
             method = method.model_copy(update={"selection": workspace.method.selection})
         return (job.model, job.rotation, method) == (source, workspace.rotation, workspace.method)
 
@@ -226,7 +228,7 @@ def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
 def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
     """Return for example "joint, 4.5 bits read: KL 0.0123 nats per token, 4.49 bits read and 5.2 held".
 
-    Gates of planes select by threshold, which is said of them instead of the gap.
+    A plan in planes names its selection by threshold instead of the gap.
     """
     text = tr(
         "{name}: KL {kl} nats per token, {read} bits read and {held} held",

@@ -49,11 +49,12 @@ def balanced(values: Table, parameters: Table, free: Mask, budget: float, highes
 
 def _shift(start: np.ndarray, top: np.ndarray, weight: np.ndarray, missing: float) -> float:
     """Return the shift that changes the weighted sum of clip(start + shift, 0, top) by `missing` as far as possible."""
-    bends = np.concatenate((-start, top - start))  # here a cell begins to follow the shift, and there it stops
+    bends = np.concatenate((-start, top - start))  # a cell follows the shift from the first bend to the second
     slopes = np.concatenate((weight, -weight))
     order = np.argsort(bends, kind="stable")
     bends, slope = bends[order], np.cumsum(slopes[order])
     sums = np.concatenate(([0.0], np.cumsum(slope[:-1] * np.diff(bends))))
+    # The sum never falls with the shift, so that it can be inverted; beyond its ends `interp` returns the last bend.
     return float(np.interp(missing + float((weight * start).sum()), sums, bends))
 
 
@@ -85,7 +86,6 @@ class CellValues(ABC):
     """Step of the slider."""
 
     def text(self, value: float) -> str:
-        """Return a value with its unit."""
         return f"{self.number(value)}{self.suffix}"
 
     @abstractmethod
@@ -121,7 +121,6 @@ class CellValues(ABC):
         """Return the nearest table that meets the budget, where only the free cells differ; float64."""
 
     def meets(self, reached: float, budget: float) -> bool:
-        """Return whether a mean keeps the budget."""
         return abs(reached - budget) <= EXACT
 
     def uniform_text(self, value: float) -> str:
@@ -134,7 +133,6 @@ MAX_SPARSITY = 0.999
 
 
 def _quoted(text: str) -> str:
-    """Return a typed text for an error, cut to a line."""
     return text if len(text) <= 40 else text[:39] + "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -150,11 +148,9 @@ class SparsityValues(CellValues):
     resolution = 0.001
 
     def text(self, value: float) -> str:
-        """Return a percentage with one decimal."""
         return number_format.percent(value)
 
     def number(self, value: float) -> str:
-        """Return the percentage, with a decimal where it has one."""
         return percent(value)
 
     def parse(self, text: str) -> float:
@@ -162,7 +158,7 @@ class SparsityValues(CellValues):
         try:
             value = fraction(float(text.strip().removesuffix("%").replace(",", ".")))
         except ValueError:
-            value = math.nan
+            value = math.nan  # fails the check of the range, whose sentence suits both
         if not 0 <= value < 1:
             raise WinaError(
                 tr(
@@ -173,27 +169,22 @@ class SparsityValues(CellValues):
         return value
 
     def stepped(self, value: float, step: int) -> float:
-        """Add percentage points, within 0 and the highest target."""
         return self.shifted(value, step)
 
     def shifted(self, value: float, amount: float) -> float:
-        """Add percentage points, within 0 and the highest target."""
+        # Rounded: a percentage is the same fraction, and the same plan, from every control.
         return min(max(round(value + amount / 100, 6), 0.0), MAX_SPARSITY)
 
     def snapped(self, value: float) -> float:
-        """Return the value: every fraction is a target."""
-        return value
+        return value  # every fraction is a target
 
     def step_text(self, cells: str, step: int) -> str:
-        """Name the step."""
         return tr("change {cells} by {points} points", cells=cells, points=f"{step:+d}")
 
     def shift_text(self, cells: str, amount: float) -> str:
-        """Name the drag."""
         return tr("move {cells} by {points} points", cells=cells, points=f"{amount:+.1f}")
 
     def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
-        """Move all free cells by the same number of points until the budget is met."""
         return balanced(values, weights, free, budget, MAX_SPARSITY)
 
 
@@ -225,7 +216,6 @@ class BitsValues(CellValues):
         self.format = BlockFormat(self._read, tr("bits"), self._range() + tr("; write numbers such as 4 or 8"))
 
     def number(self, value: float) -> str:
-        """Return the bits with at most two decimals."""
         return bits_text(value)
 
     def parse(self, text: str) -> float:
@@ -254,11 +244,9 @@ class BitsValues(CellValues):
         return value if value <= self._most else min((self._most, MAX_BITS), key=lambda width: abs(width - value))
 
     def step_text(self, cells: str, step: int) -> str:
-        """Name the step."""
         return tr("more bits for {cells}", cells=cells) if step > 0 else tr("fewer bits for {cells}", cells=cells)
 
     def shift_text(self, cells: str, amount: float) -> str:
-        """Name the drag."""
         return tr("move {cells} by {amount} bits", cells=cells, amount=f"{amount:+.1f}")
 
     def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
@@ -290,6 +278,7 @@ class BitsValues(CellValues):
     def _possible(self, means: Table, weights: Table, free: Mask, budget: float) -> Table:
         """Lower means between the most of a quantized matrix and the highest; other free cells compensate."""
         moving = free.copy()
+        # Compensation may bring further cells between both; each pass fixes at least one, so that the loop ends.
         while (between := moving & (means > self._most + EXACT) & (means < MAX_BITS - EXACT)).any():
             means, moving = np.where(between, self._most, means), moving & ~between
             means = balanced(means, weights, moving, budget, MAX_BITS, self.lowest)
@@ -314,7 +303,6 @@ class BitsValues(CellValues):
 
 
 def _rounded_down(bits: Table, widths: Sequence[float]) -> Table:
-    """Return the largest width that is not above each value."""
     index = np.searchsorted(widths, bits + EXACT, side="right") - 1
     return np.asarray(widths)[np.maximum(index, 0)]
 

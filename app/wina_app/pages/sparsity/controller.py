@@ -116,7 +116,6 @@ class SparsityController(QObject):
         return "\n".join(lines)
 
     def expert_text(self, detail: Detail) -> str:
-        """Return all known numbers of one expert's matrix, for its tooltip."""
         return "" if self._experts is None else self._experts.text(detail)
 
     def experts_table(self, layers: Sequence[int]) -> str:
@@ -166,19 +165,19 @@ class SparsityController(QObject):
     def _plan_changed(self) -> None:
         plan, summary = self._workspace.plan, self._workspace.summary
         if plan is None or (summary is not None and plan.layout != summary.layout):
-            return
+            return  # the workspace announces a new model before it replaces the plan of the earlier one
         if self._other is not None and self._other.layout != plan.layout:
             self._end_comparison()
         self._view.show_table([str(layer) for layer in range(plan.layout.layers)], plan.layout.projections)
-        self._stored = StoredPlanData(cells=self._stored.cells)  # what was measured belongs to another plan
+        self._stored = StoredPlanData(cells=self._stored.cells)  # the measurement belongs to another plan
         self._show_all()
         self.editing.show_selection()
-        if not self.editing.in_gesture:  # what is stored about a plan is asked for once the drag is over
+        if not self.editing.in_gesture:  # stored data are read once the drag is over
             self._read_stored()
 
     @property
     def subject(self) -> PlanSubject | None:
-        """Return what is edited; None without a model."""
+        """Return the edited plan with its configuration; None without a model."""
         work = self._workspace
         if work.source is None or work.plan is None:
             return None
@@ -187,7 +186,7 @@ class SparsityController(QObject):
     def _read_stored(self) -> None:
         """Read stored data, one query at a time: later changes mark a running one as outdated."""
         if self._reading_subject is not None:
-            self._outdated = True  # read again once the answer is there
+            self._outdated = True  # read again after the answer
             return
         subject = self.subject
         if subject is not None:
@@ -202,6 +201,7 @@ class SparsityController(QObject):
             self._outdated = False
             self._read_stored()
         current = self._stored
+        # By identity of the cells: while no calibration is new, `read_plan_data` returns the earlier object.
         is_new = (stored.measured, stored.cells, stored.experts) != (current.measured, current.cells, current.experts)
         if is_new and subject == self.subject:  # else the plan has changed meanwhile, and is read again
             self._stored, self._other_figures = stored, None
@@ -245,7 +245,7 @@ class SparsityController(QObject):
         if self._maps is None:
             return
         if self._other is not None and self._other_figures is None:
-            cells_alone = StoredPlanData(cells=self._stored.cells)  # what was measured is the present plan's
+            cells_alone = StoredPlanData(cells=self._stored.cells)  # the measurement is the present plan's
             self._other_figures = self._figures(PlanMaps(self._other, self._workspace.method, cells_alone))
         self._view.show_figures(self._figures(self._maps), self._other_figures)
 

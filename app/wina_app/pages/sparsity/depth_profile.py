@@ -93,11 +93,10 @@ class SparsityProfile(DataPlot):
         self._columns = tuple(columns)
         self.show_traces(traces)
         before, self._scale = self._scale, scale
-        if before is None or before.title != scale.title:
+        if before is None or before.title != scale.title:  # an edit of the same quantity keeps the user's zoom
             self.reset_zoom()
 
     def reset_zoom(self) -> None:
-        """Show everything again."""
         super().reset_zoom()
         if self._scale is not None and self._scale.unit in _WHOLE_RANGE:
             factor = _WHOLE_RANGE[self._scale.unit]
@@ -125,7 +124,6 @@ class SparsityProfile(DataPlot):
             self._show_readout(hold)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """End the drag."""
         hold, self._hold = self._hold, None
         if hold is None:
             super().mouseReleaseEvent(event)
@@ -173,8 +171,8 @@ class SparsityProfile(DataPlot):
         )
 
     def _point_text(self, name: str, layer: int, value: float) -> str:
-        """Return a point's read-out with the digits of the current scale."""
         assert self._scale is not None  # there are points
+        # The current scale: a trace that is drawn on may be older than it.
         return tr(
             "layer {layer}, {name}: {value} {unit}",
             layer=layer,

@@ -27,7 +27,6 @@ class CellTable:
 
     @classmethod
     def uniform(cls, layout: PlanLayout, value: float) -> "CellTable":
-        """Return a table with the same value in every cell."""
         return cls(layout, layout.uniform(value), "uniform")
 
     @property
@@ -47,11 +46,9 @@ class CellTable:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Return all cells."""
         return frozenset((row, column) for row, values in enumerate(self.rows) for column in range(len(values)))
 
     def with_cells(self, values: Mapping[Cell, float]) -> "CellTable":
-        """Return an edited copy with new values in the given cells."""
         return CellTable(self.layout, with_values(self.rows, values))
 
     def with_array(self, values: np.ndarray) -> "CellTable":
@@ -140,7 +137,6 @@ class ModelBits:
 
     @cached_property
     def values(self) -> BitsValues:
-        """Return the values that a cell may have."""
         return values_for(self.settings)
 
     def with_table(self, table: CellTable) -> "ModelBits":
@@ -180,7 +176,6 @@ def _quantization(settings: QuantizationSpec, table: CellTable) -> Quantization:
 
 
 def _plain(settings: QuantizationSpec) -> dict[str, Any]:
-    """Return the settings without their bits, which other settings may not allow."""
     return {name: getattr(settings, name) for name in type(settings).model_fields if name != "bits"}
 
 
@@ -197,7 +192,6 @@ class EditState:
     constraints: Mapping[ValueKey, Constraints] = field(default_factory=dict)
 
     def table(self, key: ValueKey) -> CellTable:
-        """Return the values of one map."""
         if key == "bits":
             return self.bits.table
         return CellTable(self.plan.layout, self.plan.sparsity, self.plan.provenance)
@@ -207,11 +201,9 @@ class EditState:
         return self.bits.values if key == "bits" else SPARSITY
 
     def constraints_on(self, key: ValueKey) -> Constraints:
-        """Return the constraints on one map."""
         return self.constraints.get(key, _FREE)
 
     def with_table(self, key: ValueKey, table: CellTable) -> "EditState":
-        """Return the state with other values in one map."""
         if key == "bits":
             return replace(self, bits=self.bits.with_table(table))
         if table.rows == self.plan.sparsity:
@@ -229,7 +221,6 @@ class EditState:
         )
 
     def with_constraints(self, key: ValueKey, constraints: Constraints) -> "EditState":
-        """Return the state with other constraints on one map."""
         remaining = {map_key: value for map_key, value in self.constraints.items() if map_key != key}
         return replace(self, constraints=remaining if constraints == _FREE else remaining | {key: constraints})
 
@@ -266,14 +257,13 @@ class EditModel(QObject):
         if target.constraints != previous.constraints:
             self.constrain(target.constraints)
         if target.bits != previous.bits:
-            self._bits = target.bits
+            self._bits = target.bits  # first: the workspace's signal drops bits that differ from its quantization
             self._workspace.set_quantization(target.bits.quantization)
             self.bits_changed.emit()
         if target.plan is not previous.plan:
             self._workspace.set_plan(target.plan)
 
     def constrain(self, constraints: Mapping[ValueKey, Constraints]) -> None:
-        """Set the constraints on edits."""
         if constraints != self.constraints:
             self.constraints = constraints
             self.constraints_changed.emit()
@@ -301,7 +291,6 @@ class PlanHistory:
 
     @property
     def in_gesture(self) -> bool:
-        """Return whether a gesture is under way."""
         return self._start is not None
 
     def begin_gesture(self) -> None:
@@ -310,18 +299,16 @@ class PlanHistory:
         self._start = self._model.state
 
     def end_gesture(self) -> None:
-        """End the undo step."""
         self._start = None
 
     def clear(self) -> None:
-        """Forget all undo steps."""
         self.stack.clear()
         self._start = None
 
     def change(self, text: str, after: EditState) -> None:
         """Apply a new state as one undo step, or as part of the gesture; `text` names the step."""
         before = self._model.state
-        assert before is not None  # what `after` was made of
+        assert before is not None  # `after` was made of it
         # The very objects of an equal state are used again: `apply` compares plans by identity, and readers keep what
         # they computed of a plan.
         for base in (self.start, before):
@@ -329,7 +316,8 @@ class PlanHistory:
         if after == before:
             return
         if not self.in_gesture:
-            self._gesture += 1
+            self._gesture += 1  # commands of one gesture merge, a single edit with no other
+        # Qt calls `redo` of a pushed command, which applies the state.
         self.stack.push(_EditCommand(self._model, before, after, text, self._gesture))
 
 

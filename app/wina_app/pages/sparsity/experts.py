@@ -35,9 +35,9 @@ class ExpertRows:
     maps: PlanMaps
     selection: Selection
     measured: ExpertNumbers
-    """Of the latest run with this plan."""
+    """Numbers of the latest run with this plan."""
     calibrated: ExpertNumbers
-    """Of the latest calibration."""
+    """Numbers of the latest calibration."""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -46,7 +46,6 @@ class ExpertRows:
 
     @property
     def widest(self) -> str:
-        """The widest heading that an expert can have."""
         return _with_share(max(self.counts, default=0), 1.0)
 
     def details(self, key: MapKey, layer: int) -> RowDetails:
@@ -174,7 +173,6 @@ class ExpertRows:
 
 
 def _with_share(expert: int, share: float) -> str:
-    """Return the heading of an expert: its number, and the share of tokens that read it if it is known."""
     name = tr("expert {number}", number=expert)
     return name if math.isnan(share) else f"{name} · {_percent(share)}"
 

@@ -103,7 +103,7 @@ class SparsityPage(Page):
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
-        """Restore the form at once, and what concerns a plan when the first one is shown."""
+        """Restore the form now, and selection, kept budget and experts once there is a plan."""
         super().restore_view(state)
         self._saved_state = dict(state)
 
@@ -251,17 +251,14 @@ class SparsityPage(Page):
             self.quantization.changed.emit({"quantizer": "planes", "by_energy": True})
 
     def show_figures(self, figures: PlanFigures, other: PlanFigures | None) -> None:
-        """Show the read-outs, and their differences to another plan's."""
         self.figures.show_figures(figures, other)
         self.quantization.show_figures(figures)
 
     def show_bits(self, bits: ModelBits) -> None:
-        """Show the settings of the quantizer, and the quantization in runs."""
         self.quantization.show_bits(bits)
         self.toolbar.show_quantizer(bits)
 
     def show_values(self, values: CellValues) -> None:
-        """Show the kind of values that edits change."""
         self.editor.show_values(values)
         if self.editor.brush.isChecked():
             self._show_brush()
@@ -272,16 +269,13 @@ class SparsityPage(Page):
             self.editor.show_targets(self._expert_name() or self._cells_name(self.heatmap.selection.cells), span)
 
     def show_locks(self, locked: frozenset[Cell], selected_are_locked: bool) -> None:
-        """Mark the locked cells."""
         self.heatmap.set_locked(locked)
         self.editor.show_locked(selected_are_locked, possible=bool(self.heatmap.selection.cells))
 
     def show_kept_budget(self, budget: float | None) -> None:
-        """Show the kept budget, if any."""
         self.editor.show_kept(budget)
 
     def show_method(self, method: MethodSpec) -> None:
-        """Show the method."""
         self.toolbar.show_method(method)
 
     def show_context(self, breadcrumb: list[tuple[str, str]], *, has_plan: bool) -> None:
@@ -327,6 +321,7 @@ class SparsityPage(Page):
     def _toggle_brush(self, on: bool) -> None:
         self.heatmap.brush = on
         self.heatmap.viewport().setCursor(Qt.CursorShape.CrossCursor if on else Qt.CursorShape.ArrowCursor)
+        # The editor shows the value either of the brush or of the selection.
         self.heatmap.set_selection(self.heatmap.selection.none())
         if on:
             self._show_brush()

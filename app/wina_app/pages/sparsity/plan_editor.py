@@ -45,12 +45,10 @@ class PlanEditor(QObject):
 
     @property
     def undo_stack(self) -> QUndoStack:
-        """Return the stack of undo steps."""
         return self._history.stack
 
     @property
     def in_gesture(self) -> bool:
-        """Return whether a gesture, such as a drag, is under way."""
         return self._history.in_gesture
 
     @property
@@ -80,14 +78,13 @@ class PlanEditor(QObject):
     def edit(self, key: ValueKey) -> None:
         """Edit this map from now on."""
         if key != self._key:
-            if self.in_gesture:
+            if self.in_gesture:  # its edits belong to the map that is left
                 self.end_gesture()
             self._key = key
             self._show_values()
             self._show_constraints()
 
     def select(self, cells: frozenset[Cell]) -> None:
-        """Select the cells for the next edits."""
         self._cells = cells
         self.show_selection()
 
@@ -99,7 +96,6 @@ class PlanEditor(QObject):
             self._show_locks()
 
     def begin_gesture(self) -> None:
-        """Begin one undo step; `end_gesture` ends it."""
         self._edits = {}
         self._history.begin_gesture()
 
@@ -118,11 +114,9 @@ class PlanEditor(QObject):
         self.settled.emit()
 
     def set_target(self, value: float) -> None:
-        """Set the value of the selected cells."""
         self.paint(self._cells, value)
 
     def paint(self, cells: frozenset[Cell], value: float) -> None:
-        """Set the value of these cells."""
         self._edit(
             lambda _table, kind: dict.fromkeys(cells, kind.snapped(value)),
             lambda cells, kind: tr("set {cells} to {target}", cells=cells, target=kind.text(kind.snapped(value))),
@@ -143,7 +137,6 @@ class PlanEditor(QObject):
         )
 
     def type_target(self, text: str) -> None:
-        """Set the selected cells to a typed value."""
         state = self._model.state
         try:
             self.set_target((SPARSITY if state is None else state.values(self._key)).parse(text))
@@ -151,7 +144,7 @@ class PlanEditor(QObject):
             self._view.show_error(str(error))
 
     def cut(self) -> None:
-        """Clear the selected cells, after copying them."""
+        """Clear the selected cells, which the heatmap has copied."""
         self._clear(lambda cells, _: tr("cut {cells}", cells=cells))
 
     def clear_targets(self) -> None:
@@ -213,7 +206,6 @@ class PlanEditor(QObject):
             self._view.show_notice(str(error))
 
     def change_quantizer(self, **settings: Any) -> None:
-        """Change settings of the quantizer."""
         state = self._model.state
         if state is None:
             return
@@ -238,7 +230,6 @@ class PlanEditor(QObject):
         self._constrain(text, locked=locked)
 
     def unlock_all(self) -> None:
-        """Unlock all cells of the shown map."""
         self._constrain(tr("unlock all cells"), locked=frozenset())
 
     def keep_budget(self, on: bool) -> None:
@@ -251,7 +242,6 @@ class PlanEditor(QObject):
         self._constrain(text if on else tr("stop keeping the budget"), budget=budget if on else None)
 
     def set_method(self, method: MethodSpec) -> None:
-        """Choose the method."""
         state = self._model.state
         if state is None:
             self._workspace.set_method(method)
@@ -308,6 +298,7 @@ class PlanEditor(QObject):
             constraints, kind = before.constraints_on(key), after.values(key)
             if constraints.budget is not None:
                 constraints = replace(constraints, budget=new_table.budget)
+            # The very new table if no locked cell changes it.
             table = constraints.substitute(before.table(key), new_table, kind)
             after = after.with_table(key, table).with_constraints(key, constraints)
             locked_cells += len(constraints.locked) if table is not new_table else 0
@@ -343,7 +334,7 @@ class PlanEditor(QObject):
             self._cells = frozenset()
             self._model.constrain({})
         self._edits = {}
-        self._history.clear()
+        self._history.clear()  # in any case: its steps would apply the bits of the earlier model
 
     def _show_constraints(self) -> None:
         self._view.show_kept_budget(self.kept_budget)

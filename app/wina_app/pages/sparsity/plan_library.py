@@ -67,7 +67,6 @@ class PlanLibrary(QObject):
             )
 
     def use_preset(self, preset: Preset, budget: float) -> None:
-        """Replace the plan by a preset."""
         plan = self._workspace.plan
         if plan is None:
             return
@@ -90,14 +89,12 @@ class PlanLibrary(QObject):
         self._store.write(lambda store: store.save_plan(name, pair.plan, pair.quantization), self._view.show_error)
 
     def load(self, name: str) -> None:
-        """Replace the plan by a saved one."""
         self._read_plan(
             lambda store: store.load_plan(name),
             lambda pair: self._editing.replace_plan(pair, tr("load {name}", name=name)),
         )
 
     def delete(self, name: str) -> None:
-        """Delete a saved plan."""
         self._store.write(lambda store: store.delete_plan(name), self._view.show_error)
 
     def text(self) -> str:
@@ -127,11 +124,9 @@ class PlanLibrary(QObject):
         )
 
     def compare_saved(self, name: str) -> None:
-        """Compare with a saved plan."""
         self._read_plan(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
 
     def compare_run(self, run: "PlannedRun") -> None:
-        """Compare with the plan of a stored run."""
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
             self._read_plan(
@@ -139,27 +134,22 @@ class PlanLibrary(QObject):
             )
 
     def compare_file(self, path: Path) -> None:
-        """Compare with the plan in a file."""
         self._read_plan(lambda _store: load_pair(path), lambda pair: self._compare(pair.plan, path.name))
 
     def compare_before(self) -> None:
-        """Compare with the plan before the last change."""
         if self._before is not None:
             self._compare(self._before, tr("the plan before"))
 
     def compare_allocated(self) -> None:
-        """Compare with the last allocation."""
         if self._allocated is not None:
             self._compare(self._allocated, tr("the last allocation"))
 
     def stop_comparing(self) -> None:
-        """Stop comparing."""
         self._compared = ""
         self._sparsity.compare(None)
         self._show()
 
     def remember_allocated(self, plan: SparsityPlan) -> None:
-        """Remember an allocated plan."""
         self._allocated = plan
         self._show()
 
@@ -196,7 +186,6 @@ class PlanLibrary(QObject):
         self._show()
 
     def _model_changed(self) -> None:
-        """Forget plans of another model, and read those of this one."""
         self._allocated = self._before = None
         self.refresh()
 
@@ -208,7 +197,7 @@ class PlanLibrary(QObject):
             possible=self._workspace.plan is not None,
             compared=self._compared,
         )
-        if choices != self._shown_choices:
+        if choices != self._shown_choices:  # most edits change none, and the menus are not filled anew
             self._shown_choices = choices
             self.choices_changed.emit(choices)
 

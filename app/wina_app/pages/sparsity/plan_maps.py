@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 class PlanMaps:
     """All tables of one plan under one method, each computed on first use.
 
-    float64 [layers, projections]. A method may not reach a plan's targets as they are: those that it does are what
-    curves are read at, cells under a shared mask at their mean.
+    float64 [layers, projections]. Curves are read at the targets that the method reaches, which may differ from the
+    plan's: cells under a shared mask have their mean.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PlanMaps:
                 return cells.thresholds.at(np.asarray(self._resolved.masks))
             case "predicted":
                 return self._cost(None if cells.errors is None else cells.errors.at(self._targets))
-            case "kl":
+            case "kl":  # stored as roots, which are nearly linear between the points
                 return self._cost(None if cells.divergences is None else cells.divergences.at(self._targets) ** 2)
             case "kept":
                 if cells.energies is None:
@@ -260,7 +260,7 @@ def _cost_figures(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, s
                 quantization=counting.quantization,
                 rotations=(counting.rotation.stream_mode,),
                 fold_norms=None if counting.rotation.is_identity else counting.rotation.fold_norms,
-            ).rows[-1]
+            ).rows[-1]  # after the dense model's
         except WinaError as error:
             reason = str(error)
         else:

@@ -66,7 +66,6 @@ class PlanMenu(QToolButton):
         self.show_choices(PlanChoices(), ())
 
     def add_commands(self, *commands: QAction) -> None:
-        """Add a group of commands to the menu."""
         self._menu.addSeparator()
         self._menu.addActions(list(commands))
 
@@ -107,8 +106,7 @@ def _submenu(menu: QMenu, text: str) -> QMenu:
 
 
 def _escaped(text: str) -> str:
-    """Escape ampersands, which mark mnemonics."""
-    return text.replace("&", "&&")
+    return text.replace("&", "&&")  # Qt takes a single one for a mnemonic
 
 
 class PlanNameBar(QWidget):
@@ -130,7 +128,7 @@ class PlanNameBar(QWidget):
         popup = QListView()
         completer.setPopup(popup)
         self.name.setCompleter(completer)
-        apply_stylesheet(popup)
+        apply_stylesheet(popup)  # a popup has no parent whose style sheet reaches it
         self.save = QPushButton()
         leave = QPushButton(tr("Cancel"))
         hbox(self, text_label(tr("Save the plan as"), "muted"), (self.name, 1), self.save, leave)

@@ -32,7 +32,6 @@ class Preset:
 
 
 def uniform(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
-    """Return a plan with one target in all gated cells that meets the budget."""
     return _met(layout, method, budget, np.zeros(1), _everywhere(layout))
 
 
@@ -44,18 +43,15 @@ def dense_ends(layout: PlanLayout, method: MethodSpec, budget: float) -> Sparsit
 
 
 def rising(layout: PlanLayout, method: MethodSpec, budget: float) -> SparsityPlan:
-    """Return a plan rising with depth by 30 points that meets the budget."""
     slope = np.linspace(-_REACH, _REACH, layout.layers)[:, None]
     return _met(layout, method, budget, slope, _everywhere(layout))
 
 
 def attention_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
-    """Return a plan with the target in q, k, v and o, and a dense MLP."""
     return _only(layout, method, target, attention=True)
 
 
 def mlp_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityPlan:
-    """Return a plan with the target in gate, up and down, and dense attention."""
     return _only(layout, method, target, attention=False)
 
 
@@ -124,6 +120,7 @@ def _only(layout: PlanLayout, method: MethodSpec, target: float, attention: bool
 
 
 def _plan(layout: PlanLayout, table: np.ndarray) -> SparsityPlan:
+    # Rounded as edits are: a percentage is one fraction.
     rows = tuple(tuple(round(value, 6) for value in row) for row in table.tolist())
     alike = len({value for row in rows for value in row}) == 1
     return SparsityPlan(layout=layout, sparsity=rows, provenance="uniform" if alike else "preset")

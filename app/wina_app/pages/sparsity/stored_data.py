@@ -38,6 +38,7 @@ class CellCurves:
                 points.setdefault((row.layer, row.projection), start)[row.x] = row.value
         if not points:
             return None
+        # On the union of all points, every curve keeps its own bends.
         x = np.array(sorted({sparsity for curve in points.values() for sparsity in curve}))
         values = np.full((layout.layers, len(layout.projections), len(x)), np.nan)
         for (layer, projection), curve in points.items():
@@ -57,6 +58,7 @@ class CellCurves:
             np.take_along_axis(self.values, index[..., None], axis=-1)[..., 0] for index in (lower, lower + 1)
         )
         share = (sparsity - left) / (right - left)
+        # Not the formula alone: at a curve's last point the next value is NaN, and 0 times NaN is NaN.
         between = np.where(share <= 0, below, np.where(share >= 1, above, below + share * (above - below)))
         tolerance = 1e-9  # of targets such as 0.95, which a step of 0.05 may miss by a rounding error
         return np.where((share < -tolerance) | (share > 1 + tolerance), np.nan, between)
@@ -120,7 +122,7 @@ class StoredPlanData:
 
 def read_plan_data(store: "Store", subject: PlanSubject, previous: StoredCellData) -> StoredPlanData:
     """Read the stored data of a plan, on the store's thread; `previous` was read before for the same configuration."""
-    from wina_core.report.model_card import runs_of_plan
+    from wina_core.report.model_card import runs_of_plan  # imports SQLAlchemy
 
     runs = runs_of_plan(store, subject.source, subject.rotation, subject.method, subject.plan)
     run = next((run_spec.content_hash() for run_spec in runs), None)
@@ -145,7 +147,6 @@ def plan_study(
 
 
 def run_of_plan(subject: PlanSubject) -> RunSpec:
-    """Return the run of the plan's study."""
     (run,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
     return run
 

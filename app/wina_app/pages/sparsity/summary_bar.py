@@ -201,15 +201,12 @@ class SparsityFigures(QWidget):
         return "\n".join(lines)
 
     def copy(self) -> None:
-        """Copy all figures."""
         QGuiApplication.clipboard().setText(self.as_text())
 
     def text(self, key: FigureKey) -> str:
-        """Return a figure's text."""
         return next(number.text() for figure, _, number in self._labels if figure == key)
 
     def tip(self, key: FigureKey) -> str:
-        """Return a figure's tooltip."""
         return next(number.toolTip() for figure, _, number in self._labels if figure == key)
 
     def _restyle(self) -> None:

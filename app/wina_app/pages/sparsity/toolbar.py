@@ -69,7 +69,6 @@ class JointBudgetFields(QWidget):
 
     @property
     def budget(self) -> JointBudget:
-        """Return the budgets."""
         refined = self.refined.isChecked() and not self.refined.isHidden()
         return JointBudget(self.read.value() or None, self.held.value() or None, refined)
 
@@ -174,6 +173,7 @@ class SparsityToolbar(QWidget):
         ]
         offered.append((tr("Joint"), None, _JOINT))
         self.allocator = choices(offered, tr("Allocator of the budget"))
+        # The list is wider than the box, whose narrow width would cut its names.
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
         self.allocator.view().setMinimumWidth(GRID * 24)
@@ -339,6 +339,7 @@ class AllocationStrip(QWidget):
             self.setVisible(bool(text))
             return
         fraction = entry.fraction
+        # Without a range Qt's bar moves; a queued job's must not.
         self.bar.setRange(0, 0 if fraction is None and entry.phase != "queued" else 1000)
         self.bar.setValue(round(1000 * (fraction or 0.0)))
         self.amount.setText(_amount(entry))

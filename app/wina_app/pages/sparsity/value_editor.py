@@ -60,7 +60,6 @@ class ValueEditor(QWidget):
 
     @property
     def target(self) -> float:
-        """Return the chosen value."""
         return self._value(self.slider.value() * self._values.resolution)
 
     def show_values(self, values: CellValues) -> None:
@@ -84,6 +83,7 @@ class ValueEditor(QWidget):
             control.setToolTip("" if span else _NOTHING)
         low, high = span or (values.lowest, values.lowest)
         single = span is not None and low == high
+        # At its minimum the box shows the special text; several values need one below every real value for theirs.
         least = values.factor * values.lowest - (0.0 if single else 0.1)
         with QSignalBlocker(self.slider), QSignalBlocker(self.spin):
             several = f"{values.number(low)} to {values.number(high)}{values.suffix}" if span else "\N{EN DASH}"
@@ -103,7 +103,6 @@ class ValueEditor(QWidget):
         self.lock.setToolTip(with_shortcut(tip, "L") if possible else tr("Select cells in the heatmap first"))
 
     def show_kept(self, budget: float | None) -> None:
-        """Show the kept budget, if any."""
         self.keep.setChecked(budget is not None)
         if budget is None:
             self.keep.setToolTip(tr("After every edit, all other unlocked cells compensate"))
@@ -131,7 +130,7 @@ class _ValueBox(QDoubleSpinBox):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setKeyboardTracking(False)
+        self.setKeyboardTracking(False)  # a typed number is one edit, not one for each digit
         pad_text(self)
         ignore_unfocused_wheel(self)
         self._values: CellValues = SPARSITY
@@ -251,11 +250,9 @@ class QuantizationBar(QWidget):
 
     @property
     def in_use(self) -> bool:
-        """Return whether anything is quantized in runs."""
         return self._label != "none"
 
     def show_figures(self, figures: PlanFigures) -> None:
-        """Show what the bits take, with scales and zeros."""
         self._bits_per_weight = (figures.bits_held, figures.bits_read)
         self._show_state()
 
