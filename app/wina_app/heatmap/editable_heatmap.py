@@ -295,6 +295,12 @@ class EditableHeatmap(ExpandableHeatmap):
         look = super().look()
         return look and replace(look, typed=self._typed, locked=self._locked)
 
+    def read(self, detail: Detail | None) -> None:
+        """Enter what was typed, then move the reading cursor."""
+        if detail != self._reading:
+            self._commit()  # reading takes the selection away
+        super().read(detail)
+
     def set_selection(self, selection: Selection) -> None:
         """Enter what was typed, then select."""
         if selection != self.selection:

@@ -219,3 +219,12 @@ def test_tooltips_are_those_of_a_details_cell_or_heading(heatmap, monkeypatch):
         point = area.center().toPoint()
         QApplication.sendEvent(heatmap.viewport(), QHelpEvent(QEvent.Type.ToolTip, point, point))
     assert shown == [("share of tokens", heading.toAlignedRect()), ("expert 2 of layer 1", cell.toAlignedRect())]
+
+
+def test_what_is_typed_is_entered_before_the_cursor_reads_a_detail(qtbot, heatmap):
+    entered = []
+    heatmap.text_entered.connect(lambda text: entered.append((text, heatmap.selection.cursor)))
+    heatmap.toggle([1])
+    heatmap.set_selection(heatmap.selection.click((1, 2)))
+    press(qtbot, heatmap, "7", Qt.Key.Key_Down)
+    assert entered == [("7", (1, 2))]

@@ -293,7 +293,7 @@ class ModelPage(Page):
 
     def _show_soon(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         self._next = name, source, summary
-        QTimer.singleShot(0, self._show_next)  # filling the pane takes a while: the window has its events first
+        QTimer.singleShot(0, self, self._show_next)  # filling the pane takes a while: the window has its events first
 
     def _show_next(self) -> None:
         if self._next is None:  # two came at once

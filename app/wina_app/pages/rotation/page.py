@@ -72,6 +72,7 @@ class RotationPage(Page):
         """The curve of a running refinement, made at its first step."""
         self._curve_column = QVBoxLayout()
         fill(column, (self._curve_column, 100), STRETCH)
+        self._has_report = False
         self._panes = QStackedWidget()
         self._waiting = waiting
         self._panes.addWidget(waiting)

@@ -236,13 +236,13 @@ class RefinementPlot(DataPlot):
 
     def __init__(self) -> None:
         super().__init__(tr("Refinement: loss over the steps"), log_axes="xy")
-        self._steps = 0
+        self._steps: tuple[RefinementStep, ...] = ()
 
     def show_steps(self, steps: Sequence[RefinementStep]) -> None:
         """Draw the steps so far, in any order and with repeats; none clears the plot."""
-        if steps and len(steps) == self._steps:
+        if steps and tuple(steps) == self._steps:
             return
-        self._steps = len(steps)
+        self._steps = tuple(steps)
         several = len({step.site for step in steps}) > 1
         self.set_axes(tr("step"), tr("loss / loss at the first step") if several else tr("loss (nats per token)"))
         self.show_traces(_by_site(steps) if several else _by_sparsity(steps))

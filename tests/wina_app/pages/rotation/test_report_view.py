@@ -107,6 +107,14 @@ def test_losses_of_several_sparsities_or_bases_are_compared_only_with_their_own(
         assert list(trace.y) == pytest.approx([1.0, 0.5**0.5, 0.5])
 
 
+def test_as_many_steps_of_another_rotation_replace_the_first_ones(qtbot):
+    plot = RefinementPlot()
+    qtbot.addWidget(plot)
+    for losses in ([0.1, 0.05], [0.4, 0.2]):
+        plot.show_steps([step(at, loss, 0.5) for at, loss in enumerate(losses)])
+        assert [list(trace.y) for trace in plot.traces] == [losses]
+
+
 def test_the_page_draws_the_steps_of_a_running_rotation(qtbot):
     page = RotationPage()
     qtbot.addWidget(page)
