@@ -26,7 +26,6 @@ from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import WindowSession
 from wina_app.style.theme import apply_theme, current_mode
-from wina_app.style.translation import tr
 from wina_app.widgets import file_dialogs
 from wina_app.window.files import DatabaseMerge, FileOpener, is_model
 from wina_app.window.focus import DisabledShortcutHint, FocusFrame
@@ -81,7 +80,7 @@ class Application(ApplicationPages):
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(url), settings)
         self.arrays = SubmittedArrays(self.workbench)
         self.other_programs = OtherPrograms(self.workbench)
-        reason = tr("Set by {name}={limit}; unset it to use this setting.", name=MEMORY_VARIABLE, limit=preset_limit)
+        reason = f"Set by {MEMORY_VARIABLE}={preset_limit}; unset it to use this setting."
         self.window = MainWindow(self.workbench, self.log, {"memory": reason} if preset_limit else {})
         self.window.page_missing.connect(self.add_page)
         self.workbench.workspace.loading_changed.connect(self.show_loading)
@@ -147,7 +146,7 @@ class Application(ApplicationPages):
         log.follow(self.workbench.jobs)
 
         def name(title: str) -> None:
-            jobs = tr("Jobs")
+            jobs = "Jobs"
             dock.setWindowTitle(f"{jobs}  ·  {title}" if title else jobs)
             dock.toggleViewAction().setText(jobs)
 
@@ -195,38 +194,36 @@ class Application(ApplicationPages):
         window.dropped.connect(self.opening.open)
         opening = self.opening
         ask = file_dialogs
-        menus.add(
-            menus.file, tr("&Open model folder…"), lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O"
-        )
+        menus.add(menus.file, "&Open model folder…", lambda: ask.choose_model_folder(window, opening.open), "Ctrl+O")
         menus.add(
             menus.file,
-            tr("Open &GGUF file…"),
+            "Open &GGUF file…",
             lambda: ask.choose_gguf_file(window, opening.open),
             "Ctrl+Alt+Shift+F",
         )
-        menus.add(menus.file, tr("Open &study…"), lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
+        menus.add(menus.file, "Open &study…", lambda: ask.choose_study(window, opening.open), "Ctrl+Shift+O")
         menus.add(
-            menus.file, tr("Open results &database…"), lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"
+            menus.file, "Open results &database…", lambda: ask.choose_database(window, opening.open), "Ctrl+Alt+O"
         )
         menus.add(
             menus.file,
-            tr("Open database on a ser&ver…"),
+            "Open database on a ser&ver…",
             lambda: ask.ask_database_address(window, opening.open_database),
             "Ctrl+Alt+Shift+O",
         )
         menus.add(
             menus.file,
-            tr("&New results database…"),
+            "&New results database…",
             lambda: ask.choose_new_database(window, opening.new_database),
             "Ctrl+N",
         )
         menus.file.addMenu(menus.recent)
         self._add_database_menu()
-        menus.add(menus.file, tr("Open the &demo model"), lambda: self._open_recent_model("demo"), "Ctrl+D")
+        menus.add(menus.file, "Open the &demo model", lambda: self._open_recent_model("demo"), "Ctrl+D")
         for (name, model), keys in zip(SMALL_MODELS.items(), ("Ctrl+Alt+Shift+S", "Ctrl+Alt+Shift+G"), strict=True):
-            menus.add(menus.file, tr("Open {name}", name=model.title), partial(self._open_recent_model, name), keys)
+            menus.add(menus.file, f"Open {model.title}", partial(self._open_recent_model, name), keys)
         menus.file.addSeparator()
-        menus.add(menus.file, tr("&Quit"), window.close, "Ctrl+Q")
+        menus.add(menus.file, "&Quit", window.close, "Ctrl+Q")
         menus.recent.aboutToShow.connect(self._fill_recent)
         self._fill_recent()
 
@@ -234,9 +231,7 @@ class Application(ApplicationPages):
         window, menus, ask = self.window, self.window.menus, file_dialogs
         self.merging = DatabaseMerge(self.workbench, window)
         merge = partial(ask.choose_database, window, self.merging.merge_from)
-        menus.add(
-            menus.database, tr("&Merge from…"), merge, "Ctrl+Alt+I", tr("Merge another results database into this")
-        )
+        menus.add(menus.database, "&Merge from…", merge, "Ctrl+Alt+I", "Merge another results database into this")
         menus.file.addMenu(menus.database)
 
     def _fill_recent(self) -> None:
@@ -255,7 +250,7 @@ class Application(ApplicationPages):
             if locations:
                 menu.addSeparator()
         if menu.isEmpty():
-            menu.addAction(tr("No recent files yet")).setEnabled(False)
+            menu.addAction("No recent files yet").setEnabled(False)
 
     def _open_recent_model(self, location: str) -> None:
         self.window.show_page("model")

@@ -9,7 +9,7 @@ import numpy as np
 
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.specs.plans import Cell
 
@@ -86,7 +86,7 @@ def paste(text: str, selection: Selection, projections: Sequence[str], format_: 
     """
     block = read_block(text, projections, format_)
     if not selection.cells:
-        raise WinaError(tr("Nothing is selected; select the cell for the block's upper left corner."))
+        raise WinaError("Nothing is selected; select the cell for the block's upper left corner.")
     rows, columns = (sorted({cell[axis] for cell in selection.cells}) for axis in (0, 1))
     across, down = columns[-1] - columns[0] + 1, rows[-1] - rows[0] + 1
     height, width = len(block), len(block[0])
@@ -102,8 +102,8 @@ def paste(text: str, selection: Selection, projections: Sequence[str], format_: 
         and (value := block[(cell[0] - rows[0]) % height][(cell[1] - columns[0]) % width]) is not None
     }
     beyond = sum(not (r < selection.rows and c < selection.columns) for r, c in targets)
-    cells = tr("{n} cells", "{n} cell", beyond)
-    remark = tr("Left out {cells} of the block beyond the table.", cells=cells)
+    cells = plural(beyond, "cells", "cell")
+    remark = f"Left out {cells} of the block beyond the table."
     return Pasted(values, remark if beyond else "")
 
 
@@ -114,9 +114,7 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
     WinaError that names the first invalid cell.
     """
     if len(text) > MAX_CHARACTERS:
-        raise WinaError(
-            tr("The clipboard has {n} characters, too many for a plan's {name}.", n=f"{len(text):,}", name=format_.name)
-        )
+        raise WinaError(f"The clipboard has {len(text):,} characters, too many for a plan's {format_.name}.")
     lines = [[cell.strip(_SPACES) for cell in line] for line in csv.reader(text.splitlines(), delimiter="\t")]
     while lines and not any(lines[-1]):  # spreadsheets end a block with an empty line
         lines.pop()
@@ -127,9 +125,7 @@ def read_block(text: str, projections: Sequence[str], format_: BlockFormat) -> B
     cells = [line[first_column:] for line in lines[first_row:]]
     filled = [(row, column) for row, line in enumerate(cells) for column, cell in enumerate(line) if cell]
     if not filled:
-        raise WinaError(
-            tr("The clipboard has no {name}; copy cells of a heatmap or of a spreadsheet first.", name=format_.name)
-        )
+        raise WinaError(f"The clipboard has no {format_.name}; copy cells of a heatmap or of a spreadsheet first.")
     block: Block = [[None] * max(map(len, cells)) for _ in cells]
     for (row, column), value in zip(filled, format_.read([cells[r][c] for r, c in filled]), strict=True):
         if value is None:
@@ -163,7 +159,7 @@ def _target(number: float) -> float | None:
     return value if 0 <= value < 1 else None
 
 
-FRACTIONS = BlockFormat(_fractions, tr("targets"), tr("a target is from 0 % to under 100 %, as in 62.5 % or 0.625"))
+FRACTIONS = BlockFormat(_fractions, "targets", "a target is from 0 % to under 100 %, as in 62.5 % or 0.625")
 """Target sparsities, in percent or as fractions."""
 
 
@@ -176,8 +172,7 @@ def _is_heading(line: Sequence[str], projections: Sequence[str]) -> bool:
 
 def _bad(cell: str, row: int, column: int, format_: BlockFormat) -> WinaError:
     return WinaError(
-        tr(
-            'Nothing was pasted: row {row}, column {column} of the block is "{cell}", but {valid}.',
+        'Nothing was pasted: row {row}, column {column} of the block is "{cell}", but {valid}.'.format(
             row=row,
             column=column,
             cell=cell if len(cell) <= 40 else cell[:39] + "\N{HORIZONTAL ELLIPSIS}",

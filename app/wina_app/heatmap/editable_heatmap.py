@@ -25,7 +25,6 @@ from wina_app.heatmap.painter import LOCK_INSET, LOCK_WIDTH, HeatmapLook
 from wina_app.heatmap.selection import Selection
 from wina_app.plots.figure import map_figure
 from wina_app.style.theme import HALF
-from wina_app.style.translation import tr
 from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
 
@@ -273,8 +272,8 @@ class EditableHeatmap(ExpandableHeatmap):
         self._typed = ""
         self._locked: frozenset[Cell] = frozenset()
         self._stroke: Cell | None = None
-        self.add_action(tr("Cut"), "Ctrl+X", self._cut)
-        self.add_action(tr("Paste"), "Ctrl+V", lambda: self.pasted.emit(QGuiApplication.clipboard().text()))
+        self.add_action("Cut", "Ctrl+X", self._cut)
+        self.add_action("Paste", "Ctrl+V", lambda: self.pasted.emit(QGuiApplication.clipboard().text()))
 
     def set_table(self, rows: Sequence[str], columns: Sequence[str]) -> None:
         """Name the rows and columns; new names discard what is being typed."""
@@ -289,7 +288,7 @@ class EditableHeatmap(ExpandableHeatmap):
         self.describe()
 
     def description(self) -> str:
-        return super().description() + (tr("; locked") if self.selection.cursor in self._locked else "")
+        return super().description() + ("; locked" if self.selection.cursor in self._locked else "")
 
     def look(self) -> HeatmapLook | None:
         look = super().look()

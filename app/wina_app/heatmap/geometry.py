@@ -12,7 +12,6 @@ from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize
 from PySide6.QtGui import QFontMetricsF
 
 from wina_app.style.theme import GRID, HALF, font
-from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 
 
@@ -115,7 +114,7 @@ NOTE_GAP = 6.0
 """Logical pixels between a value and the note beside it."""
 TRIANGLE_WIDTH = 16.0
 """Logical pixels at the left of the headings of rows that have details."""
-CORNER = tr("layer")
+CORNER = "layer"
 """Title of the row headings."""
 
 

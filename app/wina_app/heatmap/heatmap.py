@@ -45,7 +45,6 @@ from wina_app.heatmap.selection import Selection
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.plots.figure import map_figure
 from wina_app.style.theme import notifier, tokens
-from wina_app.style.translation import tr
 from wina_core.report.drawing import Figure
 from wina_core.specs.plans import Cell
 
@@ -83,8 +82,8 @@ class Heatmap(QAbstractScrollArea):
         self.setAccessibleName(name)
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # `paintEvent` fills the whole area itself
-        self.add_action(tr("Copy values"), "Ctrl+C", lambda: self.copy(headings=False))
-        self.add_action(tr("Copy with headings"), "Ctrl+Shift+C", lambda: self.copy(headings=True))
+        self.add_action("Copy values", "Ctrl+C", lambda: self.copy(headings=False))
+        self.add_action("Copy with headings", "Ctrl+Shift+C", lambda: self.copy(headings=True))
         notifier().changed.connect(self._restyle)
 
     def add_action(self, text: str, keys: str, do: Callable[[], object]) -> QAction:
@@ -213,24 +212,19 @@ class Heatmap(QAbstractScrollArea):
         """Describe the cursor's cell with its note, and the size of the selection."""
         scale = self._scale
         if self._selection.cursor is None or scale is None:
-            return tr(
-                "{layers} layers by {projections} projections, nothing selected",
-                layers=len(self._rows),
-                projections=len(self._columns),
-            )
+            return f"{len(self._rows)} layers by {len(self._columns)} projections, nothing selected"
         row, column = self._selection.cursor
         value = float(self._values[row, column])
-        text = tr(
-            "layer {layer}, {projection}: {quantity} {value}",
+        text = "layer {layer}, {projection}: {quantity} {value}".format(
             layer=self._rows[row],
             projection=self._columns[column],
             quantity=scale.title,
-            value=tr("no data") if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip(),
+            value="no data" if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip(),
         )
         if self._notes:
             text = f"{text}, {self._notes[row][column]}"
         count = len(self._selection.cells)
-        return tr("{cell}; {count} cells selected", cell=text, count=count) if count > 1 else text
+        return f"{text}; {count} cells selected" if count > 1 else text
 
     def describe(self) -> None:
         """Describe the cursor's cell to screen readers."""

@@ -13,7 +13,6 @@ from wina_app.jobs.job_rows import BUSY, JobRows
 from wina_app.jobs.texts import brief_progress, engines_text, progress_text, queue_text, state_word
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import GRID, HALF, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
@@ -22,7 +21,7 @@ from wina_core.jobs import EstimateJob, EvaluateJob
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.records import EstimateRecord
 
-EMPTY = tr(
+EMPTY = (
     "No jobs yet. Loading, rotating, calibrating, evaluating and serving show here, with progress and remaining time. "
     "Drag waiting jobs into another order, or move them with Alt+Up and Alt+Down; right-click for more."
 )
@@ -59,8 +58,8 @@ class JobsView(QWidget):
         self._stack.addWidget(ScrollPage(empty))
         self._stack.addWidget(self.list)
         self._engines = ElidedLabel("muted")
-        self.retry_all = push_button(tr("Retry all failed"), self._retry_all, role="link")
-        self.clear = push_button(tr("Clear ended"), jobs.clear_ended, role="link")
+        self.retry_all = push_button("Retry all failed", self._retry_all, role="link")
+        self.clear = push_button("Clear ended", jobs.clear_ended, role="link")
         self._strip = QWidget()
         margins = (GRID * 2, 0, GRID + HALF, 0)
         hbox(self._strip, (self._engines, 1), self.retry_all, self.clear, margins=margins, spacing=HALF)
@@ -145,11 +144,11 @@ class JobLine(QWidget):
         self._waiting = text_label("", "muted")
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Progress of the job"))
+        self.bar.setAccessibleName("Progress of the job")
         self.bar.setFixedWidth(_BAR)
         self.amount = text_label("", "muted")
         self.pause = push_button("", self._pause_or_resume, role="link")
-        self.cancel = push_button(tr("Cancel"), lambda: self._emit(self.cancel_requested), role="link")
+        self.cancel = push_button("Cancel", lambda: self._emit(self.cancel_requested), role="link")
         hbox(
             self,
             self._state,
@@ -179,10 +178,10 @@ class JobLine(QWidget):
         active = entry is not None and entry.active
         self._state.setVisible(entry is not None and entry.phase != "running")
         self._state.setText(state_word(entry) if entry else "")
-        self.title.setText(entry.title if entry else tr("No jobs yet."))
+        self.title.setText(entry.title if entry else "No jobs yet.")
         waiting = sum(job.waiting for job in ordered[1:])
         self._waiting.setVisible(waiting > 0)
-        self._waiting.setText(tr("and {count} waiting", count=waiting))
+        self._waiting.setText(f"and {waiting} waiting")
         self.amount.setText(brief_progress(entry) if entry else "")
         self.amount.setToolTip(plain_tip(progress_text(entry)) if entry else "")
         serves = entry is not None and entry.serves
@@ -191,11 +190,11 @@ class JobLine(QWidget):
         self.cancel.setVisible(active)
         for button in (self.pause, self.cancel):
             button.setEnabled(entry is not None and entry.phase != "cancelling")
-        word = tr("Resume") if entry is not None and entry.is_paused else tr("Pause")
+        word = "Resume" if entry is not None and entry.is_paused else "Pause"
         self.pause.setText(word)
         title = entry.title if entry else ""
         self.pause.setAccessibleName(f"{word}: {title}")
-        end = tr("Stop") if serves else tr("Cancel")
+        end = "Stop" if serves else "Cancel"
         self.cancel.setText(end)
         self.cancel.setAccessibleName(f"{end}: {title}")
         if entry is not None and entry.phase in BUSY:

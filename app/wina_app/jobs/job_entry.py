@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wina_app.jobs import clock
-from wina_app.style.number_format import duration, size
-from wina_app.style.translation import tr
+from wina_app.style.number_format import duration, plural, size
 from wina_core.jobs import Assigned, Job, ResultValue
 from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
@@ -77,8 +76,8 @@ class JobEntry(JobState):
     def failure(self) -> str:
         """Its error, with the number of failed runs if there are several; empty without an error."""
         if self.error and len(self.failures) > 1:
-            runs = tr("{n} runs", "{n} run", len(self.failures))
-            return tr("{error} ({runs} failed, the last one with this.)", error=self.error, runs=runs)
+            runs = plural(len(self.failures), "runs", "run")
+            return f"{self.error} ({runs} failed, the last one with this.)"
         return self.error
 
     @property
@@ -90,41 +89,39 @@ class JobEntry(JobState):
         if self.phase == "done":
             texts += filter(None, [self.metric if self.serves else _outcome(self.result)])
         if self.phase == "cancelled":
-            texts.append(tr("Cancelled"))
+            texts.append("Cancelled")
         if self.runs_finished:
-            texts.append(tr("{runs} done", runs=tr("{n} runs", "{n} run", self.runs_finished)))
+            texts.append(f"{plural(self.runs_finished, 'runs', 'run')} done")
         if self.units_stored:
-            texts.append(tr("{results} stored", results=tr("{n} results", "{n} result", self.units_stored)))
+            texts.append(f"{plural(self.units_stored, 'results', 'result')} stored")
         if self.started is not None:
-            texts.append(tr("took {time}", time=duration(self.seconds)))
+            texts.append(f"took {duration(self.seconds)}")
         return "  ·  ".join(texts)
 
 
 def _outcome(result: ResultValue | None) -> str:
     match result:
         case ModelSummary():
-            return tr("Loaded, {memory} in memory", memory=size(result.memory_bytes))
+            return f"Loaded, {size(result.memory_bytes)} in memory"
         case SweepReport():
-            return tr("{points} measured", points=tr("{n} points", "{n} point", result.measured))
+            return f"{plural(result.measured, 'points', 'point')} measured"
         case GgufRecord():
             return gguf_text(result)
         case EstimateRecord():
-            return tr("About {time} to compute", time=duration(result.seconds + result.preparing_seconds))
+            return f"About {duration(result.seconds + result.preparing_seconds)} to compute"
         case _:
             return ""
 
 
 def gguf_text(record: GgufRecord) -> str:
     """Return the name and size of a file, and its perplexity in both programs."""
-    texts = [tr("{name}, {size}", name=Path(record.file).name, size=size(record.bytes))]
+    texts = [f"{Path(record.file).name}, {size(record.bytes)}"]
     if record.perplexity is None:
-        texts.append(tr("not checked in llama.cpp: the optional extra peers is not installed"))
+        texts.append("not checked in llama.cpp: the optional extra peers is not installed")
     else:
         pair = record.perplexity
         perplexity, llama_cpp = pair.transformers, pair.llama_cpp
-        texts.append(
-            tr("perplexity {own:.4g} in transformers, {theirs:.4g} in llama.cpp", own=perplexity, theirs=llama_cpp)
-        )
+        texts.append(f"perplexity {perplexity:.4g} in transformers, {llama_cpp:.4g} in llama.cpp")
         if not pair.same_tokens:
-            texts.append(tr("llama.cpp splits text into other tokens"))
+            texts.append("llama.cpp splits text into other tokens")
     return "; ".join(texts)

@@ -17,19 +17,18 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QToolTip
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_rows import Button, JobPainter, JobRows, places
 from wina_app.jobs.texts import PRIORITY_WORDS
-from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.jobs import PRIORITIES
 
-PAUSE = tr("Pause after the current batch; other jobs go first and may take its engine")
-PAUSE_QUEUED = tr("Keep the job from starting; later jobs go first")
-PAUSING = tr("The job pauses after its current batch; Resume continues at once")
-RESUME = tr("Continue where the job was paused, as soon as an engine is free")
-CANCEL = tr("Stop after the current batch; stored results are kept")
-CANCELLING = tr("The job stops after its current batch; if this takes over 10 s, the engine is restarted")
-STOP = tr("Finish the answer that is being generated, then end the server")
-STOPPING = tr("The server finishes its last answer")
-RETRY = tr("Compute what is missing; stored results are kept")
+PAUSE = "Pause after the current batch; other jobs go first and may take its engine"
+PAUSE_QUEUED = "Keep the job from starting; later jobs go first"
+PAUSING = "The job pauses after its current batch; Resume continues at once"
+RESUME = "Continue where the job was paused, as soon as an engine is free"
+CANCEL = "Stop after the current batch; stored results are kept"
+CANCELLING = "The job stops after its current batch; if this takes over 10 s, the engine is restarted"
+STOP = "Finish the answer that is being generated, then end the server"
+STOPPING = "The server finishes its last answer"
+RETRY = "Compute what is missing; stored results are kept"
 
 
 class JobListView(QListView):
@@ -60,7 +59,7 @@ class JobListView(QListView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setMouseTracking(True)
         self.setProperty("role", "jobs")
-        self.setAccessibleName(tr("Jobs"))
+        self.setAccessibleName("Jobs")
         rows.dropped.connect(self.move_requested)
         self._make_actions()
         self.selectionModel().selectionChanged.connect(self.update_actions)
@@ -84,18 +83,18 @@ class JobListView(QListView):
     # ---- what can be done ----------------------------------------------------------------------------------------
 
     def _make_actions(self) -> None:
-        self.pause = self._action(tr("Pause"), self._pause, "Space")
-        self.cancel = self._action(tr("Cancel"), lambda: self._each(self.cancel_requested, self._can_cancel), "Del")
-        self.retry = self._action(tr("Retry"), lambda: self._each(self.retry_requested, _can_retry), "F5")
-        self.up = self._action(tr("Move up"), lambda: self._move(-1), "Alt+Up")
-        self.down = self._action(tr("Move down"), lambda: self._move(1), "Alt+Down")
-        self.log = self._action(tr("Show its log"), lambda: self._one(self.log_requested), "Return")
-        self.page = self._action(tr("Show its page"), lambda: self._one(self.page_requested))
-        self.copy_text = self._action(tr("Copy title and error"), self._copy, "Ctrl+C")
+        self.pause = self._action("Pause", self._pause, "Space")
+        self.cancel = self._action("Cancel", lambda: self._each(self.cancel_requested, self._can_cancel), "Del")
+        self.retry = self._action("Retry", lambda: self._each(self.retry_requested, _can_retry), "F5")
+        self.up = self._action("Move up", lambda: self._move(-1), "Alt+Up")
+        self.down = self._action("Move down", lambda: self._move(1), "Alt+Down")
+        self.log = self._action("Show its log", lambda: self._one(self.log_requested), "Return")
+        self.page = self._action("Show its page", lambda: self._one(self.page_requested))
+        self.copy_text = self._action("Copy title and error", self._copy, "Ctrl+C")
         self.specification = self._action(
-            tr("Copy the job's specification (JSON)"), lambda: self._one(self.specification_requested)
+            "Copy the job's specification (JSON)", lambda: self._one(self.specification_requested)
         )
-        self.priorities = QMenu(tr("Priority"), self)
+        self.priorities = QMenu("Priority", self)
         self._group = QActionGroup(self)
         for priority in PRIORITIES:
             action = self.priorities.addAction(PRIORITY_WORDS[priority])
@@ -120,17 +119,17 @@ class JobListView(QListView):
         waiting = [entry for entry in chosen if entry.waiting]
         pausable = any(map(self._can_pause, chosen))
         active = any(map(self._can_cancel, chosen))
-        self.pause.setText(tr("Resume") if pausable and self._resumes else tr("Pause"))
-        _enable(self.pause, pausable, tr("Only a job of an engine that has not ended can be paused"))
-        _enable(self.cancel, active, tr("Only a job that has not ended can be cancelled"))
-        _enable(self.retry, any(map(_can_retry, chosen)), tr("Only a job that failed or was cancelled can be retried"))
-        moves = tr("Select one job that has not begun")
+        self.pause.setText("Resume" if pausable and self._resumes else "Pause")
+        _enable(self.pause, pausable, "Only a job of an engine that has not ended can be paused")
+        _enable(self.cancel, active, "Only a job that has not ended can be cancelled")
+        _enable(self.retry, any(map(_can_retry, chosen)), "Only a job that failed or was cancelled can be retried")
+        moves = "Select one job that has not begun"
         for action in (self.up, self.down):
             _enable(action, one and bool(waiting), moves)
-        _enable(self.priorities.menuAction(), bool(waiting), tr("Only a job that has not begun has a priority"))
+        _enable(self.priorities.menuAction(), bool(waiting), "Only a job that has not begun has a priority")
         for action in (self.log, self.page, self.specification):
-            _enable(action, one, tr("Select one job"))
-        _enable(self.copy_text, bool(chosen), tr("Select a job"))
+            _enable(action, one, "Select one job")
+        _enable(self.copy_text, bool(chosen), "Select a job")
         for action in self._group.actions():
             action.setChecked(any(entry.priority == action.data() for entry in waiting))
 

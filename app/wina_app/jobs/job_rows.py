@@ -26,7 +26,6 @@ from wina_app.jobs.job_list import JobList
 from wina_app.jobs.texts import WORDS, progress_text, remark, state_word
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 
 ENTRY = Qt.ItemDataRole.UserRole
@@ -36,11 +35,11 @@ _TOP = QModelIndex()
 
 Button = Literal["pause", "resume", "cancel", "stop", "retry"]
 BUTTON_WORDS: dict[Button, str] = {
-    "pause": tr("Pause"),
-    "resume": tr("Resume"),
-    "cancel": tr("Cancel"),
-    "stop": tr("Stop"),
-    "retry": tr("Retry"),
+    "pause": "Pause",
+    "resume": "Resume",
+    "cancel": "Cancel",
+    "stop": "Stop",
+    "retry": "Retry",
 }
 BUSY = ("running", "pausing", "cancelling")
 _DRAWN = {"cancelling": "running", "pausing": "running"}

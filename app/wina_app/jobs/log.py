@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
 
 from wina_app.jobs.job_list import JobList
 from wina_app.style.theme import GRID, HALF, monospace, notifier, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, wrap_words
 from wina_app.widgets.fields import choices
@@ -27,12 +26,12 @@ SHOWN = 2_000
 _PIECE = 100
 """Lines written at once: writing all of them would block the window too long."""
 _LEVELS = {
-    tr("Debug"): logging.DEBUG,
-    tr("Info"): logging.INFO,
-    tr("Warning"): logging.WARNING,
-    tr("Error"): logging.ERROR,
+    "Debug": logging.DEBUG,
+    "Info": logging.INFO,
+    "Warning": logging.WARNING,
+    "Error": logging.ERROR,
 }
-_ALL_JOBS = tr("Everything")
+_ALL_JOBS = "Everything"
 
 
 class LogLine(NamedTuple):
@@ -84,10 +83,10 @@ class LogText(QPlainTextEdit):
         wrap_words(self)
         self.setProperty("role", "plain")
         self.setReadOnly(True)
-        self.setAccessibleName(tr("Log"))
+        self.setAccessibleName("Log")
         self.follows = True
-        tip = tr("Go to the end and stay there as lines arrive")
-        self.follow = push_button(tr("Follow"), self.go_to_end, name=tr("Follow the end of the log"), tip=tip)
+        tip = "Go to the end and stay there as lines arrive"
+        self.follow = push_button("Follow", self.go_to_end, name="Follow the end of the log", tip=tip)
         self.follow.setParent(self)
         self.follow.hide()
         bar = self.verticalScrollBar()
@@ -170,29 +169,29 @@ class LogView(QWidget):
         self.text = LogText()
         self.text.setMaximumBlockCount(SHOWN)
         self.last = LastLine("muted")
-        self.job = choices([(_ALL_JOBS, "", "")], tr("Job whose log is shown"))
+        self.job = choices([(_ALL_JOBS, "", "")], "Job whose log is shown")
         self.job.setMinimumContentsLength(12)
         self.job.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.job.setToolTip(tr("All lines, or those of one job and of the engine while it ran"))
+        self.job.setToolTip("All lines, or those of one job and of the engine while it ran")
         self.job.currentIndexChanged.connect(self._rebuild)
-        self.level = choices(name=tr("Lowest level shown"))
+        self.level = choices(name="Lowest level shown")
         self.level.addItems(list(_LEVELS))
-        self.level.setCurrentText(tr("Info"))
+        self.level.setCurrentText("Info")
         self.level.currentTextChanged.connect(self._rebuild)
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Show lines with…"))
+        self.search.setPlaceholderText("Show lines with…")
         self.search.setClearButtonEnabled(True)
-        self.search.setAccessibleName(tr("Search the log"))
+        self.search.setAccessibleName("Search the log")
         self.search.setToolTip(self.search.placeholderText())
         self.search.textChanged.connect(self._rebuild)
         copy = push_button(
-            tr("Copy"),
+            "Copy",
             self._copy,
-            name=tr("Copy the lines shown"),
-            tip=tr("Copy the selected lines, or all that are shown"),
+            name="Copy the lines shown",
+            tip="Copy the selected lines, or all that are shown",
             role="link",
         )
-        clear = push_button(tr("Clear"), self._clear, name=tr("Clear the log"), role="link")
+        clear = push_button("Clear", self._clear, name="Clear the log", role="link")
         margins = (GRID * 2, HALF, GRID * 2, HALF)
         row = hbox(None, (self.job, 1), self.level, (self.search, 2), copy, clear, margins=margins)
         vbox(self, row, (self.text, 1), spacing=0)
@@ -212,7 +211,7 @@ class LogView(QWidget):
 
     def show_job(self, job_id: str) -> None:
         self.search.clear()
-        self.level.setCurrentText(tr("Debug"))
+        self.level.setCurrentText("Debug")
         self.job.setCurrentIndex(max(0, self.job.findData(job_id)))
 
     def _forget(self, job_id: str) -> None:

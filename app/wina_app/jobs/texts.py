@@ -5,27 +5,26 @@ from collections.abc import Iterable, Sequence
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.style.number_format import duration, size
-from wina_app.style.translation import tr
+from wina_app.style.number_format import duration, plural, size
 from wina_core.jobs import Assigned, Job, Priority
 from wina_core.jobs.hosted import HostedJob, OtherProgramsJob
 from wina_core.specs.machine import LOCAL
 
 WORDS = {
-    "queued": tr("Queued"),
-    "running": tr("Running"),
-    "pausing": tr("Pausing"),
-    "paused": tr("Paused"),
-    "cancelling": tr("Cancelling"),
-    "done": tr("Done"),
-    "failed": tr("Failed"),
-    "cancelled": tr("Cancelled"),
+    "queued": "Queued",
+    "running": "Running",
+    "pausing": "Pausing",
+    "paused": "Paused",
+    "cancelling": "Cancelling",
+    "done": "Done",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
 }
 PRIORITY_WORDS: dict[Priority, str] = {
-    "first": tr("First"),
-    "high": tr("High"),
-    "normal": tr("Normal"),
-    "low": tr("Low"),
+    "first": "First",
+    "high": "High",
+    "normal": "Normal",
+    "low": "Low",
 }
 _PAGES = {
     "inspect": "model",
@@ -49,7 +48,7 @@ _PAGES = {
 
 
 def state_word(entry: JobEntry) -> str:
-    return tr("Stopping") if entry.serves and entry.phase == "cancelling" else WORDS[entry.phase]
+    return "Stopping" if entry.serves and entry.phase == "cancelling" else WORDS[entry.phase]
 
 
 def progress_text(entry: JobEntry) -> str:
@@ -60,19 +59,19 @@ def progress_text(entry: JobEntry) -> str:
     if time_left := _remaining(entry):
         texts.append(time_left)
     if entry.ended is not None:
-        texts.append(tr("took {time}", time=duration(entry.seconds)))
-        texts.append(tr("ended {clock}", clock=time.strftime("%H:%M:%S", time.localtime(entry.ended))))
+        texts.append(f"took {duration(entry.seconds)}")
+        texts.append(f"ended {time.strftime('%H:%M:%S', time.localtime(entry.ended))}")
     if entry.units_stored and entry.ended is not None:
-        texts.append(tr("{results} stored", results=tr("{n} results", "{n} result", entry.units_stored)))
+        texts.append(f"{plural(entry.units_stored, 'results', 'result')} stored")
     if len(entry.failures):
-        texts.append(tr("{runs} failed", runs=tr("{n} runs", "{n} run", len(entry.failures))))
+        texts.append(f"{plural(len(entry.failures), 'runs', 'run')} failed")
     return "  ·  ".join(texts)
 
 
 def brief_progress(entry: JobEntry) -> str:
     """Describe the progress of a job in percent, with its remaining time or its duration, or what a server answers."""
     if entry.ended is not None:
-        return tr("took {time}", time=duration(entry.seconds))
+        return f"took {duration(entry.seconds)}"
     if entry.serves:
         return entry.metric
     done = "" if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
@@ -81,9 +80,9 @@ def brief_progress(entry: JobEntry) -> str:
 
 def _remaining(entry: JobEntry) -> str:
     if entry.eta_seconds is not None and entry.phase == "running":
-        return tr("{time} left", time=duration(entry.remaining_seconds or 0.0))
+        return f"{duration(entry.remaining_seconds or 0.0)} left"
     if entry.active and entry.phase != "cancelling" and entry.expected_seconds is not None:
-        return tr("about {time}", time=duration(entry.expected_seconds))
+        return f"about {duration(entry.expected_seconds)}"
     return ""
 
 
@@ -93,13 +92,13 @@ def waiting_text(entry: JobEntry, behind: str = "") -> str:
         case "queued":
             if entry.waits:
                 return entry.waits[:1].upper() + entry.waits[1:]
-            return tr("Waiting for: {job}", job=behind) if behind else tr("Waiting for the engine")
+            return f"Waiting for: {behind}" if behind else "Waiting for the engine"
         case "pausing":
-            return tr("Pausing after the current batch")
+            return "Pausing after the current batch"
         case "paused":
-            return tr("Paused; other jobs continue")
+            return "Paused; other jobs continue"
         case "cancelling":
-            return tr("Cancelling after the current batch")
+            return "Cancelling after the current batch"
         case _:
             return ""
 
@@ -120,9 +119,9 @@ def remark(entry: JobEntry) -> str:
     if entry.waits:
         texts.append(entry.waits)
     if change := entry.recent_change:
-        texts.append(tr("new estimate: {reason}", reason=change))
+        texts.append(f"new estimate: {change}")
     if entry.waiting and entry.priority != "normal":
-        texts.append(tr("priority: {priority}", priority=PRIORITY_WORDS[entry.priority].lower()))
+        texts.append(f"priority: {PRIORITY_WORDS[entry.priority].lower()}")
     return "  ·  ".join(texts)
 
 
@@ -131,19 +130,19 @@ def place_text(entry: JobEntry) -> str:
     machines = dict.fromkeys(use.machine for use in entry.engines)
     if machines:
         return ", ".join(_engines_on(machine, entry.engines) for machine in machines)
-    return tr("on {machines}", machines=machines_text(entry.machines)) if entry.machines else ""
+    return f"on {machines_text(entry.machines)}" if entry.machines else ""
 
 
 def _engines_on(machine: str, engines: Iterable[Assigned]) -> str:
     numbers = ", ".join(str(use.engine) for use in engines if use.machine == machine)
     if machine == LOCAL:
-        return tr("engine {places}", places=numbers)
-    return tr("engine {places} on {machine}", places=numbers, machine=machine)
+        return f"engine {numbers}"
+    return f"engine {numbers} on {machine}"
 
 
 def machines_text(machines: Sequence[str]) -> str:
     """Return the names of machines; an empty sequence is this computer."""
-    return ", ".join(tr("this computer") if machine == LOCAL else machine for machine in machines or (LOCAL,))
+    return ", ".join("this computer" if machine == LOCAL else machine for machine in machines or (LOCAL,))
 
 
 def queue_text(jobs: JobList) -> str:
@@ -153,15 +152,15 @@ def queue_text(jobs: JobList) -> str:
     waiting = sum(entry.waiting and not entry.is_paused for entry in active)
     texts = []
     if running := len(active) - waiting - paused:
-        texts.append(tr("{count} running", count=running))
+        texts.append(f"{running} running")
     if paused:
-        texts.append(tr("{count} paused", count=paused))
+        texts.append(f"{paused} paused")
     if waiting:
-        texts.append(tr("{count} waiting", count=waiting))
+        texts.append(f"{waiting} waiting")
     seconds, complete = _time_left(jobs)
     if seconds:
         time_left = duration(seconds)
-        words = tr("about {time} left", time=time_left) if complete else tr("at least {time} left", time=time_left)
+        words = f"about {time_left} left" if complete else f"at least {time_left} left"
         texts.append(words)
     return "  ·  ".join(texts)
 
@@ -185,11 +184,11 @@ def engines_text(jobs: JobList) -> str:
     """Describe the work of each of several engines, a line each; empty where there is one."""
     lines = []
     for number, use in sorted(jobs.engines.items()):
-        name = tr("Light engine") if use.light else tr("Engine {place}", place=number)
+        name = "Light engine" if use.light else f"Engine {number}"
         where = [] if use.machine == LOCAL else [use.machine]
         if (where := [*where, *filter(None, [use.hardware])]) and not use.light:
-            name = tr("Engine {place} ({hardware})", place=number, hardware=", ".join(where))
-        doing = jobs[use.job].title if use.job is not None and use.job in jobs else tr("idle")
+            name = f"Engine {number} ({', '.join(where)})"
+        doing = jobs[use.job].title if use.job is not None and use.job in jobs else "idle"
         lines.append(f"{name}: {doing}")
     return "\n".join(lines)
 
@@ -204,4 +203,4 @@ def _amount(entry: JobEntry) -> str:
     else:
         done = f"{entry.done:,.1f}" if entry.done % 1 else f"{entry.done:,.0f}"
         total, unit = f"{entry.total or 0:,.0f}", f" {entry.unit}"
-    return (done if entry.total is None else tr("{done} of {total}", done=done, total=total)) + unit
+    return (done if entry.total is None else f"{done} of {total}") + unit

@@ -8,9 +8,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from wina_app.plots.colour_maps import ColourScale, hatch, lookup_table
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
-from wina_app.style.translation import tr
 
-_NO_DATA = tr("no data")
+_NO_DATA = "no data"
 _CENTRE = Qt.AlignmentFlag.AlignHCenter
 
 
@@ -29,14 +28,7 @@ class ColourBar(QWidget):
         if scale == self._scale:
             return  # to lay out the page anew takes as long as to paint it
         self._scale = scale
-        self.setAccessibleName(
-            tr(
-                "Colour bar: {title} from {low} to {high}",
-                title=scale.heading,
-                low=scale.text(scale.low),
-                high=scale.text(scale.high),
-            )
-        )
+        self.setAccessibleName(f"Colour bar: {scale.heading} from {scale.text(scale.low)} to {scale.text(scale.high)}")
         self.updateGeometry()
         self.update()
 

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFrame, QListWidget, QListWidgetItem, QToolButton,
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import explain_disabled, push_button
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from wina_app.plots.trace_plot import TracePlot
 
 _PROBLEMS = {
-    "bars": tr("Bars begin at 0, which a logarithmic axis cannot show"),
-    "none above 0": tr("A logarithmic axis needs values above 0"),
+    "bars": "Bars begin at 0, which a logarithmic axis cannot show",
+    "none above 0": "A logarithmic axis needs values above 0",
 }
 
 
@@ -28,23 +27,23 @@ class PlotControls(QWidget):
     def __init__(self, plot: "TracePlot") -> None:
         super().__init__(plot)
         self._plot, self._right = plot, 0
-        self.setAccessibleName(tr("Controls of the plot"))
+        self.setAccessibleName("Controls of the plot")
         self.logs = {
             side: self._button(
-                tr("Logarithmic {side} axis", side=side),
-                tr("Logarithmic {side} axis; values of 0 or below are left out", side=side),
-                text=tr("log {side}", side=side),
+                f"Logarithmic {side} axis",
+                f"Logarithmic {side} axis; values of 0 or below are left out",
+                text=f"log {side}",
             )
             for side in plot.log_axes
         }
         for side, button in self.logs.items():
             button.setCheckable(True)
             button.clicked.connect(lambda on, side=side: plot.set_log(side, on))
-        self.series = self._button(tr("Series"), tr("Switch series on and off"), "plot-series")
+        self.series = self._button("Series", "Switch series on and off", "plot-series")
         self.series.clicked.connect(self._open_series)
-        self.reset = self._button(tr("Reset zoom"), tr("Reset zoom (or double-click the plot)"), "plot-reset")
+        self.reset = self._button("Reset zoom", "Reset zoom (or double-click the plot)", "plot-reset")
         self.reset.clicked.connect(lambda: plot.reset_zoom())
-        self.export = self._button(tr("Export plot…"), tr("Export as image, vectors, or a script"), "plot-export")
+        self.export = self._button("Export plot…", "Export as image, vectors, or a script", "plot-export")
         self.export.hide()
         self._tips = {side: button.toolTip() for side, button in self.logs.items()}
         hbox(self, *self.logs.values(), self.series, self.reset, self.export, spacing=0)
@@ -86,8 +85,8 @@ class PlotControls(QWidget):
         names = [name for name, _ in self._plot.series]
         off = [name for name in names if name in self._plot.hidden]
         self.series.setVisible(len(names) > 1 or bool(off))
-        some = tr("{off} of {count} series are off", off=len(off), count=len(names))
-        self.series.setToolTip(some if off else tr("Switch series on and off"))
+        some = f"{len(off)} of {len(names)} series are off"
+        self.series.setToolTip(some if off else "Switch series on and off")
         for button in (self.series, self.reset, self.export):
             warned = bool(off) and button is self.series
             # Icons are drawn anew only for another colour: `follow` runs with every change of the plot.
@@ -124,7 +123,7 @@ class SeriesList(QFrame):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setProperty("role", "overlay")
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Series of the plot"))
+        self.list.setAccessibleName("Series of the plot")
         self.list.setFrameShape(QFrame.Shape.NoFrame)
         for name, colour in series:
             item = QListWidgetItem(_swatch(colour), name)
@@ -133,8 +132,8 @@ class SeriesList(QFrame):
             self.list.addItem(item)
         self.list.setCurrentRow(0)
         self.list.itemChanged.connect(self._emit)
-        self.all = push_button(tr("Show all"), lambda: self._check(everything=True))
-        self.only = push_button(tr("Only this"), lambda: self._check(everything=False), tip=tr("Switch all others off"))
+        self.all = push_button("Show all", lambda: self._check(everything=True))
+        self.only = push_button("Only this", lambda: self._check(everything=False), tip="Switch all others off")
         vbox(self, self.list, hbox(None, self.all, self.only, STRETCH), margins=(HALF, HALF, HALF, HALF))
         rows = min(len(series), _MOST)
         height = rows * max(self.list.sizeHintForRow(0), 1) + 2 * HALF

@@ -32,7 +32,6 @@ from wina_app.plots.figure import (
     style_of,
 )
 from wina_app.style.theme import GRID, scaled, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
@@ -58,10 +57,10 @@ def offer_export(page: Page, widget: Drawn, name: str, keys: str) -> None:
     """Let a plot or heatmap be exported as `name` from its context menu and by a command of its page."""
     add_menu(page, widget, name)
     page.add_command(
-        tr("Export the plot: {name}…", name=name),
+        f"Export the plot: {name}…",
         lambda: ask_and_save(page, widget.figure, name),
         keys,
-        tip=tr("As image, vectors, or a script with its data"),
+        tip="As image, vectors, or a script with its data",
     )
 
 
@@ -76,8 +75,8 @@ def add_menu(page: Page, drawn: Drawn, name: str) -> None:
     def show(where: QPoint) -> None:
         menu = QMenu(widget)
         menu.addActions(widget.actions())
-        menu.addAction(tr("Copy image"), lambda: copy_image(widget, drawn.figure()))
-        menu.addAction(tr("Export plot…"), export)
+        menu.addAction("Copy image", lambda: copy_image(widget, drawn.figure()))
+        menu.addAction("Export plot…", export)
         menu.exec(widget.mapToGlobal(where))
         menu.deleteLater()
 
@@ -93,7 +92,7 @@ def ask_and_save(page: Page, figure_of: Callable[[], Figure], name: str) -> None
     """Ask for format and file in a dialog beside the page, which shows the outcome."""
     figure = figure_of()
     if is_empty(figure):
-        page.show_error(tr("There is nothing in this plot to export yet."))
+        page.show_error("There is nothing in this plot to export yet.")
         return
     dialog = PlotExportDialog(figure, name, last_choice, page)
     dialog.saved.connect(page.show_saved)
@@ -123,29 +122,29 @@ class PlotExportDialog(QDialog):
     def __init__(self, figure: Figure, name: str, last: LastChoice, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(tr("Export plot"))
+        self.setWindowTitle("Export plot")
         self._figure, self._name, self._last = figure, name, last
         self._make_controls(last.choice)
         self.picture = QLabel()
-        self.picture.setAccessibleName(tr("Preview"))
+        self.picture.setAccessibleName("Preview")
         self.picture.setFixedSize(_PREVIEW)
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.pixels = text_label("", "muted", wrap=True)
         self.trouble = text_label("", "failed", wrap=True)
         self.trouble.hide()
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        self.save = buttons.addButton(tr("Save…"), QDialogButtonBox.ButtonRole.ActionRole)
-        self.save.setAccessibleName(tr("Choose a file and save the plot"))
+        self.save = buttons.addButton("Save…", QDialogButtonBox.ButtonRole.ActionRole)
+        self.save.setAccessibleName("Choose a file and save the plot")
         self.save.setDefault(True)
         self.save.clicked.connect(self._ask)
         buttons.rejected.connect(self.close)
         self.format.setMinimumWidth(scaled(26 * GRID))
         form = vbox(
             None,
-            labelled(tr("Format"), self.format),
-            labelled(tr("Width (mm)"), self.width_box),
-            labelled(tr("Height (mm)"), self.height_box),
-            labelled(tr("Resolution (dots per inch)"), self.dpi),
+            labelled("Format", self.format),
+            labelled("Width (mm)", self.width_box),
+            labelled("Height (mm)", self.height_box),
+            labelled("Resolution (dots per inch)", self.dpi),
             self.light,
             self.pixels,
             STRETCH,
@@ -163,7 +162,7 @@ class PlotExportDialog(QDialog):
         self._follow()
 
     def _make_controls(self, choice: PlotFile) -> None:
-        self.format = ComboBox(tr("Format"))
+        self.format = ComboBox("Format")
         self.format.fill([(name, key) for key, (name, _) in FORMATS.items()], choice.format)
         for at, (_, explanation) in enumerate(FORMATS.values()):
             self.format.setItemData(at, explanation, Qt.ItemDataRole.ToolTipRole)
@@ -171,8 +170,8 @@ class PlotExportDialog(QDialog):
             decimal(20.0, 1000.0, value, decimals=1, step=10.0) for value in (choice.width, choice.height)
         )
         self.dpi = whole_number(36, 1200, choice.dpi, step=50)
-        self.light = QCheckBox(tr("Light, for print"))
-        self.light.setToolTip(tr("Dark words on white, however the window looks"))
+        self.light = QCheckBox("Light, for print")
+        self.light.setToolTip("Dark words on white, however the window looks")
         self.light.setChecked(choice.light)
 
     def choice(self) -> PlotFile:
@@ -187,9 +186,9 @@ class PlotExportDialog(QDialog):
     def _follow(self) -> None:
         choice = self.choice()
         image = choice.format == "png"
-        explain_disabled(self.dpi, enabled=image, reason=tr("Vectors have no pixels: they are sharp at any size"))
+        explain_disabled(self.dpi, enabled=image, reason="Vectors have no pixels: they are sharp at any size")
         width, height = choice.pixels
-        size = tr("{width} x {height} pixels", width=f"{width:,}", height=f"{height:,}")
+        size = f"{width:,} x {height:,} pixels"
         self.pixels.setText(size if image else FORMATS[choice.format][1])
         self._rest.start()
 
@@ -217,7 +216,7 @@ class PlotExportDialog(QDialog):
     def _ask(self) -> None:
         choice = self.choice()
         kind = f"{FORMATS[choice.format][0]} (*.{choice.format})"
-        path = save_as(self, tr("Export plot"), f"{self._name}.{choice.format}", kind)
+        path = save_as(self, "Export plot", f"{self._name}.{choice.format}", kind)
         if path is not None:
             self.save_to(path)
 

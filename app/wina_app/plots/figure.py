@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from wina_app.plots.colour_maps import ColourScale
 from wina_app.style.stylesheet import LIGHT, Tokens
 from wina_app.style.theme import tokens
-from wina_app.style.translation import tr
 from wina_core.files.tables import write_atomically
 from wina_core.report.drawing import Figure, FigureStyle, MapPanel, program, render
 
@@ -67,10 +66,10 @@ def is_empty(figure: Figure) -> bool:
 
 PlotFormat = Literal["png", "svg", "pdf", "py"]
 FORMATS: dict[PlotFormat, tuple[str, str]] = {
-    "png": (tr("PNG image"), tr("Pixels, as many to the inch as chosen")),
-    "svg": (tr("SVG drawing"), tr("Vectors, with its words as text")),
-    "pdf": (tr("PDF page"), tr("Vectors on one page of just this size, with its fonts")),
-    "py": (tr("Python script"), tr("A program for matplotlib with the numbers in it")),
+    "png": ("PNG image", "Pixels, as many to the inch as chosen"),
+    "svg": ("SVG drawing", "Vectors, with its words as text"),
+    "pdf": ("PDF page", "Vectors on one page of just this size, with its fonts"),
+    "py": ("Python script", "A program for matplotlib with the numbers in it"),
 }
 """Suffix: (name, explanation)."""
 MILLIMETRES = 25.4

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QGraphicsItem, QGraphicsLineItem, QGraphicsPathIte
 from wina_app.plots.coincidence import CoincidingLines
 from wina_app.style.stylesheet import Tokens
 from wina_app.style.theme import GRID, HALF, font, readable, tokens
-from wina_app.style.translation import tr
 
 _WIDEST = 0.4
 """Largest part of the plot's width for names."""
@@ -222,7 +221,7 @@ class LineLabels(QObject):
             name.show(row < fitting)
             if row < fitting:
                 name.listed(left, right, (row + 0.5) * height, metrics)
-        self._more.setText(tr("and {count} more", count=len(names) - fitting))
+        self._more.setText(f"and {len(names) - fitting} more")
         self._more.setPos(left, fitting * height)
 
     def _place_beside(self, rows: Sequence[tuple[int, ...]], left: float, right: float, metrics: QFontMetricsF) -> None:

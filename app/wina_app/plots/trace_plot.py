@@ -16,7 +16,6 @@ from wina_app.plots.controls import PlotControls
 from wina_app.plots.plot_items import Reference, Trace, TraceItems
 from wina_app.plots.plot_labels import LineEnd, LineLabels
 from wina_app.style.theme import GRID, HALF, font, restyle_when_shown, scaled, tokens
-from wina_app.style.translation import tr
 
 UNBOUNDED = 1e307
 """pyqtgraph's value for no limit."""
@@ -63,7 +62,7 @@ class TracePlot(pg.PlotWidget):
         self._rings = pg.ScatterPlotItem(size=14, brush=None)
         self._rings.setZValue(10)
         plot.addItem(self._rings, ignoreBounds=True)
-        reset = QAction(tr("Reset zoom"), self)
+        reset = QAction("Reset zoom", self)
         reset.triggered.connect(lambda: self.reset_zoom())
         self.addAction(reset)
         plot.vb.sigRangeChanged.connect(self._follow_view)

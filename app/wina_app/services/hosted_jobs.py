@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 
 from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
-from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
 from wina_core.jobs import Done, EvaluateJob, Failed, Progress, Started
 from wina_core.jobs.hosted import ArrayReport, OtherProgramsJob
@@ -98,7 +97,7 @@ class SubmittedArrays(QObject):
         then(text)
 
     def _on_submitted(self, output: str) -> None:
-        sentence = output.splitlines()[-1].partition(";")[0].rstrip(".") if output else tr("Nothing is missing")
+        sentence = output.splitlines()[-1].partition(";")[0].rstrip(".") if output else "Nothing is missing"
         self.submitted.emit(f"{sentence}.")
         self.watch()
 
@@ -123,7 +122,7 @@ class SubmittedArrays(QObject):
     def _on_report(self, report: ArrayReport) -> None:
         jobs, job, name = self._workbench.jobs, report.job, report.job.array
         if name not in jobs:
-            title = tr("{title} (Slurm job {job})", title=report.title, job=job.job)
+            title = f"{report.title} (Slurm job {job.job})"
             self._workbench.host(job, title, lambda: self._cancel(name), name)
             jobs.apply(Started(job_id=name))
         entry = jobs[name]
@@ -223,7 +222,7 @@ class OtherPrograms(QObject):
         if job_id in jobs and not jobs[job_id].is_elsewhere:
             return  # it was this window's, which is closing
         if job_id not in self._foreign_jobs:
-            title = tr("{title} (another program)", title=job.submit.title or tr("Job"))
+            title = f"{job.submit.title or 'Job'} (another program)"
             cancel = partial(self._cancel, job_id)
             self._workbench.host(OtherProgramsJob(computes=job.submit.job.kind), title, cancel, job_id)
         self._foreign_jobs[job_id] = job
@@ -241,7 +240,7 @@ class OtherPrograms(QObject):
             cancelled = died or jobs[job_id].phase == "cancelling"
             cancelled |= any(status not in ("done", "failed") for status in statuses)
             if statuses and not cancelled and "done" not in statuses:
-                jobs.apply(Failed(job_id=job_id, error=tr("All of its runs failed; the Results page has the reasons.")))
+                jobs.apply(Failed(job_id=job_id, error="All of its runs failed; the Results page has the reasons."))
             else:
                 jobs.apply(Done(job_id=job_id, cancelled=cancelled))
 

@@ -7,7 +7,6 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.services.settings import Settings
 from wina_app.services.threads import Checks
-from wina_app.style.translation import tr
 from wina_core.jobs import Ready
 from wina_core.remote.registry import load_places, remove_machine, save_machine
 from wina_core.specs.machine import LOCAL, Machine, RayCluster
@@ -90,7 +89,7 @@ class Machines(QObject):
         from wina_core.remote.machine_client import check_machine
 
         machine = self.ssh_machines[name]
-        self._show_check(name, MachineCheck(tr("Connecting…"), runs=True))
+        self._show_check(name, MachineCheck("Connecting…", runs=True))
         self._checks.ask(
             lambda: describe_ready(check_machine(machine)),
             lambda text: self._show_check(name, MachineCheck(text)),

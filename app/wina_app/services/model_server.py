@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
 from wina_core.jobs.hosted import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 
@@ -128,7 +127,7 @@ class ModelServer(QObject):
         self._killing.stop()
         self._write(logging.INFO, "ended")
         if not self.state.stopping and (code or status != QProcess.ExitStatus.NormalExit):
-            self._fail(self._last.removeprefix("wina: ") or tr("exit code {code}", code=code))
+            self._fail(self._last.removeprefix("wina: ") or f"exit code {code}")
         else:
             self._set(ServerState())
 

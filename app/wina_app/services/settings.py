@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, field_validator
 
 from wina_app.style.theme import Mode
-from wina_app.style.translation import tr
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.errors import WinaError
 from wina_core.files import paths
@@ -33,65 +32,65 @@ class Preferences(BaseModel):
 
     theme: Mode = Field(
         "system",
-        json_schema_extra={"names": {"system": tr("System"), "light": tr("Light"), "dark": tr("Dark")}},
-        title=tr("Appearance"),
-        description=tr("System follows the desktop as it changes."),
+        json_schema_extra={"names": {"system": "System", "light": "Light", "dark": "Dark"}},
+        title="Appearance",
+        description="System follows the desktop as it changes.",
     )
     text_size: Annotated[int, Field(ge=80, le=200)] = Field(
         100,
         json_schema_extra={"step": 10},
-        title=tr("Text size (%)"),
-        description=tr("Scales all texts and layouts on top of the desktop's setting."),
+        title="Text size (%)",
+        description="Scales all texts and layouts on top of the desktop's setting.",
     )
     colour_map: Literal["viridis", "cividis"] = Field(
         "viridis",
-        title=tr("Heatmap colours"),
-        description=tr("Both suit all common colour vision; cividis has fewer hues."),
+        title="Heatmap colours",
+        description="Both suit all common colour vision; cividis has fewer hues.",
     )
     sparsity_count: Count = Field(
         DEFAULT_COUNT,
         json_schema_extra={
             "names": {
-                "gated": tr("Gated (dropped weights of gated layers)"),
-                "net": tr("Net (weights read in their place are subtracted)"),
+                "gated": "Gated (dropped weights of gated layers)",
+                "net": "Net (weights read in their place are subtracted)",
             }
         },
-        title=tr("Sparsity in comparisons"),
-        description=tr("Measured sparsity in plots, run names and comparisons; the target is shown beside it."),
+        title="Sparsity in comparisons",
+        description="Measured sparsity in plots, run names and comparisons; the target is shown beside it.",
     )
     notify: bool = Field(
-        True, title=tr("Notify when a long job ends"), description=tr("At the lower edge, with a link to the results.")
+        True, title="Notify when a long job ends", description="At the lower edge, with a link to the results."
     )
     reopen: bool = Field(
         True,
-        title=tr("Restore the last session"),
-        description=tr("Opens the last model, rotation, method and plan at start."),
+        title="Restore the last session",
+        description="Opens the last model, rotation, method and plan at start.",
     )
     confirm_quit: bool = Field(
-        True, title=tr("Confirm quitting while jobs run"), description=tr("Stored results are kept either way.")
+        True, title="Confirm quitting while jobs run", description="Stored results are kept either way."
     )
     engines: Annotated[int, Field(ge=0, le=64)] = Field(
         0,
-        title=tr("Engine processes"),
-        description=tr("Jobs that run at the same time; 0 means one per GPU. Takes effect at the next start."),
+        title="Engine processes",
+        description="Jobs that run at the same time; 0 means one per GPU. Takes effect at the next start.",
     )
     memory: str = Field(
         "",
-        title=tr("Memory limit"),
-        description=tr(
+        title="Memory limit",
+        description=(
             "Memory that computing may take, such as 8GB; a larger model is read from its files layer by layer. Empty "
             "for all that is free. Takes effect at the next start."
         ),
     )
     llama_cpp: str = Field(
         "",
-        title=tr("Folder of llama.cpp"),
-        description=tr("Its convert_hf_to_gguf.py writes GGUF files; empty for that of LLAMA_CPP or the PATH."),
+        title="Folder of llama.cpp",
+        description="Its convert_hf_to_gguf.py writes GGUF files; empty for that of LLAMA_CPP or the PATH.",
     )
     database: str = Field(
         "",
-        title=tr("Results database"),
-        description=tr("File or address of a server; empty for the default. Takes effect at the next start."),
+        title="Results database",
+        description="File or address of a server; empty for the default. Takes effect at the next start.",
     )
 
     @field_validator("memory")
@@ -110,7 +109,7 @@ class Preferences(BaseModel):
         """Refuse a password, which would be stored."""
         if has_password(database):
             raise ValueError(
-                tr("An address with a password is not stored; put the password into ~/.pgpass or the keyring.")
+                "An address with a password is not stored; put the password into ~/.pgpass or the keyring."
             )
         return database
 
@@ -236,10 +235,9 @@ class Settings(Entries):
     def _respect_newer(self) -> None:
         """Stop writing if a newer version has written the file, perhaps from another window."""
         if self._path is not None and _is_newer(self._path):
-            problem = tr(
-                "{path} was written by a newer version of the workbench and is left unchanged; settings made here hold "
-                "until the window is closed.",
-                path=self._path,
+            problem = (
+                f"{self._path} was written by a newer version of the workbench and is left unchanged; settings "
+                "made here hold until the window is closed."
             )
             self._path = None
             self._set_problem(problem)
@@ -260,11 +258,11 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     except FileNotFoundError:
         return {}, ""
     except (WinaError, ValueError, RecursionError) as error:
-        return {}, tr("The settings in {path} cannot be read ({error}); the defaults apply.", path=path, error=error)
+        return {}, f"The settings in {path} cannot be read ({error}); the defaults apply."
     if _version(content) > VERSION:  # reported by its own sentence
         return {}, ""
     if _version(content) < VERSION:
-        return {}, tr("{path} does not contain settings of the window; the defaults apply.", path=path)
+        return {}, f"{path} does not contain settings of the window; the defaults apply."
     damaged: list[str] = []
     while True:
         try:
@@ -272,7 +270,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
         except ValidationError as error:
             location = error.errors(include_url=False, include_input=False)[-1]["loc"]
             if not location:  # a name that is no text
-                return {}, tr("{path} does not contain settings of the window; the defaults apply.", path=path)
+                return {}, f"{path} does not contain settings of the window; the defaults apply."
             _remove(content, location)
             damaged.append(str(location[0]))
         else:
@@ -280,7 +278,7 @@ def _read(path: Path) -> tuple[dict[str, Any], str]:
     if not damaged:
         return content, ""
     names = ", ".join(sorted(set(damaged)))
-    return content, tr("Damaged settings were replaced by their defaults: {names}.", names=names)
+    return content, f"Damaged settings were replaced by their defaults: {names}."
 
 
 def _content(path: Path) -> Any:
@@ -311,7 +309,7 @@ def _version(content: object) -> int:
 
 
 def _temporary(error: WinaError) -> str:
-    return tr("Settings hold until the window is closed. {error}", error=error)
+    return f"Settings hold until the window is closed. {error}"
 
 
 def _with_first(values: list[str], first: str) -> list[str]:

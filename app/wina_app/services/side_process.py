@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
-from wina_app.style.translation import tr
-
 _PATIENCE_MS = 2_000
 
 
@@ -50,4 +48,4 @@ class SideProcess(QObject):
         if code == 0 and status == QProcess.ExitStatus.NormalExit:
             self.succeeded.emit(output)
         else:
-            self.failed.emit(output.splitlines()[-1] if output else tr("exit code {code}", code=code))
+            self.failed.emit(output.splitlines()[-1] if output else f"exit code {code}")

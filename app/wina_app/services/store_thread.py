@@ -9,7 +9,6 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QThread, Signal, Slot
 
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError, unforeseen
 from wina_core.jobs import Event, Submit
 
@@ -98,9 +97,7 @@ class StoreThread(QThread):
                 self._answered.emit(refused, str(error))
             except Exception as error:
                 _log.exception("A task on the store's thread failed")
-                text = tr(
-                    "Unexpected {kind}: {error}; the log has the details.", kind=type(error).__name__, error=error
-                )
+                text = f"Unexpected {type(error).__name__}: {error}; the log has the details."
                 self._answered.emit(refused, text)
             else:
                 self._answered.emit(answer, value)
@@ -119,7 +116,7 @@ class StoreThread(QThread):
                 return False
             except Exception as error:
                 _log.exception("A write to the database failed")
-                text = tr("A result could not be stored ({kind}: {error}).", kind=type(error).__name__, error=error)
+                text = f"A result could not be stored ({type(error).__name__}: {error})."
                 self._answered.emit(refused, text)
                 return False
             return True

@@ -16,7 +16,6 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.threads import Checks, EngineThread, Fetcher
 from wina_app.services.workspace import Workspace
 from wina_app.style.number_format import duration
-from wina_app.style.translation import tr
 from wina_core.engine.client.background import BackgroundProcess, Handover
 from wina_core.engine.client.rest import rest_of, resumed
 from wina_core.jobs import (
@@ -143,7 +142,7 @@ class Workbench(QObject):
     def fetch_model(self, model: SmallModel) -> str:
         """Fetch a small model; return the id of its entry."""
         job_id, job = uuid.uuid4().hex[:12], FetchJob(model=model.name)
-        self.jobs.add(job_id, tr("Fetch {name}", name=model.title), job)
+        self.jobs.add(job_id, f"Fetch {model.title}", job)
         self._begin_fetch(job_id, job)
         return job_id
 
@@ -224,7 +223,7 @@ class Workbench(QObject):
 
     def _submit_resumed(self, submits: list[Submit]) -> None:
         for submit in submits:
-            self.jobs.add(submit.job_id, submit.title or tr("Job"), submit.job, submit.machines)
+            self.jobs.add(submit.job_id, submit.title or "Job", submit.job, submit.machines)
             self._send(submit)
 
     def discard_unfinished(self) -> None:

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.services.settings import Settings
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.records import ModelSummary, RotationReport
 from wina_core.specs import (
@@ -156,9 +155,9 @@ class Workspace(QObject):
     def breadcrumb(self) -> list[tuple[str, str]]:
         """Return (page key, text) of model, rotation and method, for the page headers."""
         if self._source is None:
-            return [("model", tr("loading {name}…", name=self._loading) if self._loading else tr("no model"))]
+            return [("model", f"loading {self._loading}…" if self._loading else "no model")]
         name, bits = name_of(self._source.location), quantization_label(self._source.quantization)
-        model = name if bits == "none" else tr("{model} in {bits}", model=name, bits=bits)
+        model = name if bits == "none" else f"{name} in {bits}"
         return [("model", model), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
 
 

@@ -14,7 +14,6 @@ from wina_app.plots.colour_maps import (
     signed_points,
     three_digits,
 )
-from wina_app.style.translation import tr
 from wina_core.specs import Selection
 from wina_core.specs.quantization import PLANES_BITS, WEIGHT_BITS
 
@@ -41,48 +40,48 @@ def map_texts(key: MapKey) -> MapTexts:
     match key:
         case "target":
             return MapTexts(
-                tr("Target"),
-                tr("Target sparsity"),
+                "Target",
+                "Target sparsity",
                 "%",
-                tr("The plan: the fraction of each matrix's inputs to drop"),
+                "The plan: the fraction of each matrix's inputs to drop",
             )
         case "measured":
             return MapTexts(
-                tr("Measured"),
-                tr("Measured sparsity"),
+                "Measured",
+                "Measured sparsity",
                 "%",
-                tr("Dropped fraction, counted from the masks of the latest stored run with this plan"),
+                "Dropped fraction, counted from the masks of the latest stored run with this plan",
             )
         case "difference":
             return MapTexts(
-                tr("Measured − target"),
-                tr("Measured minus target"),
-                tr("points"),
-                tr("How far the latest stored run with this plan missed its targets, in percentage points"),
+                "Measured − target",
+                "Measured minus target",
+                "points",
+                "How far the latest stored run with this plan missed its targets, in percentage points",
             )
         case "change":
             return MapTexts(
-                tr("Difference to another plan"),
-                tr("This plan minus the other"),
-                tr("points"),
-                tr("Targets of this plan minus those of the plan that it is compared with, in percentage points"),
+                "Difference to another plan",
+                "This plan minus the other",
+                "points",
+                "Targets of this plan minus those of the plan that it is compared with, in percentage points",
             )
         case "threshold":
             return MapTexts(
-                tr("Threshold"),
-                tr("Threshold"),
+                "Threshold",
+                "Threshold",
                 "",
-                tr(
+                (
                     "The calibrated value that a token's scores must exceed to be kept at the target; top-k selection "
                     "needs none, and is shown that of plain thresholds"
                 ),
             )
         case "predicted":
             return MapTexts(
-                tr("Predicted error"),
-                tr("Predicted relative output error"),
+                "Predicted error",
+                "Predicted relative output error",
                 "",
-                tr(
+                (
                     "Norm of what gating changes in each matrix's output, over the norm of that output: at its target, "
                     "on the dense model's inputs, read off the stored calibration, which keeps each token's own top k "
                     "whatever the selection"
@@ -90,10 +89,10 @@ def map_texts(key: MapKey) -> MapTexts:
             )
         case "kl":
             return MapTexts(
-                tr("Predicted KL"),
-                tr("KL from dense that each cell causes alone"),
-                tr("nats per token"),
-                tr(
+                "Predicted KL",
+                "KL from dense that each cell causes alone",
+                "nats per token",
+                (
                     "KL divergence of the model's next-token distribution from the dense model's when this cell alone "
                     "is gated at its target, read off the stored curves, which are measured with each token's own top "
                     "k whatever the selection; cells that share a mask share it"
@@ -101,41 +100,40 @@ def map_texts(key: MapKey) -> MapTexts:
             )
         case "bits":
             return MapTexts(
-                tr("Bits"),
-                tr("Code width"),
-                tr("bits"),
-                tr(
+                "Bits",
+                "Code width",
+                "bits",
+                (
                     "The bits of each matrix's codes, in which the model is quantized after rotating; 16 leaves a "
                     "matrix as it is. Scales and zeros come on top, except in planes by energy"
                 ),
             )
         case "kept":
             return MapTexts(
-                tr("Kept energy"),
-                tr("Kept energy"),
+                "Kept energy",
+                "Kept energy",
                 "%",
-                tr(
+                (
                     "Share of the sum of (|x| c)² that the kept inputs carry at the target, c being "
-                    "the norms of the matrix's columns: 1 − error² if these were "
-                    "orthogonal"
+                    "the norms of the matrix's columns: 1 − error² if these were orthogonal"
                 ),
             )
         case "residual":
             return MapTexts(
-                tr("Off-diagonal energy"),
-                tr("Off-diagonal energy of WᵀW"),
+                "Off-diagonal energy",
+                "Off-diagonal energy of WᵀW",
                 "",
-                tr(
+                (
                     "Squared off-diagonal entries of WᵀW over all its squared entries: 0 "
                     "where the columns are orthogonal, as the gate's bound assumes; depends on the rotation alone"
                 ),
             )
         case "spread":
             return MapTexts(
-                tr("Column-norm spread"),
-                tr("Standard deviation over mean of column norms"),
+                "Column-norm spread",
+                "Standard deviation over mean of column norms",
                 "",
-                tr(
+                (
                     "How unequal the norms of each matrix's columns are: 0 where all are as long, so that WINA's masks "
                     "are TEAL's; depends on the rotation alone"
                 ),
@@ -172,16 +170,16 @@ def bits_text(value: float) -> str:
 def _threshold_unit(selection: Selection) -> str:
     match selection:
         case "statistical":
-            return tr("standard deviations above the token's mean")
+            return "standard deviations above the token's mean"
         case "top_p":
-            return tr("share of the token's mass that is not above it")
+            return "share of the token's mass that is not above it"
         case _:
-            return tr("score, |x| c")
+            return "score, |x| c"
 
 
 def threshold_text(value: float) -> str:
     """Write a threshold; a negative one, as of a target of 0, keeps everything."""
-    return tr("none") if value < 0 else three_digits(value)
+    return "none" if value < 0 else three_digits(value)
 
 
 def _largest(values: np.ndarray) -> float:

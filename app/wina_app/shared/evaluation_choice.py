@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import ValidationError
 
 from wina_app.style.number_format import fraction
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.specs import (
     DENSE,
@@ -81,13 +80,9 @@ def parse_sparsities(text: str) -> tuple[float, ...]:
         try:
             value = fraction(float(word.removesuffix("%")))
         except ValueError:
-            raise WinaError(
-                tr('"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.', word=word)
-            ) from None
+            raise WinaError(f'"{word}" is not a number; list sparsities in percent, for example 25, 40, 65.') from None
         if not 0 <= value < 1:
-            raise WinaError(
-                tr("A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.", word=word)
-            )
+            raise WinaError(f"A sparsity of {word} % is not possible; each must be at least 0 and below 100 %.")
         values.add(value)
     return tuple(sorted(values))
 
@@ -103,20 +98,20 @@ def build_study(choice: EvaluationChoice, source: ModelSource, plan: SparsityPla
     sparsities = parse_sparsities(choice.sparsities)
     plans = (plan,) if choice.with_plan and plan is not None else ()
     if not choice.methods and not choice.configurations:
-        raise WinaError(tr("No method is chosen; tick at least one."))
+        raise WinaError("No method is chosen; tick at least one.")
     if sparse and not choice.rotations:
-        raise WinaError(tr("No rotation is chosen; tick at least one, or none as a rotation."))
+        raise WinaError("No rotation is chosen; tick at least one, or none as a rotation.")
     if configurations and not sparsities and not plans:
-        raise WinaError(tr("No sparsity is given; list some in percent or include the current plan."))
+        raise WinaError("No sparsity is given; list some in percent or include the current plan.")
     if sparsities and not choice.allocators and any(not configuration.allocators for configuration in configurations):
-        raise WinaError(tr("No allocation is chosen; tick at least one, for example uniform."))
+        raise WinaError("No allocation is chosen; tick at least one, for example uniform.")
     for method in (
         {configuration.method for configuration in configurations} if AllocatorSpec() in choice.allocators else ()
     ):
         for sparsity in sparsities:
             get_method(method).cell_target("down", sparsity)  # raises for a level out of its reach
     if not choice.tasks and choice.fidelity is None and choice.original is None:
-        raise WinaError(tr("Nothing would be measured; tick a task or a fidelity."))
+        raise WinaError("Nothing would be measured; tick a task or a fidelity.")
     try:
         options = StudyOptions(
             name=choice.name.strip() or "Evaluation",
@@ -155,7 +150,7 @@ def rotation_choices(current: RotationSpec, presets: Sequence[RotationSpec]) -> 
     """Return (label, rotation) of no rotation, the current one and the presets, each once."""
     choices = {NO_ROTATION.content_hash(): ("none", NO_ROTATION)}
     if not current.is_identity:
-        choices[current.content_hash()] = (tr("{rotation} (current)", rotation=current.label), current)
+        choices[current.content_hash()] = (f"{current.label} (current)", current)
     for preset in presets:
         if not preset.is_identity:
             choices.setdefault(preset.content_hash(), (preset.label, preset))

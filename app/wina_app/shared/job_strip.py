@@ -6,7 +6,6 @@ from PySide6.QtWidgets import QFrame, QProgressBar
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import page_text
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 
@@ -28,7 +27,7 @@ class JobStrip(QFrame):
         self.bar.setFixedWidth(GRID * 20)
         self.bar.setAccessibleName(name)
         self.text = ElidedLabel("muted")
-        self.hold = push_button(tr("Pause"), self._hold)
+        self.hold = push_button("Pause", self._hold)
         self.cancel = push_button(cancel, self.cancel_requested.emit)
         self._paused = False
         margins = (GRID * 2, GRID, GRID * 2, GRID)
@@ -47,7 +46,7 @@ class JobStrip(QFrame):
         self.bar.setRange(0, 0 if moving else 1000)
         self.bar.setValue(round(1000 * (entry.fraction or 0.0)))
         self._paused = entry.is_paused
-        text = tr("Resume") if self._paused else tr("Pause")
+        text = "Resume" if self._paused else "Pause"
         self.hold.setText(text)
         self.hold.setAccessibleName(f"{text}: {entry.title}")
         for button in (self.hold, self.cancel):

@@ -7,27 +7,24 @@ from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QWidget
 
 from wina_app.style.number_format import listed
 from wina_app.style.theme import HALF
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, explain_disabled, push_button, text_label
 from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.task_folder import RISK, sandbox_rules
 
-_HUB = tr("Hugging Face Hub (default)")
-_TASK_DATA = tr("Data of the tasks")
-_HELP = tr(
+_HUB = "Hugging Face Hub (default)"
+_TASK_DATA = "Data of the tasks"
+_HELP = (
     "A folder with a subfolder for each task, named like the task or its prefix, with a file for each split, such as "
     "validation.jsonl or test.parquet; they replace the Hub's data"
 )
-_FOLDER = tr("Data folder")
+_FOLDER = "Data folder"
 
-_SAMPLES = tr(
+_SAMPLES = (
     "Stores each document's scores and answers for paired comparisons; results stored without them are measured again"
 )
-_CONSENT = tr(
-    "Needed by tasks that run code of the model; holds for the next launch only, where it runs now. {risk}", risk=RISK
-)
-_NO_TASKS = tr("This study has no tasks with documents")
+_CONSENT = f"Needed by tasks that run code of the model; holds for the next launch only, where it runs now. {RISK}"
+_NO_TASKS = "This study has no tasks with documents"
 
 
 class DataFolder(QWidget):
@@ -37,7 +34,7 @@ class DataFolder(QWidget):
         super().__init__()
         self.edit = QLineEdit()
         self.edit.setClearButtonEnabled(True)
-        self.choose = push_button(tr("Folder…"), self._choose, name=tr("Choose the data folder"))
+        self.choose = push_button("Folder…", self._choose, name="Choose the data folder")
         self._label = text_label("")
         self._label.setBuddy(self.edit)
         vbox(self, self._label, self.edit, beside(self.choose), spacing=HALF)
@@ -51,15 +48,12 @@ class DataFolder(QWidget):
         default, self._help = _HUB, _HELP
         if data_sets:
             names = listed(data_sets)
-            default = tr("Folder with {data_sets}", data_sets=names)
-            self._help = tr(
-                "A folder whose subfolders {data_sets} have a file such as test.jsonl, which texts are read from. "
-                "Subfolders named like a task replace the Hub's data of that task. All studies remember the folder",
-                data_sets=names,
+            default = f"Folder with {names}"
+            self._help = (
+                f"A folder whose subfolders {names} have a file such as test.jsonl, which texts are read from. "
+                "Subfolders named like a task replace the Hub's data of that task. All studies remember the folder"
             )
-        self.edit.setPlaceholderText(
-            tr("From the file: {folder}", folder=default_folder) if default_folder else default
-        )
+        self.edit.setPlaceholderText(f"From the file: {default_folder}" if default_folder else default)
         self.offer()
 
     def offer(self, reason: str = "") -> None:
@@ -67,7 +61,7 @@ class DataFolder(QWidget):
             explain_disabled(control, enabled=not reason, reason=reason, explanation=self._help)
 
     def _choose(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Data folder"))
+        folder = QFileDialog.getExistingDirectory(self, "Data folder")
         if folder:
             self.edit.setText(folder)
             self.edit.editingFinished.emit()
@@ -81,8 +75,8 @@ class LaunchFields(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.samples = QCheckBox(tr("Log samples of every document"))
-        self.consent = QCheckBox(tr("Run code that the model writes"))
+        self.samples = QCheckBox("Log samples of every document")
+        self.consent = QCheckBox("Run code that the model writes")
         self.consent.setAccessibleDescription(_CONSENT)
         self.risk = text_label(RISK, "failed", wrap=True)
         self.risk.setToolTip(sandbox_rules())

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import (
     Count,
@@ -22,7 +21,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
     from wina_core.store.reader import Reader
 
-COUNT_NAMES: dict[Count, str] = {"gated": tr("gated"), "net": tr("net")}
+COUNT_NAMES: dict[Count, str] = {"gated": "gated", "net": "net"}
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,15 @@ def short_percent(fraction: float) -> str:
 
 def sparsity_name(row: SparsityRow, count: Count) -> str:
     """Return for example "67.7 % (target 65 %)", or "target 65 %" where nothing was measured."""
-    target = tr("target {sparsity}", sparsity=short_percent(row.target_sparsity))
+    target = f"target {short_percent(row.target_sparsity)}"
     return f"{percent(sparsity_of(row, count))} ({target})" if measured_sparsity(row, count) is not None else target
 
 
 def sparsity_parts(row: SparsityRow, count: Count) -> list[str]:
     """Return everything known of a row's sparsity: the measured ones, the target, and by how far that is missed."""
-    target = tr("target {sparsity}", sparsity=percent(row.target_sparsity))
+    target = f"target {percent(row.target_sparsity)}"
     if measured_sparsity(row, count) is None:
-        return [tr("{target}, not measured", target=target)]
+        return [f"{target}, not measured"]
     texts = [f"{COUNT_NAMES[count]} {percent(sparsity_of(row, count))}"]
     other: Count = "net" if count == "gated" else "gated"
     if measured_sparsity(row, other) is not None and row.gated_sparsity != row.net_sparsity:
@@ -89,4 +88,4 @@ def sparsity_parts(row: SparsityRow, count: Count) -> list[str]:
 def target_miss(measured: float, target: float) -> str:
     """Return "⚠ 2.7 points sparser than its target" for what misses its target; "" within tolerance."""
     difference = difference_text(measured, target)
-    return tr("{warning} {difference} than its target", warning=WARNING, difference=difference) if difference else ""
+    return f"{WARNING} {difference} than its target" if difference else ""

@@ -4,25 +4,24 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
-from wina_app.style.translation import tr
 from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.methods import get_method
 
 SELECTIONS: dict[Selection, tuple[str, str]] = {
-    "topk": (tr("Top k of each token"), tr("Exactly the same number of inputs for every token; needs no calibration")),
+    "topk": ("Top k of each token", "Exactly the same number of inputs for every token; needs no calibration"),
     "threshold": (
-        tr("Threshold"),
-        tr("Inputs that score above a calibrated value; their number differs between tokens"),
+        "Threshold",
+        "Inputs that score above a calibrated value; their number differs between tokens",
     ),
     "statistical": (
-        tr("Statistical top k"),
-        tr("Scores a calibrated number of standard deviations above the token's mean; no sort"),
+        "Statistical top k",
+        "Scores a calibrated number of standard deviations above the token's mean; no sort",
     ),
-    "top_p": (tr("Top p of the mass"), tr("The largest scores of a token up to a calibrated share of their sum")),
+    "top_p": ("Top p of the mass", "The largest scores of a token up to a calibrated share of their sum"),
     "mixed": (
-        tr("Mixed: threshold for gate and up"),
-        tr(
+        "Mixed: threshold for gate and up",
+        (
             "Calibrated thresholds for the inputs of gate and up, of which tokens keep different numbers, at least "
             "three quarters as many as by top k; exactly the top k for q, k, v, o and down"
         ),
@@ -38,33 +37,31 @@ WORDS: dict[Selection, str] = {
 }
 """The selection in a run's label; empty for the default."""
 MASKS: dict[Masks, tuple[str, str]] = {
-    "separate": (tr("One mask per matrix"), tr("Every matrix scores its inputs with its own column norms")),
+    "separate": ("One mask per matrix", "Every matrix scores its inputs with its own column norms"),
     "shared": (
-        tr("Shared by q, k, v and gate, up"),
-        tr("Norms summed over the matrices: one mask, as a fused kernel needs it"),
+        "Shared by q, k, v and gate, up",
+        "Norms summed over the matrices: one mask, as a fused kernel needs it",
     ),
 }
 THRESHOLDS: dict[Thresholds, tuple[str, str]] = {
     "gated": (
-        tr("Corrected, gated model"),
-        tr(
-            "Moved until every matrix of the gated model drops its target on the calibration text, for fair comparisons"
-        ),
+        "Corrected, gated model",
+        "Moved until every matrix of the gated model drops its target on the calibration text, for fair comparisons",
     ),
     "dense": (
-        tr("As released, dense model"),
-        tr("Drops the target of the dense model's inputs; in the gated model each method misses it differently"),
+        "As released, dense model",
+        "Drops the target of the dense model's inputs; in the gated model each method misses it differently",
     ),
 }
 CORRECTIONS: dict[Correction, tuple[str, str]] = {
-    "none": (tr("No correction"), tr("Dropped inputs count as 0")),
+    "none": ("No correction", "Dropped inputs count as 0"),
     "mean": (
-        tr("Means of dropped inputs"),
-        tr("Dropped inputs count as their calibrated means, at the cost of one bias per matrix"),
+        "Means of dropped inputs",
+        "Dropped inputs count as their calibrated means, at the cost of one bias per matrix",
     ),
     "tuned": (
-        tr("Tuned biases"),
-        tr(
+        "Tuned biases",
+        (
             "A bias of each gated matrix, by descent on the KL of the gated model on the calibration text; takes "
             "minutes, weights stay as they are"
         ),
@@ -72,33 +69,31 @@ CORRECTIONS: dict[Correction, tuple[str, str]] = {
 }
 
 _ALLOCATORS: tuple[tuple[AllocatorSpec, str], ...] = (
-    (AllocatorSpec(), tr("The same target in every layer and projection")),
+    (AllocatorSpec(), "The same target in every layer and projection"),
     (
         AllocatorSpec(name="greedy"),
-        tr("TEAL's: in each layer, raise the projection that changes the output least; the same budget in every layer"),
+        "TEAL's: in each layer, raise the projection that changes the output least; the same budget in every layer",
     ),
     (
         AllocatorSpec(name="greedy", variant="wina_released"),
-        tr(
-            "Greedy as the WINA authors released it: by true sizes, fused matrices as one, searched by dense thresholds"
-        ),
+        "Greedy as the WINA authors released it: by true sizes, fused matrices as one, searched by dense thresholds",
     ),
     (
         AllocatorSpec(name="greedy", variant="teal_released", step=0.05),
-        tr("Greedy as the TEAL authors released it: by its table of sizes, the first half of each sequence dense"),
+        "Greedy as the TEAL authors released it: by its table of sizes, the first half of each sequence dense",
     ),
     (
         AllocatorSpec(name="curves"),
-        tr("The optimum over all layers at once of the KL that each cell costs alone, measured as curves"),
+        "The optimum over all layers at once of the KL that each cell costs alone, measured as curves",
     ),
     (
         AllocatorSpec(name="refine"),
-        tr("Moves budget between cells, from curves on, while the measured KL falls; slow"),
+        "Moves budget between cells, from curves on, while the measured KL falls; slow",
     ),
-    (AllocatorSpec(name="evolution"), tr("Evolutionary search over the targets and, for R-Sparse, rho; slowest")),
+    (AllocatorSpec(name="evolution"), "Evolutionary search over the targets and, for R-Sparse, rho; slowest"),
     (
         AllocatorSpec(name="marginal"),
-        tr("One more dropped weight costs the same KL everywhere, measured in the gated model; minutes"),
+        "One more dropped weight costs the same KL everywhere, measured in the gated model; minutes",
     ),
 )
 
@@ -127,7 +122,7 @@ def allocators() -> tuple[tuple[AllocatorSpec, str], ...]:
     return (
         *_ALLOCATORS,
         *(
-            (AllocatorSpec(name=name), tr("Of the package {package}", package=ALLOCATOR_PLUGINS.version(name)))
+            (AllocatorSpec(name=name), f"Of the package {ALLOCATOR_PLUGINS.version(name)}")
             for name in ALLOCATOR_PLUGINS.names
         ),
     )

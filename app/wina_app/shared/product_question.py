@@ -5,7 +5,6 @@ from typing import Protocol
 
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
-from wina_app.style.translation import tr
 from wina_app.widgets.question import ComputeQuestion, ResourceRow
 from wina_core.files.hardware import gigabytes
 from wina_core.jobs import Job
@@ -97,10 +96,10 @@ def compute_question(missing: Sequence[MissingProduct], needs: Sequence[MemoryNe
     """Return the question before a job that computes products first, or that takes much memory or disk."""
     long = [product for product in missing if product.is_long]
     reasons = [reason for need in needs for reason in _reasons(need)]
-    reasons += [tr("This first needs computations that take a minute or more:"), products_text(long)] if long else []
+    reasons += ["This first needs computations that take a minute or more:", products_text(long)] if long else []
     resources = [row for need in needs for row in _resources(need, named=len(needs) > 1)]
     if needs and missing:
-        resources.append(ResourceRow(tr("Time of the preparations"), _time_text(missing)))
+        resources.append(ResourceRow("Time of the preparations", _time_text(missing)))
     return ComputeQuestion("\n".join(reasons), resources, " ".join(_advice(needs)))
 
 
@@ -108,14 +107,11 @@ def _reasons(need: MemoryNeed) -> list[str]:
     """Return a sentence for a model that does not fit into memory, and one for the search for its rotation."""
     sentences = []
     if need.in_files:
-        sentences.append(tr("{name} does not fit into free memory.", name=need.location))
+        sentences.append(f"{need.location} does not fit into free memory.")
     if need.search.memory:
         sentences.append(
-            tr(
-                "Finding the rotation of {name} takes {size} of memory beside its weights.",
-                name=need.location,
-                size=gigabytes(need.search.memory),
-            )
+            f"Finding the rotation of {need.location} takes {gigabytes(need.search.memory)} of memory beside "
+            "its weights."
         )
     return sentences
 
@@ -123,9 +119,9 @@ def _reasons(need: MemoryNeed) -> list[str]:
 def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
     """Return the memory and disk that a model takes against what is available."""
     of = f" · {need.location}" if named else ""
-    free = tr("{size} free", size=gigabytes(need.memory))
-    beside = free if need.in_files else tr("{size} free beside the weights", size=gigabytes(need.beside))
-    left = tr("{size} in {folder}", size=gigabytes(need.free), folder=need.folder)
+    free = f"{gigabytes(need.memory)} free"
+    beside = free if need.in_files else f"{gigabytes(need.beside)} free beside the weights"
+    left = f"{gigabytes(need.free)} in {need.folder}"
     rows = []
 
     def add(name: str, size: float, available: str = "", fits: bool | None = None) -> None:
@@ -133,22 +129,22 @@ def _resources(need: MemoryNeed, *, named: bool) -> list[ResourceRow]:
             rows.append(ResourceRow(name + of, gigabytes(size), available, fits))
 
     if need.in_files:
-        add(tr("Memory, whole model loaded"), need.whole, free, fits=False)
-        add(tr("Memory, layer by layer"), need.by_layer, free, fits=need.by_layer <= need.memory)
-    add(tr("Memory of the rotation search"), need.search.memory, beside, fits=need.has_search_memory)
+        add("Memory, whole model loaded", need.whole, free, fits=False)
+        add("Memory, layer by layer", need.by_layer, free, fits=need.by_layer <= need.memory)
+    add("Memory of the rotation search", need.search.memory, beside, fits=need.has_search_memory)
     both = need.disk and need.search.disk
     judged = () if both else (left, need.has_disk)
-    add(tr("Disk for rotated or converted weights (none if cached)"), need.disk, *judged)
-    add(tr("Disk of the rotation search"), need.search.disk, *judged)
+    add("Disk for rotated or converted weights (none if cached)", need.disk, *judged)
+    add("Disk of the rotation search", need.search.disk, *judged)
     if both:
-        add(tr("Disk, both together"), need.whole_disk, left, need.has_disk)
+        add("Disk, both together", need.whole_disk, left, need.has_disk)
     return rows
 
 
 def _advice(needs: Sequence[MemoryNeed]) -> list[str]:
     if not needs:
         return []
-    way = tr("The weights are read from their files layer by layer; the numbers are the same.")
+    way = "The weights are read from their files layer by layer; the numbers are the same."
     ways = [way] if any(need.in_files for need in needs) else []
     return [*ways, *dict.fromkeys(sentence for need in needs for sentence in need.advice)]
 
@@ -158,7 +154,7 @@ def _time_text(missing: Sequence[MissingProduct]) -> str:
     durations = [product.seconds for product in missing if product.seconds is not None]
     if len(durations) == len(missing):
         return duration(sum(durations))
-    return tr("more than {time}", time=duration(sum(durations))) if durations else tr("unknown, never computed here")
+    return f"more than {duration(sum(durations))}" if durations else "unknown, never computed here"
 
 
 def products_text(missing: Sequence[MissingProduct]) -> str:
@@ -169,18 +165,18 @@ def products_text(missing: Sequence[MissingProduct]) -> str:
 def _line(product: MissingProduct) -> str:
     name = _name(product)
     if product.seconds is not None:
-        took = tr("took {time} before", time=duration(product.seconds))
+        took = f"took {duration(product.seconds)} before"
     else:
-        took = tr("takes several minutes or more")
-    rest = tr("continues from its finished stages") if product.begun else ""
+        took = "takes several minutes or more"
+    rest = "continues from its finished stages" if product.begun else ""
     return ", ".join(filter(None, (f"{name}: {took}", rest)))
 
 
 def _name(product: MissingProduct) -> str:
     if product.kind == "rotation":
-        return tr("Rotation {name}", name=product.label)
+        return f"Rotation {product.label}"
     if product.kind == "quantization":
-        return tr("Quantization to {name}", name=product.label)
+        return f"Quantization to {product.label}"
     if product.kind == "calibration":
-        return tr("Calibration of {name}", name=product.label)
-    return tr("Allocation by {name}", name=product.label)
+        return f"Calibration of {product.label}"
+    return f"Allocation by {product.label}"

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from wina_app.style.translation import tr
 from wina_core.model_info.cost.terms import shortcut_count
 from wina_core.records import ModelSummary
 from wina_core.specs import (
@@ -25,94 +24,89 @@ from wina_core.specs.plans import PlanLayout
 
 _BY_ACTIVATIONS = RotationSpec(attention_basis=("activations",), mlp_basis=("activations",), fold_norms="exact")
 ROTATION_PRESETS: dict[str, RotationSpec] = {
-    tr("Auto: the best of measured candidates"): AUTO_ROTATION,
-    tr("Global, refined (free at run time)"): FREE_ROTATION,
-    tr("Global, refined on KL (free at run time)"): FREE_KL_ROTATION,
-    tr("As published: per site, k and gate"): AS_RELEASED_ROTATION,
-    tr("None: the dense basis"): NO_ROTATION,
-    tr("Global, from eigenvectors (free at run time)"): RotationSpec(fold_norms="exact"),
-    tr("Global, activations alone"): _BY_ACTIVATIONS,
-    tr("Global, activations without their first direction"): _BY_ACTIVATIONS.model_copy(update={"drop_directions": 1}),
-    tr("Global, logarithms of activations"): _BY_ACTIVATIONS.model_copy(update={"spectrum": "log"}),
-    tr("Heads only"): RotationSpec(mode="none", per_head=True, fold_norms="exact"),
-    tr("Global, weights only"): RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), fold_norms="exact"),
-    tr("Per layer + heads"): RotationSpec(mode="per_layer", fold_norms="exact"),
-    tr("Per site + heads"): RotationSpec(mode="per_site", fold_norms="exact"),
+    "Auto: the best of measured candidates": AUTO_ROTATION,
+    "Global, refined (free at run time)": FREE_ROTATION,
+    "Global, refined on KL (free at run time)": FREE_KL_ROTATION,
+    "As published: per site, k and gate": AS_RELEASED_ROTATION,
+    "None: the dense basis": NO_ROTATION,
+    "Global, from eigenvectors (free at run time)": RotationSpec(fold_norms="exact"),
+    "Global, activations alone": _BY_ACTIVATIONS,
+    "Global, activations without their first direction": _BY_ACTIVATIONS.model_copy(update={"drop_directions": 1}),
+    "Global, logarithms of activations": _BY_ACTIVATIONS.model_copy(update={"spectrum": "log"}),
+    "Heads only": RotationSpec(mode="none", per_head=True, fold_norms="exact"),
+    "Global, weights only": RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",), fold_norms="exact"),
+    "Per layer + heads": RotationSpec(mode="per_layer", fold_norms="exact"),
+    "Per site + heads": RotationSpec(mode="per_site", fold_norms="exact"),
 }
-CUSTOM = tr("Custom")
+CUSTOM = "Custom"
 
 MODES: dict[RotationMode | Literal["auto"], str] = {
-    "auto": tr("Measures a few rotations and takes the best, or none if none is better."),
-    "none": tr("The residual stream stays in the model's own basis."),
-    "global": tr("One basis for the whole residual stream, folded into the weights."),
-    "per_layer": tr("One basis for each decoder layer; a d × d shortcut carries the residual into the next."),
-    "per_site": tr("One basis for each attention and each MLP input, as published; a shortcut between any two."),
+    "auto": "Measures a few rotations and takes the best, or none if none is better.",
+    "none": "The residual stream stays in the model's own basis.",
+    "global": "One basis for the whole residual stream, folded into the weights.",
+    "per_layer": "One basis for each decoder layer; a d × d shortcut carries the residual into the next.",
+    "per_site": "One basis for each attention and each MLP input, as published; a shortcut between any two.",
 }
 BASES: dict[AttentionBasis | MlpBasis, str] = {
-    "k": tr("Gram matrix of k_proj, as published for the attention inputs"),
-    "qkv": tr("Sum of the Gram matrices of q, k and v"),
-    "gate": tr("Gram matrix of gate_proj, as published for the MLP inputs"),
-    "gate_up": tr("Sum of the Gram matrices of gate and up"),
-    "activations": tr("Second moments of the inputs on the calibration text: concentrates them on few directions"),
+    "k": "Gram matrix of k_proj, as published for the attention inputs",
+    "qkv": "Sum of the Gram matrices of q, k and v",
+    "gate": "Gram matrix of gate_proj, as published for the MLP inputs",
+    "gate_up": "Sum of the Gram matrices of gate and up",
+    "activations": "Second moments of the inputs on the calibration text: concentrates them on few directions",
 }
 SPECTRA: dict[Spectrum, tuple[str, str]] = {
-    "linear": (tr("Energies"), tr("Second moments as they are: the directions of most energy decide")),
-    "log": (tr("Logarithms of energies"), tr("A few directions of high energy decide less; for activations alone")),
+    "linear": ("Energies", "Second moments as they are: the directions of most energy decide"),
+    "log": ("Logarithms of energies", "A few directions of high energy decide less; for activations alone"),
 }
 WEIGHTINGS: dict[Weighting, tuple[str, str]] = {
-    "trace": (tr("All sites alike"), tr("The Gram matrices below, each normalized to the same trace")),
+    "trace": ("All sites alike", "The Gram matrices below, each normalized to the same trace"),
     "sensitivity": (
-        tr("By sensitivity"),
-        tr("Fisher information and activations: sites weigh by the effect of errors there"),
+        "By sensitivity",
+        "Fisher information and activations: sites weigh by the effect of errors there",
     ),
 }
 OBJECTIVES: dict[Objective, tuple[str, str]] = {
-    "eigen": (tr("Eigenvectors"), tr("Of the sum over the sites: one eigendecomposition; takes seconds")),
+    "eigen": ("Eigenvectors", "Of the sum over the sites: one eigendecomposition; takes seconds"),
     "error": (
-        tr("Calibrated error of gating"),
-        tr("Cayley steps from the eigenvectors on the error of gating"),
+        "Calibrated error of gating",
+        "Cayley steps from the eigenvectors on the error of gating",
     ),
-    "kl": (tr("KL divergence"), tr("Further steps on the KL divergence of the gated model; slow")),
+    "kl": ("KL divergence", "Further steps on the KL divergence of the gated model; slow"),
 }
 FOLDS: dict[FoldNorms, tuple[str, str]] = {
-    "none": (tr("Keep the norms"), tr("WINA reads a norm for each input beside the weights.")),
+    "none": ("Keep the norms", "WINA reads a norm for each input beside the weights."),
     "exact": (
-        tr("Fold where exact"),
-        tr(
+        "Fold where exact",
+        (
             "Inputs are scaled by the norms and weights divided by them: masks shared by q, k, v and by gate, up stay "
             "the same, and no norm is read. Not under quantization that would lose by it."
         ),
     ),
     "all": (
-        tr("Fold everywhere"),
-        tr("Also under any quantization, and in o where query heads share values: one norm then serves a group."),
+        "Fold everywhere",
+        "Also under any quantization, and in o where query heads share values: one norm then serves a group.",
     ),
 }
 NOISE_BITS: dict[WeightBits, str] = {
-    16: tr("None: for gating alone"),
-    8: tr("8 bits"),
-    6: tr("6 bits"),
-    4: tr("4 bits"),
-    3: tr("3 bits"),
-    2: tr("2 bits"),
+    16: "None: for gating alone",
+    8: "8 bits",
+    6: "6 bits",
+    4: "4 bits",
+    3: "3 bits",
+    2: "2 bits",
 }
-PER_HEAD = tr("Rotates each head's values and the inputs of o to match. Free at run time.")
+PER_HEAD = "Rotates each head's values and the inputs of o to match. Free at run time."
 
 
 def cost(mode: str, layout: PlanLayout | None, hidden_size: int) -> str:
     """Return a mode's cost per token at run time, in words."""
     if mode not in ("per_layer", "per_site"):
-        return tr("Free at run time.")
+        return "Free at run time."
     if layout is None:
-        return tr("Costs a d × d product for every shortcut and token.")
+        return "Costs a d × d product for every shortcut and token."
     count = shortcut_count(mode, layout.layers)
     share = count * hidden_size**2 / sum(map(sum, layout.parameters))
-    return tr(
-        "Costs {count} products with {size} × {size}: +{share} % of the gated weights.",
-        count=count,
-        size=f"{hidden_size:,}",
-        share=f"{100 * share:.1f}",
-    )
+    return f"Costs {count} products with {hidden_size:,} × {hidden_size:,}: +{100 * share:.1f} % of the gated weights."
 
 
 def is_exact(spec: RotationSpec, summary: ModelSummary | None) -> bool:

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.method_choices import WORDS
-from wina_app.style.translation import tr
 from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.records import noise_of
 from wina_core.specs import DENSE, FIDELITY, ORIGINAL, Configuration, RunSpec
@@ -14,20 +13,20 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.studies.published import display_scale, preferred_metric
 
 DENSE_COLUMN = "dense"
-PLAN_COLUMN = tr("plan")
+PLAN_COLUMN = "plan"
 CellState = Literal["done", "running", "paused", "queued", "failed", "partial", "to do"]
 STATE_WORDS: dict[CellState, str] = {
-    "to do": tr("to do"),
-    "queued": tr("queued"),
-    "running": tr("running"),
-    "paused": tr("paused"),
-    "partial": tr("partly stored"),
-    "done": tr("stored"),
-    "failed": tr("failed"),
+    "to do": "to do",
+    "queued": "queued",
+    "running": "running",
+    "paused": "paused",
+    "partial": "partly stored",
+    "done": "stored",
+    "failed": "failed",
 }
 _KL_NAMES = {
-    (ORIGINAL, "kl"): tr("KL from the original (nats per token)"),
-    (FIDELITY, "kl"): tr("KL from the model without gates (nats per token)"),
+    (ORIGINAL, "kl"): "KL from the original (nats per token)",
+    (FIDELITY, "kl"): "KL from the model without gates (nats per token)",
 }
 
 
@@ -42,7 +41,7 @@ class FirstMetric:
     @property
     def name(self) -> str:
         """Return metric and task, or the reference and unit of a KL divergence."""
-        return _KL_NAMES.get((self.task, self.metric)) or tr("{metric} of {task}", metric=self.metric, task=self.task)
+        return _KL_NAMES.get((self.task, self.metric)) or f"{self.metric} of {self.task}"
 
     @property
     def text(self) -> str:
@@ -85,7 +84,7 @@ class Cell:
         if self.state == "done" and self.first is not None:
             return self.first.text
         if self.state == "partial":
-            return tr("{stored} of {units} stored", stored=self.units - self.missing, units=self.units)
+            return f"{self.units - self.missing} of {self.units} stored"
         return STATE_WORDS[self.state]
 
 

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QHeaderView, QLabel, QTableWidget, QTableWidgetIte
 from wina_app.shared.run_grid import STATE_WORDS, Cell, CellState, Grid
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, notifier, state_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.controls import side_by_side, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.plain_text import plain_tip
@@ -30,7 +29,7 @@ class RunGrid(QTableWidget):
         super().__init__()
         self.grid: Grid | None = None
         """Grid shown."""
-        self.setAccessibleName(tr("Runs: method by sparsity, and their stored parts"))
+        self.setAccessibleName("Runs: method by sparsity, and their stored parts")
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)
@@ -131,7 +130,7 @@ class RunLegend(QWidget):
             if state in _DRAWN and count:
                 drawing.setPixmap(_icon(state).pixmap(QSize(_ICON, _ICON)))
         metric = grid.metric if grid else ""
-        self._metric.setText(tr("Cells: {metric}; click one to see the run", metric=metric) if metric else "")
+        self._metric.setText(f"Cells: {metric}; click one to see the run" if metric else "")
         self._metric.setVisible(bool(metric))
 
     def _restyle(self) -> None:
@@ -167,13 +166,11 @@ def _tip(cell: Cell) -> str:
     word = STATE_WORDS[cell.state]
     lines = [word[:1].upper() + word[1:]]
     if cell.state == "failed":
-        lines[0] = tr("Failed: {error}", error=cell.error)
+        lines[0] = f"Failed: {cell.error}"
     if cell.first is not None:
-        lines.append(tr("{metric}: {value}", metric=cell.first.name, value=cell.first.text))
+        lines.append(f"{cell.first.name}: {cell.first.text}")
     stored = cell.units - cell.missing
-    lines.append(
-        tr("Run {run}: {stored} of {units} measurements stored", run=cell.run, stored=stored, units=cell.units)
-    )
+    lines.append(f"Run {cell.run}: {stored} of {cell.units} measurements stored")
     if stored:
-        lines.append(tr("Click to show it in Results"))
+        lines.append("Click to show it in Results")
     return "\n".join(lines)

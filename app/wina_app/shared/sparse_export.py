@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QAbstractButton, QFileDialog
 from wina_app.services.workbench import Workbench
 from wina_app.shared.export_jobs import ExportJobs, ExportView
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.errors import WinaError
@@ -21,13 +20,13 @@ from wina_core.specs import DENSE, Configuration, RunSpec
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-SHORT = tr("Export model…")
+SHORT = "Export model…"
 """Text of the button in a page's head, which has little room."""
-_TEXT = tr("Export sparse model…")
-_TIP = tr("Save as a Hugging Face folder that transformers loads gated, with a model card of its stored results")
+_TEXT = "Export sparse model…"
+_TIP = "Save as a Hugging Face folder that transformers loads gated, with a model card of its stored results"
 _KEYS = "Ctrl+Shift+F"
 
-CANCELLED = tr("The export was cancelled; no folder was written.")
+CANCELLED = "The export was cancelled; no folder was written."
 
 
 class SparseExportCommand(QObject):
@@ -52,7 +51,7 @@ class SparseExportCommand(QObject):
             control.setToolTip(plain_tip(reason) if reason else with_shortcut(_TIP, _KEYS))
 
     def _choose(self) -> None:
-        title = tr("Save the sparse model in an empty folder")
+        title = "Save the sparse model in an empty folder"
         folder = QFileDialog.getExistingDirectory(self._page, title)
         if folder:
             self.folder_chosen.emit(Path(folder))
@@ -83,17 +82,16 @@ class SparseExport(QObject):
         def find(store: "Store") -> RunSpec:
             spec = store.run_spec(run)
             if spec is None:
-                raise WinaError(tr("The run is no longer stored; select another one."))
+                raise WinaError("The run is no longer stored; select another one.")
             return spec
 
         self.export(folder, find)
 
     def _submit(self, job: ExportModelJob) -> None:
         spec = job.spec
-        title = tr(
-            "Export sparse model: {configuration}, {budget}",
-            configuration=Configuration(rotation=spec.rotation, method=spec.method).label,
-            budget=percent(spec.plan.budget),
+        title = (
+            f"Export sparse model: {Configuration(rotation=spec.rotation, method=spec.method).label}, "
+            f"{percent(spec.plan.budget)}"
         )
         self._jobs.start(job, title)
 
@@ -105,9 +103,7 @@ class SparseExport(QObject):
 
 def loading_text(folder: Path) -> str:
     """Return the name of an exported folder, and how transformers loads it."""
-    return tr(
-        "{name}: transformers loads it after `import wina_core.hf`; its README.md has the lines", name=folder.name
-    )
+    return f"{folder.name}: transformers loads it after `import wina_core.hf`; its README.md has the lines"
 
 
 def one_sparse(runs: Sequence[RunSpec]) -> RunSpec:
@@ -122,10 +118,7 @@ def export_problem(runs: Sequence[RunSpec]) -> str:
     count = sum(map(_is_gated, runs))
     if count == 1:
         return ""
-    return tr(
-        "A folder holds one sparse model, but {count} are chosen; choose one method, rotation and sparsity.",
-        count=count,
-    )
+    return f"A folder holds one sparse model, but {count} are chosen; choose one method, rotation and sparsity."
 
 
 def _is_gated(run: RunSpec) -> bool:

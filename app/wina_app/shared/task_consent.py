@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QPlainText
 
 from wina_app.shared.message_view import MessageView
 from wina_app.style.theme import GRID, monospace
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
 from wina_core.errors import WinaError
@@ -21,26 +20,26 @@ class TaskCodeDialog(QDialog):
 
     def __init__(self, code: TaskCode, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Run code of a task folder?"))
+        self.setWindowTitle("Run code of a task folder?")
         self.resize(112 * GRID, 72 * GRID)
         self._code = code
         self.requests = QPlainTextEdit("\n".join(f"{file}: {line}" for file, line in code.requests))
-        self.requests.setAccessibleName(tr("Lines that ask for code"))
+        self.requests.setAccessibleName("Lines that ask for code")
         self.requests.setMaximumHeight(GRID * 14)
         self.files = QListWidget()
         self.files.addItems(sorted(code.files))
         self.files.setMaximumWidth(GRID * 32)
-        self.files.setAccessibleName(tr("Files of the folder"))
+        self.files.setAccessibleName("Files of the folder")
         self.text = QPlainTextEdit()
-        self.text.setAccessibleName(tr("Text of the file"))
+        self.text.setAccessibleName("Text of the file")
         for view in (self.requests, self.text):
             view.setReadOnly(True)
             view.setFont(monospace())
         self.files.currentTextChanged.connect(lambda name: self.text.setPlainText(code.files.get(name, "")))
         self.files.setCurrentRow(0)
         buttons = QDialogButtonBox()
-        self.trust = buttons.addButton(tr("Trust this folder"), QDialogButtonBox.ButtonRole.AcceptRole)
-        self.refuse = buttons.addButton(tr("Do not run"), QDialogButtonBox.ButtonRole.RejectRole)
+        self.trust = buttons.addButton("Trust this folder", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.refuse = buttons.addButton("Do not run", QDialogButtonBox.ButtonRole.RejectRole)
         self.refuse.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
@@ -48,11 +47,11 @@ class TaskCodeDialog(QDialog):
         hbox(content, self.files, (self.text, 1), spacing=GRID)
         vbox(
             self,
-            text_label(tr("The tasks of this folder ask to run code:"), wrap=True),
+            text_label("The tasks of this folder ask to run code:", wrap=True),
             text_label(code.folder, "section", wrap=True),
             self.requests,
             text_label(
-                tr(
+                (
                     "This code runs with all of your rights, here and on your machines; trust it only if you know "
                     "where it comes from."
                 ),
@@ -61,7 +60,7 @@ class TaskCodeDialog(QDialog):
             ),
             (content, 1),
             text_label(
-                tr("You are asked again after a change. Digest: {digest}", digest=code.digest[:16]),
+                f"You are asked again after a change. Digest: {code.digest[:16]}",
                 "muted",
                 wrap=True,
             ),
@@ -100,7 +99,7 @@ def or_refusal(work: Callable[[], Value]) -> Value | TaskCodeError:
 def ask_consent(refusal: TaskCodeError, view: ConsentView) -> bool:
     """Ask for the missing consent and store it; show that nothing runs without."""
     if not view.ask_task_code(refusal.codes):
-        view.show_notice(tr("Nothing was run: the code of the task folder is not trusted."))
+        view.show_notice("Nothing was run: the code of the task folder is not trusted.")
         return False
     try:
         allow(refusal.codes)

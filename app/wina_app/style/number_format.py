@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from wina_app.style.translation import tr
-
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -15,11 +13,16 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def plural(number: int, many: str, one: str) -> str:
+    """Count things: (1_500, "runs", "run") -> "1,500 runs", (1, "runs", "run") -> "1 run"."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def listed(names: Sequence[str]) -> str:
     """Join names: "one", "one and two", "one, two and three"."""
     if len(names) < 2:
         return "".join(names)
-    return tr("{names} and {last}", names=", ".join(names[:-1]), last=names[-1])
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def size(bytes_: float) -> str:

@@ -8,7 +8,6 @@ from PySide6.QtGui import QAction, QHideEvent, QKeySequence, QResizeEvent, QShow
 from PySide6.QtWidgets import QLayout, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from wina_app.style.theme import GRID, HALF, notifier, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.flow_layout import FlowLayout
@@ -51,7 +50,7 @@ class Breadcrumb(QWidget):
             if index:
                 self._row.addWidget(text_label("/", "muted"))
             crumb = _Crumb(text)
-            crumb.setAccessibleName(tr("Go to {page}: {choice}", page=key, choice=text))
+            crumb.setAccessibleName(f"Go to {key}: {text}")
             crumb.clicked.connect(lambda _=False, key=key: self._go_to(key))
             self._row.addWidget(crumb)
         self._row.addStretch(1)
@@ -159,7 +158,7 @@ class Page(QWidget):
         self.title = title
         self.setProperty("role", "surface")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName(tr("{page} page", page=title))
+        self.setAccessibleName(f"{title} page")
         self._heading = text_label(title, "title")
         self._crumbs = Breadcrumb(self.crumb_clicked.emit)
         self.primary = StartButton()
@@ -217,7 +216,7 @@ class Page(QWidget):
     def show_awaited_model(self, name: str, breadcrumb: list[tuple[str, str]]) -> None:
         """Say in an empty state without a model that one is being loaded, if `name` is not empty."""
         if self._empty is not None and self._wants_model:
-            loading = tr("{name} is being loaded…", name=name)
+            loading = f"{name} is being loaded…"
             self._empty.heading.setText(loading if name else self._empty.title)
             self.set_breadcrumb(breadcrumb)
 

@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.style.theme import GRID, HALF, font, method_colour, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
@@ -215,13 +214,13 @@ def side_by_side(*widgets: QWidget, spacing: int = GRID) -> QWidget:
 class CollapsibleSection(QWidget):
     """Controls that few users need, below a heading that shows and hides them; fill `column`."""
 
-    def __init__(self, title: str = tr("More")) -> None:
+    def __init__(self, title: str = "More") -> None:
         super().__init__()
         self._title = title
         self.heading = QToolButton()
         self.heading.setCheckable(True)
         self.heading.setProperty("role", "collapsible")
-        self.heading.setAccessibleName(tr("Show or hide: {heading}", heading=title))
+        self.heading.setAccessibleName(f"Show or hide: {title}")
         self._content = QWidget()
         self.column = vbox(self._content)
         vbox(self, self.heading, self._content)

@@ -7,39 +7,37 @@ from pathlib import Path
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QFileDialog, QInputDialog, QMessageBox, QWidget
 
-from wina_app.style.translation import tr
-
 Then = Callable[[Path], object]
 """Called with the chosen path."""
 
 
 def choose_model_folder(parent: QWidget, then: Then) -> None:
-    _open(QFileDialog.getExistingDirectory(parent, tr("Open model folder")), then)
+    _open(QFileDialog.getExistingDirectory(parent, "Open model folder"), then)
 
 
 def choose_gguf_file(parent: QWidget, then: Then) -> None:
-    _open(QFileDialog.getOpenFileName(parent, tr("Open GGUF file"), "", tr("GGUF file") + " (*.gguf)")[0], then)
+    _open(QFileDialog.getOpenFileName(parent, "Open GGUF file", "", "GGUF file" + " (*.gguf)")[0], then)
 
 
 def choose_study(parent: QWidget, then: Then) -> None:
-    _open(QFileDialog.getOpenFileName(parent, tr("Open study"), "", tr("Study") + " (*.toml *.json)")[0], then)
+    _open(QFileDialog.getOpenFileName(parent, "Open study", "", "Study" + " (*.toml *.json)")[0], then)
 
 
 def choose_database(parent: QWidget, then: Then) -> None:
-    kinds = tr("Results database") + " (*.sqlite *.db);;" + tr("All files") + " (*)"
-    _open(QFileDialog.getOpenFileName(parent, tr("Open results database"), "", kinds)[0], then)
+    kinds = "Results database" + " (*.sqlite *.db);;" + "All files" + " (*)"
+    _open(QFileDialog.getOpenFileName(parent, "Open results database", "", kinds)[0], then)
 
 
 def ask_database_address(parent: QWidget, then: Callable[[str], object]) -> None:
     """Ask for the address of a database on a server."""
-    label = tr("Address, for example postgresql://anna@db.example.org/results\n(a password in it is not stored)")
-    address, chosen = QInputDialog.getText(parent, tr("Open database on a server"), label)
+    label = "Address, for example postgresql://anna@db.example.org/results\n(a password in it is not stored)"
+    address, chosen = QInputDialog.getText(parent, "Open database on a server", label)
     if chosen and address.strip():
         then(address.strip())
 
 
 def choose_new_database(parent: QWidget, then: Then) -> None:
-    choose_new_file(parent, tr("New results database"), "results.sqlite", tr("Results database"), then)
+    choose_new_file(parent, "New results database", "results.sqlite", "Results database", then)
 
 
 def choose_new_file(parent: QWidget, title: str, name: str, kind: str, then: Then) -> None:
@@ -81,7 +79,7 @@ def _completed(path: Path, kind: str, formats: str) -> Path:
 
 def _may_replace(parent: QWidget, title: str, path: Path) -> bool:
     """Ask about the name with its suffix; the dialog has asked about the name as typed."""
-    text = tr('"{name}" exists already. Do you want to replace it?', name=path.name)
+    text = f'"{path.name}" exists already. Do you want to replace it?'
     return QMessageBox.question(parent, title, text) == QMessageBox.StandardButton.Yes
 
 

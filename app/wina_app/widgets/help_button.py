@@ -4,7 +4,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QToolButton
 
 from wina_app.services import guide
-from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 
 
@@ -19,7 +18,7 @@ class HelpButton(QToolButton):
         term = guide.terms()[name.lower()]
         self.setText("?")
         self.setProperty("role", "help")
-        self.setAccessibleName(tr("What is: {term}", term=term.name))
+        self.setAccessibleName(f"What is: {term.name}")
         self.setAccessibleDescription(term.text)
         self.setToolTip(plain_tip(term.text))
         self.setCursor(Qt.CursorShape.WhatsThisCursor)

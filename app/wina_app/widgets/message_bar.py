@@ -10,7 +10,6 @@ from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent, 
 from PySide6.QtWidgets import QFrame, QSizePolicy, QWidget
 
 from wina_app.style.theme import GRID, HALF
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
@@ -72,10 +71,10 @@ class MessageBar(QFrame):
         self.label = text_label("", wrap=True)
         self.label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        tip = tr("Compute what is missing; stored results are kept")
-        self.retry = push_button(tr("Retry"), self._do_retry, name=tr("Retry the failed job"), tip=tip)
-        cross, name = "\N{MULTIPLICATION SIGN}", tr("Dismiss message")
-        dismiss = push_button(cross, self.dismiss, name=name, tip=tr("Dismiss message (Esc)"), role="link")
+        tip = "Compute what is missing; stored results are kept"
+        self.retry = push_button("Retry", self._do_retry, name="Retry the failed job", tip=tip)
+        cross, name = "\N{MULTIPLICATION SIGN}", "Dismiss message"
+        dismiss = push_button(cross, self.dismiss, name=name, tip="Dismiss message (Esc)", role="link")
         hbox(self, self._word, (self.label, 1), self.retry, dismiss, margins=(GRID, 1, HALF, 1))
         owner.installEventFilter(self)
         self.hide()
@@ -128,10 +127,8 @@ class MessageBar(QFrame):
         text, is_error = message.text, message.kind == "error"
         self.retry.setVisible(message.retry is not None)
         self.setProperty("role", "error" if is_error else "notice")
-        self._word.setText(tr("Error") if is_error else tr("Note"))
-        self.label.setText(
-            text if len(text) <= _LONGEST else tr("{start}… The full text is in the log.", start=text[:_LONGEST])
-        )
+        self._word.setText("Error" if is_error else "Note")
+        self.label.setText(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… The full text is in the log.")
         self.label.setToolTip(plain_tip(text) if len(text) > _LONGEST else "")
         self.setAccessibleName(f"{self._word.text()}: {text}")
         if message.kind == "notice":

@@ -8,11 +8,10 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QGridLayout, QHBoxLayou
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, scaled, state_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import Item, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, text_label
 
-_STATES = {True: ("done", tr("fits")), False: ("failed", tr("too little"))}
+_STATES = {True: ("done", "fits"), False: ("failed", "too little")}
 _ICON = QSize(14, 14)
 
 
@@ -48,13 +47,13 @@ class QuestionDialog(QDialog):
 
     def __init__(self, parent: QWidget, question: ComputeQuestion) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Compute it now?"))
+        self.setWindowTitle("Compute it now?")
         buttons = QDialogButtonBox()
-        self.compute = buttons.addButton(tr("Compute now"), QDialogButtonBox.ButtonRole.AcceptRole)
-        self.cancel = buttons.addButton(tr("Cancel"), QDialogButtonBox.ButtonRole.RejectRole)
+        self.compute = buttons.addButton("Compute now", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.cancel = buttons.addButton("Cancel", QDialogButtonBox.ButtonRole.RejectRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        about = tr("Results are stored and reused. A computation can be paused.")
+        about = "Results are stored and reused. A computation can be paused."
         items: list[Item] = [text_label(question.text, wrap=True)]
         items += [_table(question.resources)] if question.resources else []
         items += [text_label(question.advice, wrap=True)] if question.advice else []
@@ -93,7 +92,7 @@ def _table(resources: Sequence[ResourceRow]) -> QGridLayout:
     grid.setVerticalSpacing(HALF)
     grid.setColumnStretch(2, 1)
     grid.setColumnMinimumWidth(2, scaled(GRID * 28))
-    for column, head in enumerate((tr("Resource"), tr("Needed"), tr("Available"))):
+    for column, head in enumerate(("Resource", "Needed", "Available")):
         grid.addWidget(text_label(head, "muted"), 0, column)
     for line, row in enumerate(resources, start=1):
         available = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)

@@ -9,7 +9,6 @@ from PySide6.QtGui import QAction, QFontMetrics, QFontMetricsF, QGuiApplication,
 from PySide6.QtWidgets import QAbstractItemView, QMenu, QTableView, QWidget
 
 from wina_app.style.theme import GRID, font, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.table_model import RowTable
 
@@ -38,7 +37,7 @@ class RowTableView(QTableView):
         self.horizontalHeader().setSectionsMovable(True)
         self.horizontalHeader().setStretchLastSection(True)
         self.setStyleSheet(f"QTableView::item {{ padding: 0 {GRID - 3}px; }}")  # with Qt's own 3 as the headings
-        copy = QAction(tr("Copy rows"), self)
+        copy = QAction("Copy rows", self)
         copy.setShortcut(QKeySequence.StandardKey.Copy)
         copy.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         copy.triggered.connect(self._copy)
@@ -112,4 +111,4 @@ class RowTableView(QTableView):
 
 def ask_table_file(parent: QWidget, name: str) -> Path | None:
     """Ask where to export a table to; None when the user cancels."""
-    return save_as(parent, tr("Export table"), f"{name}.csv", _FORMATS)
+    return save_as(parent, "Export table", f"{name}.csv", _FORMATS)

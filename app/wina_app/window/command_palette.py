@@ -31,7 +31,6 @@ from PySide6.QtWidgets import (
 
 from wina_app.pages import titles
 from wina_app.style.theme import GRID, font, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import text_label
@@ -57,33 +56,31 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, tuple[Verb, ...]] = {
     "model": (
-        Verb(tr("Evaluate this model"), tr("benchmark test")),
-        Verb(tr("Type a folder or model id"), tr("load import download checkpoint"), tr("Type a folder or model id")),
+        Verb("Evaluate this model", "benchmark test"),
+        Verb("Type a folder or model id", "load import download checkpoint", "Type a folder or model id"),
     ),
     "rotation": (
-        Verb(tr("Rotate"), tr("orthogonalize basis eigenvectors invariance rotate the model")),
-        Verb(tr("Export GGUF file"), tr("llama.cpp ollama convert save file"), tr("Export GGUF file…")),
+        Verb("Rotate", "orthogonalize basis eigenvectors invariance rotate the model"),
+        Verb("Export GGUF file", "llama.cpp ollama convert save file", "Export GGUF file…"),
     ),
     "sparsity": (
-        Verb(tr("Evaluate plan"), tr("benchmark test the plan")),
-        Verb(tr("Allocate"), tr("distribute budget spread layers projections optimize"), tr("Allocate")),
-        Verb(tr("Calibrate"), tr("calibration error curves activations"), tr("Calibrate")),
-        Verb(tr("Measure KL curves"), tr("divergence fidelity"), tr("Measure KL curves")),
-        Verb(tr("Export sparse model"), tr("save folder hugging face transformers deploy"), tr("Export sparse model…")),
+        Verb("Evaluate plan", "benchmark test the plan"),
+        Verb("Allocate", "distribute budget spread layers projections optimize", "Allocate"),
+        Verb("Calibrate", "calibration error curves activations", "Calibrate"),
+        Verb("Measure KL curves", "divergence fidelity", "Measure KL curves"),
+        Verb("Export sparse model", "save folder hugging face transformers deploy", "Export sparse model…"),
     ),
-    "evaluate": (Verb(tr("Evaluate"), tr("benchmark accuracy perplexity tasks lm-eval run score")),),
-    "latency": (Verb(tr("Measure"), tr("measure latency benchmark speed kernel time sweep")),),
+    "evaluate": (Verb("Evaluate", "benchmark accuracy perplexity tasks lm-eval run score"),),
+    "latency": (Verb("Measure", "measure latency benchmark speed kernel time sweep"),),
     "playground": (
-        Verb(tr("Generate"), tr("complete prompt write sample text chat completion")),
-        Verb(
-            tr("Serve a sparse model folder"), tr("server openai api endpoint port"), tr("Serve a sparse model folder…")
-        ),
+        Verb("Generate", "complete prompt write sample text chat completion"),
+        Verb("Serve a sparse model folder", "server openai api endpoint port", "Serve a sparse model folder…"),
     ),
     "results": (
-        Verb(tr("Export table"), tr("export results save csv excel latex markdown")),
-        Verb(tr("Show the compare plot"), tr("compare runs difference significance test"), tr("Show the compare plot")),
+        Verb("Export table", "export results save csv excel latex markdown"),
+        Verb("Show the compare plot", "compare runs difference significance test", "Show the compare plot"),
     ),
-    "studies": (Verb(tr("Run"), tr("run the study reproduce launch start")),),
+    "studies": (Verb("Run", "run the study reproduce launch start"),),
 }
 """Actions by page: the palette finds them even before the page is made."""
 
@@ -102,25 +99,25 @@ class CommandPalette(QFrame):
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setProperty("role", "overlay")
-        self.setAccessibleName(tr("Command palette"))
+        self.setAccessibleName("Command palette")
         self._entries: list[Entry] = []
         self._matches: list[Entry] = []
         self._search = FuzzySearch([])
         self._before: QWidget | None = None
         self.field = QLineEdit()
-        self.field.setPlaceholderText(tr("Type a command, a page or a recent file"))
-        self.field.setAccessibleName(tr("Find a command"))
+        self.field.setPlaceholderText("Type a command, a page or a recent file")
+        self.field.setAccessibleName("Find a command")
         self.field.textChanged.connect(self._find)
         self.field.returnPressed.connect(self._choose)
         self.field.installEventFilter(self)
         self.list = QListWidget()
         self.list.setUniformItemSizes(True)
-        self.list.setAccessibleName(tr("Commands found"))
+        self.list.setAccessibleName("Commands found")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setItemDelegate(_EntryDelegate(self._matches, self.list))
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self._remark = text_label(tr("No matching command."), "muted")
+        self._remark = text_label("No matching command.", "muted")
         vbox(self, self.field, self.list, self._remark, margins=(GRID, GRID, GRID, GRID))
         self.hide()
 

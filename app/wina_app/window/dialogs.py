@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QDialog, QHeaderView, QMessageBox, QTableWidget, Q
 
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, scaled
-from wina_app.style.translation import tr
 from wina_app.window.menus import Entry
 from wina_core.files import paths
 
@@ -24,7 +24,7 @@ _OF_SCREEN = 0.9
 def show_about(parent: QWidget, workbench: Workbench) -> None:
     """Open the About box, with text that can be copied."""
     box = QMessageBox(parent)
-    box.setWindowTitle(tr("About WINA Workbench"))
+    box.setWindowTitle("About WINA Workbench")
     box.setIconPixmap(icon("app").pixmap(48, 48))
     box.setText(f"WINA Workbench {version('wina-workbench')}")
     box.setInformativeText(about_text(workbench))
@@ -36,40 +36,33 @@ def show_about(parent: QWidget, workbench: Workbench) -> None:
 def about_text(workbench: Workbench) -> str:
     """Return the purpose, versions and folders of the program."""
     environment = workbench.environment
-    engine = tr("The engine has not reported yet.")
+    engine = "The engine has not reported yet."
     if environment is not None:
         versions = ", ".join(f"{name} {number}" for name, number in environment.versions.items())
-        engine = tr(
-            "Engine on {device} ({hardware}): {versions}.",
-            device=environment.device,
-            hardware=environment.hardware,
-            versions=versions,
-        )
-    window = tr("Window: PySide6 {version}.", version=PySide6.__version__)
+        engine = f"Engine on {environment.device} ({environment.hardware}): {versions}."
+    window = f"Window: PySide6 {PySide6.__version__}."
     folders = (
-        tr("Data: {folder}", folder=paths.data_folder()),
-        tr("Cache: {folder}", folder=paths.cache_folder()),
-        tr("Settings: {folder}", folder=paths.config_folder()),
-        tr("Log: {folder}", folder=paths.log_folder()),
+        f"Data: {paths.data_folder()}",
+        f"Cache: {paths.cache_folder()}",
+        f"Settings: {paths.config_folder()}",
+        f"Log: {paths.log_folder()}",
     )
-    purpose = tr("A workbench for training-free activation sparsity in large language models.")
+    purpose = "A workbench for training-free activation sparsity in large language models."
     return "\n\n".join((purpose, f"{window}\n{engine}", "\n".join(folders)))
 
 
 def ask_closing(window: QWidget, jobs: int) -> ClosingChoice:
     """Ask what becomes of the running and waiting jobs."""
-    text = tr("Not finished yet: {jobs}.", jobs=tr("{n} jobs", "{n} job", jobs))
-    box = QMessageBox(QMessageBox.Icon.Question, tr("Quit WINA Workbench"), text, parent=window)
+    text = f"Not finished yet: {plural(jobs, 'jobs', 'job')}."
+    box = QMessageBox(QMessageBox.Icon.Question, "Quit WINA Workbench", text, parent=window)
     box.setInformativeText(
-        tr(
-            "Stored results are kept either way. In the background the jobs continue in a process of their own, which "
-            "begins the present measurements again; the next window on this database shows them, and so does the "
-            "command: wina jobs."
-        )
+        "Stored results are kept either way. In the background the jobs continue in a process of their own, which "
+        "begins the present measurements again; the next window on this database shows them, and so does the "
+        "command: wina jobs."
     )
-    background = box.addButton(tr("Keep running in the background"), QMessageBox.ButtonRole.AcceptRole)
-    cancel = box.addButton(tr("Cancel jobs and quit"), QMessageBox.ButtonRole.DestructiveRole)
-    stay = box.addButton(tr("Keep working"), QMessageBox.ButtonRole.RejectRole)
+    background = box.addButton("Keep running in the background", QMessageBox.ButtonRole.AcceptRole)
+    cancel = box.addButton("Cancel jobs and quit", QMessageBox.ButtonRole.DestructiveRole)
+    stay = box.addButton("Keep working", QMessageBox.ButtonRole.RejectRole)
     box.setDefaultButton(stay)
     box.setEscapeButton(stay)
     box.exec()
@@ -83,12 +76,12 @@ class ShortcutsDialog(QDialog):
 
     def __init__(self, parent: QWidget, entries: Sequence[Entry]) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Keyboard shortcuts"))
+        self.setWindowTitle("Keyboard shortcuts")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         listed = [entry for entry in entries if entry.keys]
         self.table = QTableWidget(len(listed), 3)
-        self.table.setAccessibleName(tr("Keyboard shortcuts"))
-        self.table.setHorizontalHeaderLabels([tr("Keys"), tr("Command"), tr("Where")])
+        self.table.setAccessibleName("Keyboard shortcuts")
+        self.table.setHorizontalHeaderLabels(["Keys", "Command", "Where"])
         self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
         self.table.setTabKeyNavigation(False)

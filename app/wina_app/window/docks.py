@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, HALF, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
 from wina_app.widgets.plain_text import plain_tip
@@ -67,8 +66,8 @@ class DockBar(QWidget):
         self._title = ElidedLabel("muted")
         self._title.setText("")
         buttons = (
-            _button(dock, tr("Float or dock: {dock}", dock=self._name), QStyle.StandardPixmap.SP_TitleBarNormalButton),
-            _button(dock, tr("Close: {dock}", dock=self._name), QStyle.StandardPixmap.SP_TitleBarCloseButton),
+            _button(dock, f"Float or dock: {self._name}", QStyle.StandardPixmap.SP_TitleBarNormalButton),
+            _button(dock, f"Close: {self._name}", QStyle.StandardPixmap.SP_TitleBarCloseButton),
         )
         buttons[0].clicked.connect(lambda: dock.setFloating(not dock.isFloating()))
         buttons[1].clicked.connect(dock.close)
@@ -84,9 +83,9 @@ class DockBar(QWidget):
         self.line.setVisible(on)
         self._title.setVisible(not on)
         self.toggle.setText(f"{_SHUT if on else _OPEN} {self._name}")
-        shut, opened = tr("Show all of: {dock}", dock=self._name), tr("Collapse to a line: {dock}", dock=self._name)
+        shut, opened = f"Show all of: {self._name}", f"Collapse to a line: {self._name}"
         self.toggle.setAccessibleName(shut if on else opened)
-        self.toggle.setToolTip(plain_tip(tr("Collapse Jobs and Log to a line, or show all (Ctrl+Shift+J)")))
+        self.toggle.setToolTip(plain_tip("Collapse Jobs and Log to a line, or show all (Ctrl+Shift+J)"))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(self.toggle.minimumSizeHint().width() + 8 * GRID, self.sizeHint().height())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from PySide6.QtCore import QObject, Signal
 
 from wina_app.services.workbench import Workbench
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_app.window.main_window import MainWindow
 from wina_app.window.messages import MessageWindow
 from wina_core.errors import Cancelled, WinaError
@@ -38,7 +38,7 @@ def kind_of(path: Path) -> Kind:
         if path.is_dir():
             return _folder(path)
         if path.exists() and not is_ordinary(path.stat()):  # a pipe would block for ever
-            raise WinaError(tr('"{path}" is neither a file nor a folder; choose one.', path=path))
+            raise WinaError(f'"{path}" is neither a file nor a folder; choose one.')
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
             if head.startswith(_SQLITE):
@@ -47,7 +47,7 @@ def kind_of(path: Path) -> Kind:
                 return "model"
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = getattr(error, "strerror", None) or error
-        raise WinaError(tr('"{path}" cannot be opened ({reason}).', path=path, reason=reason)) from error
+        raise WinaError(f'"{path}" cannot be opened ({reason}).') from error
     if path.suffix.lower() == ".toml":
         return "study"
     if path.name == "config.json" or path.suffix.lower() in (".safetensors", ".gguf"):
@@ -55,11 +55,8 @@ def kind_of(path: Path) -> Kind:
     if path.suffix.lower() == ".json":
         return "study" if any(word in head for word in _STUDY) else "plan"
     raise WinaError(
-        tr(
-            '"{name}" cannot be opened: choose a model folder, a GGUF file, a study (.toml), a sparsity plan (.json) '
-            "or a results database (.sqlite).",
-            name=path.name,
-        )
+        f'"{path.name}" cannot be opened: choose a model folder, a GGUF file, a study (.toml), a sparsity plan (.json) '
+        "or a results database (.sqlite)."
     )
 
 
@@ -67,11 +64,8 @@ def _folder(path: Path) -> Kind:
     if (path / "config.json").is_file() or any(path.glob("*.gguf")):
         return "model"
     raise WinaError(
-        tr(
-            '"{name}" is not a model folder: it has neither a config.json nor a GGUF file. Choose the folder that has '
-            "one.",
-            name=path.name,
-        )
+        f'"{path.name}" is not a model folder: it has neither a config.json nor a GGUF file. Choose the folder '
+        "that has one."
     )
 
 
@@ -112,7 +106,7 @@ class FileOpener(QObject):
         """Create an empty database in a new file."""
         path = path if path.suffix else path.with_suffix(".sqlite")
         if path.exists():
-            self._window.show_failure(tr('"{path}" already exists; choose another name, or open it.', path=path))
+            self._window.show_failure(f'"{path}" already exists; choose another name, or open it.')
             return
         self.open_database(str(path))
 
@@ -120,9 +114,7 @@ class FileOpener(QObject):
         """Switch once the store has answered everything."""
         store, self._settling = self._workbench.store, False
         if self._workbench.jobs.active:
-            self._refused(
-                tr("The results database cannot be changed while jobs run; wait for them or cancel them first.")
-            )
+            self._refused("The results database cannot be changed while jobs run; wait for them or cancel them first.")
         elif store.unanswered:  # an answer may submit a job for the present database
             self._settling = True
             store.ask(lambda _store: None, self._switch, self._switch)
@@ -164,7 +156,7 @@ class DatabaseMerge(QObject):
     def merge_from(self, path: Path) -> None:
         """Merge another database into the open one."""
         if self._source:
-            text = tr("{name} is being merged; wait for it or cancel it.", name=self._source)
+            text = f"{self._source} is being merged; wait for it or cancel it."
             self._window.show_failure(text)
             return
         self._source, self._cancelled = path.name, False
@@ -194,8 +186,8 @@ class DatabaseMerge(QObject):
         def answer(added: int | None) -> None:
             self._end()
             if added is not None:
-                rows = tr("{n} new rows", "{n} new row", added)
-                self._window.say(tr("Merged"), tr("{rows} from {name}", rows=rows, name=path.name), "", lambda: None)
+                rows = plural(added, "new rows", "new row")
+                self._window.say("Merged", f"{rows} from {path.name}", "", lambda: None)
 
         def refused(reason: str) -> None:
             self._end()
@@ -206,8 +198,8 @@ class DatabaseMerge(QObject):
 
     def _on_advanced(self, percent: int) -> None:
         if self._source:
-            text = tr("Merging {name}: {percent} %", name=self._source, percent=percent)
-            self._window.show_progress(tr("Database"), text, self._cancel)
+            text = f"Merging {self._source}: {percent} %"
+            self._window.show_progress("Database", text, self._cancel)
 
     def _cancel(self) -> None:
         self._cancelled = True

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QLineEdit, QTextBrowser, QWidget
 
 from wina_app.services import guide
 from wina_app.style.theme import GRID, HALF, font, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import push_button, text_label
 from wina_app.widgets.fields import choices
@@ -24,20 +23,20 @@ class HelpView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.chapters = choices(name=tr("Chapter of the guide"))
+        self.chapters = choices(name="Chapter of the guide")
         self.chapters.activated.connect(lambda: self.show_topic(self.chapters.currentData()))
-        self.back = push_button(tr("Back"), self._go_back, name=tr("Back to the previous chapter"))
+        self.back = push_button("Back", self._go_back, name="Back to the previous chapter")
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Search the guide; Enter for the next match"))
+        self.search.setPlaceholderText("Search the guide; Enter for the next match")
         self.search.setClearButtonEnabled(True)
-        self.search.setAccessibleName(tr("Search the guide"))
+        self.search.setAccessibleName("Search the guide")
         self.search.setToolTip(self.search.placeholderText())
         self.search.textEdited.connect(lambda: self._find(onward=False))
         self.search.returnPressed.connect(lambda: self._find(onward=True))
         self._remark = text_label("", "muted")
         self._remark.hide()
         self.text = _Chapter()
-        self.text.setAccessibleName(tr("User guide"))
+        self.text.setAccessibleName("User guide")
         self.text.anchorClicked.connect(self._follow)
         self._visited: list[str] = []
         row = hbox(None, self.back, (self.chapters, 1), margins=(GRID, HALF, GRID, HALF))
@@ -114,7 +113,7 @@ class HelpView(QWidget):
             if text.casefold() in (guide.folder() / name).read_text(encoding="utf-8").casefold():
                 self._show(name)
                 matched = self.text.find(text)
-        self._remark.setText("" if matched else tr("Not found"))
+        self._remark.setText("" if matched else "Not found")
         self._remark.setVisible(not matched)
 
     def _restyle(self) -> None:

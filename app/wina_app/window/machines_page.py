@@ -18,7 +18,6 @@ from PySide6.QtWidgets import (
 
 from wina_app.services.machines import Machines
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import explain_disabled, labelled, push_button, side_by_side, text_label
 from wina_app.widgets.fields import whole_number
@@ -26,16 +25,16 @@ from wina_core.errors import WinaError, problems
 from wina_core.files.hardware import parse_bytes
 from wina_core.specs.machine import Machine, RayCluster
 
-_CLUSTER = tr("A Ray cluster that runs already. The fields of one engine may stay empty.")
-_ADDRESS = tr("HOST:PORT as printed by ray start, or auto if this computer is a node of the cluster.")
-_GPUS = tr("Such as 0.5; empty is 1 where there are any.")
-_CPUS = tr("Empty is all of a node, without GPUs.")
-_MEMORY = tr("Such as 16GB, which Ray sets aside.")
+_CLUSTER = "A Ray cluster that runs already. The fields of one engine may stay empty."
+_ADDRESS = "HOST:PORT as printed by ray start, or auto if this computer is a node of the cluster."
+_GPUS = "Such as 0.5; empty is 1 where there are any."
+_CPUS = "Empty is all of a node, without GPUs."
+_MEMORY = "Such as 16GB, which Ray sets aside."
 _MAX_ENGINES = 10_000
 
-_HOST = tr("A host of your ~/.ssh/config, or user@host; also its name in commands.")
-_COMMAND = tr("The program wina there; env NAME=VALUE wina sets a variable.")
-_CHECK = tr("Starts an engine there, and shows its device and versions")
+_HOST = "A host of your ~/.ssh/config, or user@host; also its name in commands."
+_COMMAND = "The program wina there; env NAME=VALUE wina sets a variable."
+_CHECK = "Starts an engine there, and shows its device and versions"
 
 
 class PairTable(QTableWidget):
@@ -90,7 +89,7 @@ class RayDialog(QDialog):
     def __init__(self, cluster: RayCluster | None, other_names: Collection[str], parent: QWidget) -> None:
         """Show a cluster, None for a new one; `other_names` are those of the others."""
         super().__init__(parent)
-        self.setWindowTitle(tr("Add Ray cluster") if cluster is None else tr("Edit Ray cluster"))
+        self.setWindowTitle("Add Ray cluster" if cluster is None else "Edit Ray cluster")
         self.setMinimumWidth(GRID * 72)
         self.cluster: RayCluster | None = None
         """The cluster that was entered; None while something is wrong."""
@@ -104,17 +103,17 @@ class RayDialog(QDialog):
             "memory": QLineEdit("" if initial.memory is None else f"{_number(initial.memory / 1e9)}GB"),
         }
         self._titles = {
-            "name": tr("Name"),
-            "address": tr("Address"),
-            "gpus": tr("GPUs of one engine"),
-            "cpus": tr("Processors of one engine"),
-            "memory": tr("Memory of one engine"),
+            "name": "Name",
+            "address": "Address",
+            "gpus": "GPUs of one engine",
+            "cpus": "Processors of one engine",
+            "memory": "Memory of one engine",
         }
         hints = {"address": _ADDRESS, "gpus": _GPUS, "cpus": _CPUS, "memory": _MEMORY}
-        self.engines = whole_number(0, _MAX_ENGINES, initial.engines, lowest=tr("All that fit"))
+        self.engines = whole_number(0, _MAX_ENGINES, initial.engines, lowest="All that fit")
         self.problem = text_label("", "problem", wrap=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        text = tr("Add") if cluster is None else tr("Save")
+        text = "Add" if cluster is None else "Save"
         self.store = buttons.addButton(text, QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
@@ -126,7 +125,7 @@ class RayDialog(QDialog):
             self,
             text_label(_CLUSTER, wrap=True),
             *(blocks["name"], blocks["address"], share),
-            labelled(tr("Engines"), self.engines),
+            labelled("Engines", self.engines),
             *(self.problem, buttons),
             margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),
             spacing=GRID,
@@ -152,7 +151,7 @@ class RayDialog(QDialog):
     def _entered(self, texts: dict[str, str]) -> RayCluster:
         """Return the cluster of the texts; raise WinaError for what is none."""
         if texts["name"] in self._other_names:
-            raise WinaError(tr('There is a machine or cluster "{name}" already.', name=texts["name"]))
+            raise WinaError('There is a machine or cluster "{name}" already.'.format(name=texts["name"]))
         fields: dict[str, object] = {name: text for name, text in texts.items() if text}
         if texts["memory"]:
             fields["memory"] = parse_bytes(texts["memory"])
@@ -175,7 +174,7 @@ class RayClusters(QWidget):
         self._machines = machines
         self._clusters: list[RayCluster] = []
         self.table = QTableWidget(0, 2)
-        self.table.setHorizontalHeaderLabels([tr("Name"), tr("Address")])
+        self.table.setHorizontalHeaderLabels(["Name", "Address"])
         self.table.horizontalHeader().setStretchLastSection(True)
         self.table.horizontalHeader().resizeSection(0, GRID * 24)
         self.table.verticalHeader().hide()
@@ -186,14 +185,14 @@ class RayClusters(QWidget):
         self.table.setFixedHeight(GRID * 14)
         self.table.itemSelectionChanged.connect(self._show_buttons)
         self.table.cellDoubleClicked.connect(self._edit)
-        self.add = push_button(tr("Add…"), lambda: self._ask(None), name=tr("Add a Ray cluster"))
-        self.edit = push_button(tr("Edit…"), self._edit, name=tr("Edit the Ray cluster"))
-        self.remove = push_button(tr("Remove"), self._remove, name=tr("Remove the Ray cluster"))
+        self.add = push_button("Add…", lambda: self._ask(None), name="Add a Ray cluster")
+        self.edit = push_button("Edit…", self._edit, name="Edit the Ray cluster")
+        self.remove = push_button("Remove", self._remove, name="Remove the Ray cluster")
         buttons = vbox(None, self.add, self.edit, self.remove, STRETCH)
         row = QWidget()
         hbox(row, (self.table, 1), buttons)
-        self.table.setAccessibleName(tr("Ray clusters"))
-        vbox(self, labelled(tr("Ray clusters"), row))
+        self.table.setAccessibleName("Ray clusters")
+        vbox(self, labelled("Ray clusters", row))
         machines.changed.connect(self._show)
         self._show()
 
@@ -212,7 +211,7 @@ class RayClusters(QWidget):
 
     def _show_buttons(self) -> None:
         for button in (self.edit, self.remove):
-            explain_disabled(button, enabled=self._chosen() is not None, reason=tr("Select a cluster"))
+            explain_disabled(button, enabled=self._chosen() is not None, reason="Select a cluster")
 
     def _chosen(self) -> RayCluster | None:
         rows = {item.row() for item in self.table.selectedItems()}
@@ -244,12 +243,10 @@ class MachinesPage(QWidget):
         """Name of the machine in the form; empty for a new one."""
         self.clusters = RayClusters(machines)
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Machines"))
+        self.list.setAccessibleName("Machines")
         self.list.currentTextChanged.connect(lambda name: self.select(name) if name else None)
-        self.add = push_button(tr("Add"), self._begin_new, name=tr("Add a machine"))
-        self.remove = push_button(
-            tr("Remove"), self._remove, name=tr("Remove the machine"), tip=tr("Nothing there changes")
-        )
+        self.add = push_button("Add", self._begin_new, name="Add a machine")
+        self.remove = push_button("Remove", self._remove, name="Remove the machine", tip="Nothing there changes")
         side, form = QWidget(), QWidget()
         side.setFixedWidth(GRID * 24)
         vbox(side, (self.list, 1), side_by_side(self.add, self.remove), spacing=GRID)
@@ -271,14 +268,14 @@ class MachinesPage(QWidget):
         self.host, self.command = QLineEdit(), QLineEdit()
         for line in (self.host, self.command):
             line.editingFinished.connect(self._store)
-        self.folders = PairTable(tr("Folders with the same files"), (tr("Folder here"), tr("Folder there")))
+        self.folders = PairTable("Folders with the same files", ("Folder here", "Folder there"))
         self.folders.edited.connect(self._store)
         self.problem, self.outcome = text_label("", "problem", wrap=True), text_label("", wrap=True)
-        self.check = push_button(tr("Check"), lambda: self._machines.check(self._selected), tip=_CHECK)
+        self.check = push_button("Check", lambda: self._machines.check(self._selected), tip=_CHECK)
         vbox(
             form,
-            labelled(tr("Host"), self.host, hint=_HOST),
-            labelled(tr("Command"), self.command, hint=_COMMAND),
+            labelled("Host", self.host, hint=_HOST),
+            labelled("Command", self.command, hint=_COMMAND),
             labelled(self.folders.accessibleName(), self.folders),
             *(self.problem, side_by_side(self.check), self.outcome),
             STRETCH,
@@ -317,7 +314,7 @@ class MachinesPage(QWidget):
             self._show_problem(f"{str(field).capitalize()}: {reason}.")
             return
         if machine.name != before and machine.name in self._machines.entries:
-            self._show_problem(tr('There is a machine or cluster "{name}" already.', name=machine.name))
+            self._show_problem(f'There is a machine or cluster "{machine.name}" already.')
             return
         self._show_problem("")
         if machine != self._machines.ssh_machines.get(before):
@@ -334,7 +331,7 @@ class MachinesPage(QWidget):
         self.list.addItems(names)
         self.list.setCurrentRow(names.index(self._selected) if self._selected in names else -1)
         self.list.blockSignals(False)
-        explain_disabled(self.remove, enabled=self._selected in names, reason=tr("Select a machine"))
+        explain_disabled(self.remove, enabled=self._selected in names, reason="Select a machine")
         self._show_check(self._selected)
 
     def _show_problem(self, text: str) -> None:
@@ -347,7 +344,7 @@ class MachinesPage(QWidget):
             return
         outcome = self._machines.checks.get(name)
         runs = outcome is not None and outcome.runs
-        reason = tr("Wait for its answer") if runs else tr("Fill in the host first")
+        reason = "Wait for its answer" if runs else "Fill in the host first"
         ready = name in self._machines.ssh_machines and not runs
         explain_disabled(self.check, enabled=ready, reason=reason, explanation=_CHECK)
         self.outcome.setText("" if outcome is None else outcome.text)

@@ -15,7 +15,6 @@ from wina_app.services.settings import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, apply_stylesheet, apply_theme
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import PRIMARY_KEYS, Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.file_dialogs import dropped_path
@@ -75,10 +74,10 @@ class MainWindow(MessageWindow):
         line.pause_requested.connect(workbench.pause)
         line.resume_requested.connect(workbench.resume)
         line.cancel_requested.connect(workbench.cancel)
-        self.dock_area.add("jobs", tr("Jobs"), self.jobs, line=line)
-        self.dock_area.add("log", tr("Log"), self.log, line=self.log.last)
-        self.dock_area.add("inspector", tr("Inspector"), self.inspector)
-        self.dock_area.add("help", tr("Help"), self.help)
+        self.dock_area.add("jobs", "Jobs", self.jobs, line=line)
+        self.dock_area.add("log", "Log", self.log, line=self.log.last)
+        self.dock_area.add("inspector", "Inspector", self.inspector)
+        self.dock_area.add("help", "Help", self.help)
         self.dock_area.arrange()
         self.docks = self.dock_area.by_key
         self.status = StatusLine()
@@ -114,42 +113,42 @@ class MainWindow(MessageWindow):
         """Add the actions of the window; `Application` adds those for files."""
         menus = self.menus
         undo, redo = self._undo.createUndoAction(self), self._undo.createRedoAction(self)
-        menus.append(menus.edit, undo, "Ctrl+Z", tr("Undo the last step on this page"))
-        menus.append(menus.edit, redo, "Ctrl+Shift+Z", tr("Redo the step that was undone; Ctrl+Y does it, too"))
+        menus.append(menus.edit, undo, "Ctrl+Z", "Undo the last step on this page")
+        menus.append(menus.edit, redo, "Ctrl+Shift+Z", "Redo the step that was undone; Ctrl+Y does it, too")
         add_redo_key(self, redo)
         menus.edit.addSeparator()
-        self.settings_action = menus.add(menus.edit, tr("&Settings…"), self.open_settings, "Ctrl+,")
+        self.settings_action = menus.add(menus.edit, "&Settings…", self.open_settings, "Ctrl+,")
         keys = {"jobs": "Ctrl+J", "log": "Ctrl+L", "inspector": "Ctrl+I", "help": "Ctrl+Shift+H"}
         for key, dock in self.docks.items():
-            tip = tr("Show or hide {dock}", dock=dock.windowTitle())
+            tip = f"Show or hide {dock.windowTitle()}"
             menus.append(menus.view, dock.toggleViewAction(), keys[key], tip)
-        tip = tr("Move to the buttons of an error, a notice or a toast; Esc dismisses it")
-        menus.add(menus.view, tr("Go to the &message"), self.focus_message, "Ctrl+M", tip)
-        tip = tr("Collapse Jobs and Log to a line each, or show all of them")
-        menus.add(menus.view, tr("&Collapse docks"), self.dock_area.toggle, "Ctrl+Shift+J", tip)
+        tip = "Move to the buttons of an error, a notice or a toast; Esc dismisses it"
+        menus.add(menus.view, "Go to the &message", self.focus_message, "Ctrl+M", tip)
+        tip = "Collapse Jobs and Log to a line each, or show all of them"
+        menus.add(menus.view, "&Collapse docks", self.dock_area.toggle, "Ctrl+Shift+J", tip)
         menus.view.addSeparator()
         menus.add_themes(self.set_theme)
         full = Qt.WindowState.WindowFullScreen
-        menus.add(menus.view, tr("Full &screen"), lambda: self.setWindowState(self.windowState() ^ full), "F11")
-        tip = tr("Move all docks back to their places")
-        menus.add(menus.view, tr("&Reset layout"), self.reset_layout, "Ctrl+Shift+R", tip)
+        menus.add(menus.view, "Full &screen", lambda: self.setWindowState(self.windowState() ^ full), "F11")
+        tip = "Move all docks back to their places"
+        menus.add(menus.view, "&Reset layout", self.reset_layout, "Ctrl+Shift+R", tip)
         self.primary_action = menus.add(
-            menus.run, tr("Primary action of the page"), lambda: self.current_page.primary.click(), PRIMARY_KEYS
+            menus.run, "Primary action of the page", lambda: self.current_page.primary.click(), PRIMARY_KEYS
         )
         self._primary = PrimaryAction(self.primary_action, lambda: self.current_page)
-        self.cancel_all = menus.add(menus.run, tr("&Cancel all jobs"), self._cancel_all, "Ctrl+Shift+Del")
+        self.cancel_all = menus.add(menus.run, "&Cancel all jobs", self._cancel_all, "Ctrl+Shift+Del")
         self.unfinished = UnfinishedJobs(self._workbench, menus, self.toasts)
         menus.run.aboutToShow.connect(self._update_run_menu)
-        menus.add(menus.help, tr("Command &palette"), self.open_palette, "Ctrl+K", tr("Search all commands"))
-        menus.add(menus.help, tr("&Guide"), lambda: self.show_help("index.md"), "F1")
+        menus.add(menus.help, "Command &palette", self.open_palette, "Ctrl+K", "Search all commands")
+        menus.add(menus.help, "&Guide", lambda: self.show_help("index.md"), "F1")
         menus.add(
             menus.help,
-            tr("&Help on this page"),
+            "&Help on this page",
             lambda: self.show_help(f"pages.md#{self.current_page.key}"),
             "Shift+F1",
         )
-        menus.add(menus.help, tr("&Keyboard shortcuts"), self._open_shortcuts, "Ctrl+/")
-        menus.add(menus.help, tr("&About WINA Workbench"), lambda: show_about(self, self._workbench), "Ctrl+F1")
+        menus.add(menus.help, "&Keyboard shortcuts", self._open_shortcuts, "Ctrl+/")
+        menus.add(menus.help, "&About WINA Workbench", lambda: show_about(self, self._workbench), "Ctrl+F1")
 
     def open_palette(self) -> None:
         """Open the palette with all commands."""
@@ -169,7 +168,7 @@ class MainWindow(MessageWindow):
         if entry.action.isEnabled():
             entry.action.trigger()
         else:
-            self.show_notice(entry.action.toolTip() or tr("This command is not available now."))
+            self.show_notice(entry.action.toolTip() or "This command is not available now.")
 
     def open_settings(self) -> None:
         self._open_settings().open()
@@ -261,7 +260,7 @@ class MainWindow(MessageWindow):
         self._undo.setActiveStack(cast(QUndoStack, page.undo_stack))  # None is allowed, too
         if page.inspector is not None:
             self.inspector.setCurrentWidget(page.inspector)
-        reason = tr("This page has nothing to inspect; Sparsity and Results have an inspector.")
+        reason = "This page has nothing to inspect; Sparsity and Results have an inspector."
         self.dock_area.offer("inspector", "" if page.inspector is not None else reason)
         reachable = [*controls([page.start] if page.start else []), *controls([page.body]), *controls([page])]
         if reachable:
@@ -274,7 +273,7 @@ class MainWindow(MessageWindow):
             apply_stylesheet(child)  # menu bar, docks, dialogs, toasts
         if event.polished() and isinstance(child, QTabBar):
             child.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # docks have shortcuts
-            child.setAccessibleName(tr("Docks"))
+            child.setAccessibleName("Docks")
 
     def focusNextPrevChild(self, forward: bool) -> bool:
         """Move the focus through the page, then the docks, then the rail."""

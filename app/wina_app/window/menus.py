@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 from wina_app.jobs.texts import machines_text
 from wina_app.services.machines import Machines
 from wina_app.services.workbench import Workbench
+from wina_app.style.number_format import plural
 from wina_app.style.theme import MODES
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.window.messages import Toast, Toasts
 from wina_app.window.status_line import StatusLine
@@ -66,20 +66,20 @@ class Menus:
 
     def __init__(self, bar: QMenuBar, owner: QWidget) -> None:
         self._bar, self._owner = bar, owner
-        self.file = self._menu(tr("&File"))
-        self.recent = QMenu(tr("Open &recent"), owner)
-        self.recent.setAccessibleName(tr("Open recent"))
-        self.database = QMenu(tr("Data&base"), owner)
-        self.database.setAccessibleName(tr("Database"))
-        self.edit = self._menu(tr("&Edit"))
-        self.page = self._menu(tr("&Page"))
-        self.view = self._menu(tr("&View"))
+        self.file = self._menu("&File")
+        self.recent = QMenu("Open &recent", owner)
+        self.recent.setAccessibleName("Open recent")
+        self.database = QMenu("Data&base", owner)
+        self.database.setAccessibleName("Database")
+        self.edit = self._menu("&Edit")
+        self.page = self._menu("&Page")
+        self.view = self._menu("&View")
         self.pages_end = self.view.addSeparator()
-        self.theme = QMenu(tr("&Theme"), owner)
-        self.theme.setAccessibleName(tr("Theme"))
+        self.theme = QMenu("&Theme", owner)
+        self.theme.setAccessibleName("Theme")
         self.themes: dict[str, QAction] = {}
-        self.run = self._menu(tr("&Run"))
-        self.help = self._menu(tr("&Help"))
+        self.run = self._menu("&Run")
+        self.help = self._menu("&Help")
 
     def _menu(self, title: str) -> QMenu:
         menu = self._bar.addMenu(title)
@@ -105,7 +105,7 @@ class Menus:
 
     def add_themes(self, choose: Callable[[str], object]) -> None:
         group = QActionGroup(self._owner)
-        names = {"system": tr("System"), "light": tr("Light"), "dark": tr("Dark")}
+        names = {"system": "System", "light": "Light", "dark": "Dark"}
         for number, mode in enumerate(MODES, start=1):
             action = self.add(self.theme, names[mode], partial(choose, mode), f"Ctrl+Alt+{number}")
             action.setCheckable(True)
@@ -117,7 +117,7 @@ class Menus:
         """Fill the Page menu with the actions of a page."""
         self.page.clear()
         self.page.addActions(page.commands)
-        self.page.menuAction().setText(tr("&Page") if not page.commands else page.title)
+        self.page.menuAction().setText("&Page" if not page.commands else page.title)
         self.page.menuAction().setVisible(bool(page.commands))
 
     def entries(self) -> list[Entry]:
@@ -166,7 +166,7 @@ class PrimaryAction(QObject):
     def update(self) -> None:
         """Take text and state of the current page's button."""
         button = self._page().primary
-        self._action.setText(button.text() or tr("No action on this page"))
+        self._action.setText(button.text() or "No action on this page")
         self._action.setEnabled(button.isEnabled() and not button.isHidden())
 
 
@@ -203,8 +203,8 @@ class UnfinishedJobs(QObject):
         super().__init__(toasts)
         self._toasts = toasts
         self._offered: Toast | None = None
-        self.resume = menus.add(menus.run, tr("&Resume unfinished jobs"), workbench.resume_unfinished, "Ctrl+Shift+U")
-        self.discard = menus.add(menus.run, tr("&Discard unfinished jobs"), workbench.discard_unfinished, "Ctrl+Alt+U")
+        self.resume = menus.add(menus.run, "&Resume unfinished jobs", workbench.resume_unfinished, "Ctrl+Shift+U")
+        self.discard = menus.add(menus.run, "&Discard unfinished jobs", workbench.discard_unfinished, "Ctrl+Alt+U")
         for action in (self.resume, self.discard):
             action.triggered.connect(lambda: self.offer(0))
         self.offer(0)
@@ -218,9 +218,9 @@ class UnfinishedJobs(QObject):
             self._toasts.remove(self._offered)
             self._offered = None
         if jobs:
-            button = tr("Resume {jobs}", jobs=tr("{n} unfinished jobs", "{n} unfinished job", jobs))
-            text = tr("Continue where they stopped?")
-            self._offered = self._toasts.say(tr("Jobs"), text, button, self.resume.trigger, stays=True)
+            button = f"Resume {plural(jobs, 'unfinished jobs', 'unfinished job')}"
+            text = "Continue where they stopped?"
+            self._offered = self._toasts.say("Jobs", text, button, self.resume.trigger, stays=True)
 
 
 class _StayingMenu(QMenu):
@@ -244,10 +244,10 @@ class RunOn(QObject):
         super().__init__(parent)
         self._machines, self._line, self._open = machines, line, open_machines
         self.menu = _StayingMenu(parent)
-        self.menu.setAccessibleName(tr("Run on"))
+        self.menu.setAccessibleName("Run on")
         self.menu.setToolTipsVisible(True)
         self._boxes: dict[str, QAction] = {}
-        menus.add(menus.run, tr("Run &on…"), self.choose, "Ctrl+Alt+W", tr("Choose the machines that run new jobs"))
+        menus.add(menus.run, "Run &on…", self.choose, "Ctrl+Alt+W", "Choose the machines that run new jobs")
         line.run_on.setMenu(self.menu)
         machines.changed.connect(self._show)
         self._show()
@@ -272,11 +272,11 @@ class RunOn(QObject):
 
     def _fill(self) -> None:
         self.menu.clear()
-        self._boxes = {LOCAL: self._box(LOCAL, tr("This computer"))}
-        self._boxes[LOCAL].setToolTip(tr("The engines of this computer"))
+        self._boxes = {LOCAL: self._box(LOCAL, "This computer")}
+        self._boxes[LOCAL].setToolTip("The engines of this computer")
         self._boxes |= {name: self._box(name, name) for name in self._machines.entries}
         self.menu.addSeparator()
-        self.menu.addAction(tr("Machines…"), self._open)
+        self.menu.addAction("Machines…", self._open)
 
     def _box(self, name: str, text: str) -> QAction:
         box = self.menu.addAction(text)

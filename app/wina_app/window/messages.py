@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QFrame, QMainWindow, QStackedWidget, QWidget
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import page_of
 from wina_app.services.workbench import Workbench
-from wina_app.style.number_format import duration
+from wina_app.style.number_format import duration, plural
 from wina_app.style.theme import GRID, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import push_button, text_label
@@ -31,12 +30,12 @@ _LONGEST = 300
 LONG_SECONDS = 5.0
 """Shorter jobs end without a toast."""
 _BUTTONS = {
-    "model": tr("Show model"),
-    "rotation": tr("Show rotation"),
-    "sparsity": tr("Show plan"),
-    "results": tr("Show results"),
-    "latency": tr("Show latency"),
-    "studies": tr("Show study"),
+    "model": "Show model",
+    "rotation": "Show rotation",
+    "sparsity": "Show plan",
+    "results": "Show results",
+    "latency": "Show latency",
+    "studies": "Show study",
 }
 
 
@@ -111,8 +110,8 @@ class Toast(QFrame):
         self.button.clicked.connect(lambda: self.gone())
         if not button:
             self.button.hide()
-        cross, name = "\N{MULTIPLICATION SIGN}", tr("Dismiss message")
-        dismiss = push_button(cross, lambda: self.gone(), name=name, tip=tr("Dismiss message (Esc)"), role="link")
+        cross, name = "\N{MULTIPLICATION SIGN}", "Dismiss message"
+        dismiss = push_button(cross, lambda: self.gone(), name=name, tip="Dismiss message (Esc)", role="link")
         row.addWidget(self.button)
         row.addWidget(dismiss, 0, Qt.AlignmentFlag.AlignVCenter)
 
@@ -184,9 +183,9 @@ class MessageWindow(QMainWindow):
         """Show that nothing can be stored and why, until it can; `results` is the number of those that wait."""
         text = ""
         if results:
-            text = tr("Results wait in memory until they can be stored, and jobs continue. {reason}", reason=reason)
+            text = f"Results wait in memory until they can be stored, and jobs continue. {reason}"
         elif reason:
-            text = tr("Nothing can be stored now, but stored results can be read. {reason}", reason=reason)
+            text = f"Nothing can be stored now, but stored results can be read. {reason}"
         # Every further result that waits comes here: a message that was dismissed must not come back for it.
         if text == self._unwritable:
             return
@@ -201,7 +200,7 @@ class MessageWindow(QMainWindow):
     def show_progress(self, word: str, text: str, cancel: Callable[[], object]) -> None:
         """Show how far work in the background is, in a toast with a button that cancels it; none once dismissed."""
         if self._progress is None:
-            self._progress = self.toasts.say(word, text, tr("Cancel"), cancel, stays=True)
+            self._progress = self.toasts.say(word, text, "Cancel", cancel, stays=True)
         elif self._progress in self.toasts.open:
             self._progress.set_text(text)
 
@@ -214,12 +213,12 @@ class MessageWindow(QMainWindow):
     def say_saved(self, path: Path, text: str = "") -> None:
         """Show a toast on a saved file or folder, with a button that opens its folder."""
         if not path.exists():
-            note = tr("{name} was saved on another machine; its job's log says how to copy it.", name=path.name)
+            note = f"{path.name} was saved on another machine; its job's log says how to copy it."
             self.show_notice(note)
             return
         folder = path if path.is_dir() else path.parent
         show = partial(QDesktopServices.openUrl, QUrl.fromLocalFile(str(folder.absolute())))
-        self.say(tr("Saved"), text or path.name, tr("Open folder"), show)
+        self.say("Saved", text or path.name, "Open folder", show)
 
 
 class JobNotices(QObject):
@@ -245,16 +244,14 @@ class JobNotices(QObject):
             return
         page = page_of(entry.job)
         if entry.phase == "failed":
-            self._toasts.say(
-                tr("Failed"), f"{entry.title}: {entry.failure}", tr("Show log"), partial(self._show_log, job_id)
-            )
+            self._toasts.say("Failed", f"{entry.title}: {entry.failure}", "Show log", partial(self._show_log, job_id))
         elif entry.seconds >= LONG_SECONDS:
-            self._toasts.say(tr("Done"), _outcome(entry), _BUTTONS[page], partial(self._show_page, page))
+            self._toasts.say("Done", _outcome(entry), _BUTTONS[page], partial(self._show_page, page))
 
 
 def _outcome(entry: JobEntry) -> str:
     time = duration(entry.seconds)
     if not entry.units_stored:
-        return tr("{title} took {time}", title=entry.title, time=time)
-    results = tr("{n} results", "{n} result", entry.units_stored)
-    return tr("{title} took {time}, {results} stored", title=entry.title, time=time, results=results)
+        return f"{entry.title} took {time}"
+    results = plural(entry.units_stored, "results", "result")
+    return f"{entry.title} took {time}, {results} stored"

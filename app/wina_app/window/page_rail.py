@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QButtonGroup, QToolButton, QWidget
 
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, apply_stylesheet, notifier, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 
 _ICON = 24
@@ -26,7 +25,7 @@ class PageRail(QWidget):
         super().__init__()
         self.setProperty("role", "rail")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.setAccessibleName(tr("Pages"))
+        self.setAccessibleName("Pages")
         self._group = QButtonGroup(self)
         self._group.setExclusive(True)
         self._buttons: dict[str, QToolButton] = {}
@@ -45,7 +44,7 @@ class PageRail(QWidget):
         button.setCheckable(True)
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
         button.setIconSize(QSize(_ICON, _ICON))
-        button.setAccessibleName(tr("{page} page", page=title))
+        button.setAccessibleName(f"{title} page")
         button.setToolTip(f"{title} ({shortcut})")
         button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         button.clicked.connect(lambda: self.page_chosen.emit(key))

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 
 from wina_app.services.settings import Preferences
 from wina_app.style.theme import GRID, HALF, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import text_label
 from wina_app.widgets.fields import choices, whole_number
@@ -47,7 +46,7 @@ class SettingsDialog(QDialog):
         `machines` is the page beside them.
         """
         super().__init__(parent)
-        self.setWindowTitle(tr("Settings"))
+        self.setWindowTitle("Settings")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._preferences, self._fixed = preferences, fixed or {}
         self.controls: dict[str, QWidget] = {}
@@ -78,17 +77,17 @@ class SettingsDialog(QDialog):
             form.addWidget(self._notes[name], 2 * row + 1, 1)
             control.setEnabled(name not in self._fixed)
         buttons = QDialogButtonBox()
-        self._restore = restore = buttons.addButton(tr("Restore defaults"), QDialogButtonBox.ButtonRole.ResetRole)
+        self._restore = restore = buttons.addButton("Restore defaults", QDialogButtonBox.ButtonRole.ResetRole)
         restore.clicked.connect(lambda: self.show_preferences(Preferences()))
-        close = buttons.addButton(tr("Close"), QDialogButtonBox.ButtonRole.AcceptRole)
+        close = buttons.addButton("Close", QDialogButtonBox.ButtonRole.AcceptRole)
         close.clicked.connect(self.accept)
         self._form, self._grid = ScrollPage(content), form
         margins = (GRID * 3, GRID * 3, GRID * 3, GRID * 2)
         self._pages = QTabWidget()
-        self._pages.tabBar().setAccessibleName(tr("Pages of the settings"))
-        self._pages.addTab(self._form, tr("General"))
+        self._pages.tabBar().setAccessibleName("Pages of the settings")
+        self._pages.addTab(self._form, "General")
         if machines is not None:
-            self._pages.addTab(machines, tr("Machines"))
+            self._pages.addTab(machines, "Machines")
         self._pages.tabBar().setVisible(machines is not None)
         self._pages.currentChanged.connect(lambda page: self._restore.setVisible(page == 0))
         self._column = vbox(self, (self._pages, 1), buttons, margins=margins, spacing=GRID * 3)

@@ -6,9 +6,8 @@ from PySide6.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
-from wina_app.style.number_format import size
+from wina_app.style.number_format import plural, size
 from wina_app.style.theme import HALF, notifier, state_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.plain_text import plain_tip
@@ -35,17 +34,17 @@ class StatusLine(QStatusBar):
         self._jobs = text_label("")
         self._waiting, self._server = text_label(""), text_label("")
         self._server.hide()
-        self._notice = text_label(tr("No C++ kernels: gating is slow"))
+        self._notice = text_label("No C++ kernels: gating is slow")
         self._notice.hide()
         self.run_on = QToolButton()
         self.run_on.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.run_on.setToolTip(tr("Machines that run new jobs; a model on a machine always runs there"))
+        self.run_on.setToolTip("Machines that run new jobs; a model on a machine always runs there")
         self.run_on.hide()
         left = (engine, self.run_on, self._jobs, self._server, self._device, self._notice, self._memory, self._waiting)
         for widget in left:
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
-        self._memory.setToolTip(tr("Resident memory of the engine process, and memory available on the machine"))
+        self._memory.setToolTip("Resident memory of the engine process, and memory available on the machine")
         self._restyle()
         notifier().changed.connect(self._restyle)
 
@@ -59,11 +58,11 @@ class StatusLine(QStatusBar):
         look = _LOOK[self._state]
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
         text = {
-            "starting": tr("Engine starting"),
-            "ready": tr("Engine ready"),
-            "working": tr("Engine working"),
-            "stopping": tr("Engine stopping"),
-            "stopped": tr("Engine stopped"),
+            "starting": "Engine starting",
+            "ready": "Engine ready",
+            "working": "Engine working",
+            "stopping": "Engine stopping",
+            "stopped": "Engine stopped",
         }[self._state]
         self._engine.setText(text)
         self._engine.setAccessibleName(text)
@@ -76,7 +75,7 @@ class StatusLine(QStatusBar):
 
     def show_run_on(self, machines: str) -> None:
         """Show the machines that run new jobs; nothing without a text."""
-        text = tr("Runs on {machines}", machines=machines)
+        text = f"Runs on {machines}"
         self.run_on.setText(text)
         self.run_on.setAccessibleName(text)
         self.run_on.setVisible(bool(machines))
@@ -105,18 +104,18 @@ class StatusLine(QStatusBar):
         except psutil.NoSuchProcess:
             used = ""
         if used:
-            self._memory.setText(tr("Engine memory {used}, {available} free", used=used, available=available))
+            self._memory.setText(f"Engine memory {used}, {available} free")
         else:
-            self._memory.setText(tr("{available} free", available=available))
+            self._memory.setText(f"{available} free")
 
     def show_waiting(self, results: int, reason: str) -> None:
         """Show how many results wait to be stored; nothing without a reason."""
-        text = tr("{n} results wait to be stored", "{n} result waits to be stored", results)
+        text = plural(results, "results wait to be stored", "result waits to be stored")
         self._waiting.setText(text if reason else "")
         self._waiting.setToolTip(plain_tip(reason))
 
     def show_database(self, name: str, url: str) -> None:
-        self._database.setText(tr("Database {name}", name=name))
+        self._database.setText(f"Database {name}")
         self._database.setToolTip(plain_tip(url))
 
 

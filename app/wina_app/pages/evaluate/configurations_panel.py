@@ -20,7 +20,6 @@ from wina_app.shared.method_choices import (
 from wina_app.shared.rotation_choices import is_exact
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, fill, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import (
@@ -41,15 +40,15 @@ from wina_core.specs import DENSE, AllocatorSpec, CalibrationSpec, Configuration
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
 """Most pixels of a rotation's label, which may contain a long path."""
-_NO_RHO = tr("Only R-Sparse has a low-rank part; tick it first")
-_NO_MASKS = tr("Only scores with column norms make a mask per matrix; tick WINA or R-Sparse")
-_NO_CORRECTION = tr("Dense drops nothing; tick another method")
-_NO_THRESHOLDS = tr("Top k needs no thresholds; choose another selection")
-_NO_CALIBRATION = tr("Nothing ticked needs a calibration: other selections and corrections do")
-_NO_SPARSITY = tr("List sparsities above; a plan needs no allocation")
-_OWN_SELECTION = tr("As the preset, else top k"), tr("A preset's own selection; top k of each token for plain methods")
-_OWN_MASKS = tr("As the preset, else one mask per matrix"), tr("A preset's own masks; one per matrix for plain methods")
-_OWN_CORRECTION = tr("As the preset, else none"), tr("A preset's own correction; none for plain methods")
+_NO_RHO = "Only R-Sparse has a low-rank part; tick it first"
+_NO_MASKS = "Only scores with column norms make a mask per matrix; tick WINA or R-Sparse"
+_NO_CORRECTION = "Dense drops nothing; tick another method"
+_NO_THRESHOLDS = "Top k needs no thresholds; choose another selection"
+_NO_CALIBRATION = "Nothing ticked needs a calibration: other selections and corrections do"
+_NO_SPARSITY = "List sparsities above; a plan needs no allocation"
+_OWN_SELECTION = "As the preset, else top k", "A preset's own selection; top k of each token for plain methods"
+_OWN_MASKS = "As the preset, else one mask per matrix", "A preset's own masks; one per matrix for plain methods"
+_OWN_CORRECTION = "As the preset, else none", "A preset's own correction; none for plain methods"
 _Value = TypeVar("_Value")
 
 
@@ -66,7 +65,7 @@ class ConfigurationsPanel(SidePanel):
         self.rotations: dict[QCheckBox, RotationSpec] = {}
         self._current: RotationSpec | None = None
         self._offered: object = None
-        fill(self.column, text_label(tr("Rotations"), "section"), self._rotation_column, GRID)
+        fill(self.column, text_label("Rotations", "section"), self._rotation_column, GRID)
         self._build_gating()
         self.changed.connect(self._enable)
         notifier().changed.connect(self._restyle)
@@ -75,38 +74,34 @@ class ConfigurationsPanel(SidePanel):
 
     def _build_methods(self, named_configurations: Mapping[str, Configuration]) -> None:
         self.methods = {
-            self._box(spec.label, tr("Method {method}", method=spec.label), explanation(spec), spec in _TICKED): spec
+            self._box(spec.label, f"Method {spec.label}", explanation(spec), spec in _TICKED): spec
             for spec in method_specs()
         }
-        fill(self.column, text_label(tr("Methods"), "section"), close_together(*self.methods), GRID)
+        fill(self.column, text_label("Methods", "section"), close_together(*self.methods), GRID)
         self.named = {
-            self._box(
-                _preset_name(name, configuration), tr("Preset {name}", name=name), _named_tip(configuration)
-            ): configuration
+            self._box(_preset_name(name, configuration), f"Preset {name}", _named_tip(configuration)): configuration
             for name, configuration in named_configurations.items()
         }
         if self.named:
-            heading = text_label(tr("Presets with a rotation"), "section")
+            heading = text_label("Presets with a rotation", "section")
             fill(self.column, heading, in_two_columns(self.named), GRID)
 
     def _build_sparsities(self) -> None:
         self.sparsities = QLineEdit("25, 40, 50, 65")
         self.sparsities.textChanged.connect(self.changed)
         self.allocators = {
-            self._box(spec.label, tr("Allocator {method}", method=spec.label), text, spec == AllocatorSpec()): (
+            self._box(spec.label, f"Allocator {spec.label}", text, spec == AllocatorSpec()): (
                 spec,
                 text,
             )
             for spec, text in allocators()
         }
-        self.plan = self._box(
-            tr("Current plan"), tr("Include the plan of the Sparsity page"), tr("The plan of the Sparsity page")
-        )
+        self.plan = self._box("Current plan", "Include the plan of the Sparsity page", "The plan of the Sparsity page")
         fill(
             self.column,
-            text_label(tr("Sparsities"), "section"),
-            labelled(tr("Dropped inputs, %"), self.sparsities),
-            with_term(text_label(tr("Allocation")), "Allocator"),
+            text_label("Sparsities", "section"),
+            labelled("Dropped inputs, %", self.sparsities),
+            with_term(text_label("Allocation"), "Allocator"),
             in_two_columns(self.allocators),
             self.plan,
             GRID,
@@ -116,21 +111,21 @@ class ConfigurationsPanel(SidePanel):
         self.selection = self._combo({None: _OWN_SELECTION, **SELECTIONS})
         self.masks = self._combo({None: _OWN_MASKS, **MASKS})
         self.thresholds = self._combo(THRESHOLDS)
-        self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest=tr("R-Sparse's own"))
+        self.rho = decimal(0.0, 1.0, 0.0, decimals=3, step=0.01, lowest="R-Sparse's own")
         self.rho.valueChanged.connect(self.changed)
         self.correction = self._combo({None: _OWN_CORRECTION, **CORRECTIONS})
         self.calibration = QLineEdit(CalibrationSpec().text.source)
         self.calibration.textChanged.connect(self.changed)
-        more = CollapsibleSection(tr("More gating options"))
-        rho = labelled(tr("R-Sparse: mask share rho"), self.rho)
-        correction = labelled(tr("Correction of dropped inputs"), self.correction)
-        fill(more.column, correction, rho, labelled(tr("Calibration text"), self.calibration))
+        more = CollapsibleSection("More gating options")
+        rho = labelled("R-Sparse: mask share rho", self.rho)
+        correction = labelled("Correction of dropped inputs", self.correction)
+        fill(more.column, correction, rho, labelled("Calibration text", self.calibration))
         fill(
             self.column,
-            text_label(tr("Gating"), "section"),
-            labelled(tr("Selection"), self.selection),
-            labelled(tr("Thresholds"), self.thresholds),
-            labelled(tr("Masks"), self.masks),
+            text_label("Gating", "section"),
+            labelled("Selection", self.selection),
+            labelled("Thresholds", self.thresholds),
+            labelled("Masks", self.masks),
             more,
             STRETCH,
         )
@@ -210,12 +205,12 @@ class ConfigurationsPanel(SidePanel):
             exact = is_exact(spec, summary)
             on = exact and ticks.get(spec, spec.is_identity or spec == current)
             short = self.fontMetrics().elidedText(label, Qt.TextElideMode.ElideMiddle, _LONGEST)
-            box = self._box(short, tr("Rotation {label}", label=label), "", on)
+            box = self._box(short, f"Rotation {label}", "", on)
             explain_disabled(
                 box,
                 enabled=exact,
                 reason=reason,
-                explanation=tr("{label}: every ticked method runs on it", label=label),
+                explanation=f"{label}: every ticked method runs on it",
             )
             self.rotations[box] = spec
             self._rotation_column.addWidget(box)
@@ -227,11 +222,7 @@ class ConfigurationsPanel(SidePanel):
     def show_plan(self, budget: float | None, provenance: str) -> None:
         """Describe the current plan; None if there is none."""
         self.plan.setEnabled(budget is not None)
-        self.plan.setText(
-            tr("Current plan")
-            if budget is None
-            else tr("Current plan ({provenance}, {budget})", provenance=provenance, budget=percent(budget))
-        )
+        self.plan.setText("Current plan" if budget is None else f"Current plan ({provenance}, {percent(budget)})")
 
     def mark_sparsities(self, *, invalid: bool) -> None:
         self.sparsities.setProperty("state", "invalid" if invalid else "")
@@ -270,17 +261,16 @@ class ConfigurationsPanel(SidePanel):
 
 
 def _preset_name(name: str, configuration: Configuration) -> str:
-    return tr("{method}, own rotation", method=name) if name == configuration.method.label else name
+    return f"{name}, own rotation" if name == configuration.method.label else name
 
 
 def _named_tip(configuration: Configuration) -> str:
     if configuration.allocators:
-        return tr(
-            "{label}: with its own rotation and allocation, whatever is chosen below; rotation and targets "
-            "read the calibration text, or demo:calibration where it is the usual one",
-            label=configuration.label,
+        return (
+            f"{configuration.label}: with its own rotation and allocation, whatever is chosen below; rotation "
+            "and targets read the calibration text, or demo:calibration where it is the usual one"
         )
-    return tr("{label}: a method on its own rotation", label=configuration.label)
+    return f"{configuration.label}: a method on its own rotation"
 
 
 def _ticked(boxes: Mapping[QCheckBox, _Value]) -> Iterable[_Value]:

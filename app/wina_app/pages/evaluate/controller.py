@@ -17,7 +17,7 @@ from wina_app.shared.rotation_choices import ROTATION_PRESETS
 from wina_app.shared.run_grid import Grid, read_grid, with_jobs
 from wina_app.shared.sparse_export import SparseExport, export_problem, one_sparse
 from wina_app.shared.task_consent import ask_consent, or_refusal
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.jobs import EvaluateJob
@@ -30,10 +30,10 @@ from wina_core.studies.tasks.check_runs import check_runs
 from wina_core.studies.tasks.index import TaskIndex, load_index, searchable
 from wina_core.studies.tasks.task_code import TaskCodeError
 
-BUILDING = tr("Indexing all task names for the first time, about 20 s; you can type any name meanwhile.")
+BUILDING = "Indexing all task names for the first time, about 20 s; you can type any name meanwhile."
 _MODULE = "wina_core.compute.evaluation.index"
 
-NO_MODEL = tr("Open a model first")
+NO_MODEL = "Open a model first"
 _SETTLE_MS = 150
 _MAX_MATCHES = 50
 """Most tasks listed under the typed text."""
@@ -84,7 +84,7 @@ class TaskIndexing(QObject):
 
         def loaded(index: TaskIndex | None) -> None:
             if index is None:
-                self._fail(tr("the index could not be kept; the log has the reason"))
+                self._fail("the index could not be kept; the log has the reason")
             else:
                 self._on_loaded(index)
 
@@ -92,12 +92,7 @@ class TaskIndexing(QObject):
 
     def _fail(self, cause: str) -> None:
         self._process, self._requested = None, False  # the next query tries again
-        self._say(
-            tr(
-                "The task names could not be indexed ({cause}); you can still type any name.",
-                cause=cause.rstrip("."),
-            )
-        )
+        self._say(f"The task names could not be indexed ({cause.rstrip('.')}); you can still type any name.")
 
     def _say(self, text: str) -> None:
         self.remark = text
@@ -263,9 +258,7 @@ class EvaluateController(QObject):
             return
 
         def saved(_: object) -> None:
-            self._view.show_saved(
-                path, tr('{file}; compute the same with: wina study run "{path}"', file=path.name, path=path)
-            )
+            self._view.show_saved(path, f'{path.name}; compute the same with: wina study run "{path}"')
 
         self._workbench.store.ask(lambda _store: save_study_file(study, path), saved, self._view.show_error)
 
@@ -290,9 +283,9 @@ class EvaluateController(QObject):
 
     def _submit(self, study: StudySpec, job: EvaluateJob | None, machines: tuple[str, ...]) -> None:
         if job is None:
-            self._view.show_notice(tr("Every run of this study is stored or queued already."))
+            self._view.show_notice("Every run of this study is stored or queued already.")
             return
-        title = tr("Evaluate {runs}: {study}", runs=tr("{n} runs", "{n} run", len(job.runs)), study=study.name)
+        title = f"Evaluate {plural(len(job.runs), 'runs', 'run')}: {study.name}"
 
         def submit() -> None:
             self._submitted_ids.add(self._workbench.submit(job, title, machines))
@@ -341,7 +334,7 @@ class EvaluateController(QObject):
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
-            self._view.show_notice(tr("The evaluation was cancelled; finished results are stored."))
+            self._view.show_notice("The evaluation was cancelled; finished results are stored.")
         elif entry.phase == "done":
-            runs = tr("{n} runs", "{n} run", entry.runs_finished)
-            self._view.show_notice(tr("{runs} done; see the Results page.", runs=runs))
+            runs = plural(entry.runs_finished, "runs", "run")
+            self._view.show_notice(f"{runs} done; see the Results page.")

@@ -15,8 +15,8 @@ from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
 from wina_app.shared.task_consent import ask_task_code
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, rule, text_label
@@ -29,7 +29,7 @@ from wina_core.specs.presets import PRESETS
 from wina_core.studies.tasks.index import TaskEntry
 from wina_core.studies.tasks.task_code import TaskCode
 
-_FORMATS = tr("Study (*.toml);;Study as JSON (*.json)")
+_FORMATS = "Study (*.toml);;Study as JSON (*.json)"
 
 
 class EvaluatePage(Page):
@@ -43,9 +43,9 @@ class EvaluatePage(Page):
     """Hash of a run with stored results."""
 
     def __init__(self) -> None:
-        super().__init__("evaluate", tr("Evaluate"))
+        super().__init__("evaluate", "Evaluate")
         self._problem, self._demo_began = "", False
-        self.save = push_button(tr("Save study…"), self._choose_file)
+        self.save = push_button("Save study…", self._choose_file)
         self.export = SparseExportCommand(self, QPushButton(), SHORT)
         for button in (self.save, self.export.button):
             self.header_actions.addWidget(button)
@@ -64,7 +64,7 @@ class EvaluatePage(Page):
         """The form of the last session, until there is a model."""
         self._restoring = QTimer(self, singleShot=True, interval=0)
         self._restoring.timeout.connect(self._restore_form)
-        self.set_primary(tr("Evaluate"))
+        self.set_primary("Evaluate")
         self.primary_triggered.connect(self.evaluate_requested)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
@@ -92,9 +92,9 @@ class EvaluatePage(Page):
         runs = QWidget()
         vbox(
             runs,
-            labelled(tr("Study name"), self.name),
+            labelled("Study name", self.name),
             rule(),
-            text_label(tr("Runs: method × sparsity"), "section"),
+            text_label("Runs: method × sparsity", "section"),
             self._summary,
             self._trouble,
             (self.table, 1),
@@ -110,7 +110,7 @@ class EvaluatePage(Page):
         self.configurations.choose_plan(method, rotation)
 
     def _choose_file(self) -> None:
-        path = save_as(self, tr("Save study"), f"{self.name.text()}.wina.toml", _FORMATS)
+        path = save_as(self, "Save study", f"{self.name.text()}.wina.toml", _FORMATS)
         if path is not None:
             self.save_requested.emit(path)
 
@@ -119,12 +119,12 @@ class EvaluatePage(Page):
         self.set_breadcrumb(breadcrumb)
         if not has_model:
             self.show_empty(
-                tr("No model to evaluate"),
-                tr(
+                "No model to evaluate",
+                (
                     "An evaluation runs tasks under each method, rotation and sparsity of a grid, in the background, "
                     "and stores every number at once."
                 ),
-                tr("Go to the Model page"),
+                "Go to the Model page",
                 wants_model=True,
             )
             return
@@ -175,7 +175,7 @@ class EvaluatePage(Page):
             self.table.show_grid(None)
             self.legend.show_grid(None)
             self._summary.setText("")
-            self.set_primary(tr("Evaluate"), enabled=False, reason=text)
+            self.set_primary("Evaluate", enabled=False, reason=text)
 
     def show_exportable(self, reason: str) -> None:
         """Say why the choice is no sparse model; empty if it is one."""
@@ -195,24 +195,24 @@ class EvaluatePage(Page):
         return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
-        self.set_primary(tr("Evaluate"))
-        self._summary.setText(tr("Counting…"))
+        self.set_primary("Evaluate")
+        self._summary.setText("Counting…")
 
     def show_grid(self, grid: Grid) -> None:
         """Show the runs and their stored parts."""
         if self._problem:
             return
-        text, reason = tr("Evaluate"), tr("Every run is stored, queued or running")
+        text, reason = "Evaluate", "Every run is stored, queued or running"
         if grid.to_do:
-            text = tr("Evaluate {runs}", runs=tr("{n} runs", "{n} run", grid.to_do))
+            text = f"Evaluate {plural(grid.to_do, 'runs', 'run')}"
         self.set_primary(text, enabled=grid.to_do > 0, reason=reason)
         texts = [
-            tr("{runs} in all", runs=tr("{n} runs", "{n} run", len(grid.cells))),
-            tr("{count} to do", count=f"{grid.to_do:,}"),
-            tr("{count} stored", count=f"{grid.stored:,}"),
+            f"{plural(len(grid.cells), 'runs', 'run')} in all",
+            f"{grid.to_do:,} to do",
+            f"{grid.stored:,} stored",
         ]
         if grid.queued:
-            texts.insert(2, tr("{count} queued or running", count=f"{grid.queued:,}"))
+            texts.insert(2, f"{grid.queued:,} queued or running")
         self._summary.setText("  ·  ".join(texts))
         self.legend.show_grid(grid)
         self.table.show_grid(grid)

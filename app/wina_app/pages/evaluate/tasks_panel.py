@@ -21,7 +21,6 @@ from PySide6.QtWidgets import (
 from wina_app.shared.evaluation_choice import DEMO_TASKS, FIRST_DOCUMENTS, FIRST_TASKS, FIRST_TOKENS
 from wina_app.shared.launch_fields import DataFolder, LaunchFields
 from wina_app.style.theme import GRID, apply_stylesheet
-from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
     CollapsibleSection,
     SidePanel,
@@ -51,14 +50,14 @@ class TaskSearch(QLineEdit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setPlaceholderText(tr("Search all tasks"))
-        self.setAccessibleName(tr("Task name"))
-        self.setToolTip(tr("Tasks, groups or tags of lm-eval or a task folder, separated by commas"))
+        self.setPlaceholderText("Search all tasks")
+        self.setAccessibleName("Task name")
+        self.setToolTip("Tasks, groups or tags of lm-eval or a task folder, separated by commas")
         self.setClearButtonEnabled(True)
         self._matches = QStandardItemModel(0, 2, self)
         self.popup = QTreeView()
         self.popup.setRootIsDecorated(False)
-        self.popup.setAccessibleName(tr("Tasks found"))
+        self.popup.setAccessibleName("Tasks found")
         self.popup.setHeaderHidden(True)
         self.popup.setMinimumWidth(50 * GRID)
         completer = QCompleter(self._matches, self)
@@ -143,24 +142,24 @@ class MeasurementsPanel(SidePanel):
         self.column.addStretch(1)
 
     def _build_tasks(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label(tr("Tasks"), "section"))
+        column.addWidget(text_label("Tasks", "section"))
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Tasks"))
+        self.list.setAccessibleName("Tasks")
         self.list.setFixedHeight(_LIST_HEIGHT)
         self.list.setSpacing(2)
         self.list.itemChanged.connect(lambda _: self.changed.emit())
         column.addWidget(self.list)
         self.search = TaskSearch()
         self.search.chosen.connect(self.add_tasks)
-        add = push_button(tr("Add"), self.search.take, name=tr("Add task"))
+        add = push_button("Add", self.search.take, name="Add task")
         column.addLayout(beside(self.search, add, stretch=self.search))
         self.remark = text_label("", "muted", wrap=True)
         self.remark.hide()
         column.addWidget(self.remark)
         folder = push_button(
-            tr("Add task folder…"),
+            "Add task folder…",
             self._choose_folder,
-            tip=tr("A folder of lm-eval task files (YAML), beside the built-in ones"),
+            tip="A folder of lm-eval task files (YAML), beside the built-in ones",
         )
         column.addLayout(beside(folder))
         self.folders: list[str] = []
@@ -176,79 +175,73 @@ class MeasurementsPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_advanced(self, column: QVBoxLayout) -> None:
-        self.advanced = CollapsibleSection(tr("Advanced"))
+        self.advanced = CollapsibleSection("Advanced")
         self.options = LaunchFields()
         self.options.changed.connect(self.changed)
         self.advanced.column.addWidget(self.options)
         column.addWidget(self.advanced)
 
     def _build_settings(self, column: QVBoxLayout) -> None:
-        column.addLayout(with_term(text_label(tr("Fidelity on a text"), "section"), "Fidelity"))
-        self.original = QCheckBox(tr("To the original model"))
-        self.original.setAccessibleName(tr("Measure the fidelity to the original model"))
+        column.addLayout(with_term(text_label("Fidelity on a text", "section"), "Fidelity"))
+        self.original = QCheckBox("To the original model")
+        self.original.setAccessibleName("Measure the fidelity to the original model")
         self.original.setToolTip(
-            tr("KL, same top token, perplexity: against the model dense, unrotated and unquantized, read once per text")
+            "KL, same top token, perplexity: against the model dense, unrotated and unquantized, read once per text"
         )
-        self.fidelity = QCheckBox(tr("To the same model without gates"))
-        self.fidelity.setAccessibleName(tr("Measure the fidelity to the same model without gates"))
-        self.fidelity.setToolTip(tr("KL, perplexity, top-1 agreement: what the gates alone change"))
+        self.fidelity = QCheckBox("To the same model without gates")
+        self.fidelity.setAccessibleName("Measure the fidelity to the same model without gates")
+        self.fidelity.setToolTip("KL, perplexity, top-1 agreement: what the gates alone change")
         self.fidelity_text = QLineEdit("demo:heldout")
         column.addWidget(self.original)
         column.addWidget(self.fidelity)
         self.fidelity_text.setToolTip(
-            tr(
-                "demo:heldout (CPython's documentation), a UTF-8 file, JSON lines as test.jsonl[3500:5153], or a text "
-                "of the data folder as data:wikitext"
-            )
+            "demo:heldout (CPython's documentation), a UTF-8 file, JSON lines as test.jsonl[3500:5153], or a text "
+            "of the data folder as data:wikitext"
         )
         self.fidelity_text.textChanged.connect(self._on_text)
-        column.addLayout(labelled(tr("Text"), self.fidelity_text))
+        column.addLayout(labelled("Text", self.fidelity_text))
         self._domain = text_label(
-            tr("CPython's documentation, the demo's domain: measure other models on prose, too."), "muted", wrap=True
+            "CPython's documentation, the demo's domain: measure other models on prose, too.", "muted", wrap=True
         )
         self._domain.hide()
         column.addWidget(self._domain)
-        self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, tr(" tokens"))
+        self.fidelity_tokens = self._number(TextSpec().sequence, 100_000_000, TextSpec().tokens, " tokens")
         self.fidelity_tokens.setToolTip(
-            tr("In rows spread evenly over the text, at least one; more tokens measure more precisely")
+            "In rows spread evenly over the text, at least one; more tokens measure more precisely"
         )
-        column.addLayout(labelled(tr("Tokens to measure"), self.fidelity_tokens))
-        self.second_half = QCheckBox(tr("Second half of each row only"))
-        self.second_half.setAccessibleName(tr("Compare only the second half of each row of the text"))
-        self.second_half.setToolTip(tr("As llama-perplexity does; ticked where its numbers are imported for the model"))
+        column.addLayout(labelled("Tokens to measure", self.fidelity_tokens))
+        self.second_half = QCheckBox("Second half of each row only")
+        self.second_half.setAccessibleName("Compare only the second half of each row of the text")
+        self.second_half.setToolTip("As llama-perplexity does; ticked where its numbers are imported for the model")
         self.second_half.toggled.connect(self.changed)
         column.addWidget(self.second_half)
         for box in (self.original, self.fidelity):
             box.setChecked(True)
             box.toggled.connect(self._on_fidelity)
         column.addSpacing(GRID)
-        column.addWidget(text_label(tr("Settings"), "section"))
-        self.limit = self._number(0, 10_000_000, 0, tr(" documents"), tr("all"))
-        self.fewshot = self._number(-1, 100, -1, tr(" examples"), tr("as in the task"))
-        self.batch = self._number(0, 4_096, 16, tr(" sequences"), tr("automatic"))
-        self.batch.setToolTip(
-            tr("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
-        )
-        self.context = self._number(0, 10_000_000, COST_CONTEXT, tr(" positions"), tr("not counted"))
-        self.context.setToolTip(tr("Positions that a token attends to, to count the bytes it reads and its operations"))
+        column.addWidget(text_label("Settings", "section"))
+        self.limit = self._number(0, 10_000_000, 0, " documents", "all")
+        self.fewshot = self._number(-1, 100, -1, " examples", "as in the task")
+        self.batch = self._number(0, 4_096, 16, " sequences", "automatic")
+        self.batch.setToolTip("Sequences per forward pass; automatic, one step below 1, takes as many as memory allows")
+        self.context = self._number(0, 10_000_000, COST_CONTEXT, " positions", "not counted")
+        self.context.setToolTip("Positions that a token attends to, to count the bytes it reads and its operations")
         self.prefix = choices()
         for name, fraction in PREFILL_POLICIES.items():
             self.prefix.addItem(
-                tr("{name} ({percentage} % dense)", name=name, percentage=f"{100 * fraction:.0f}")
-                if fraction
-                else name,
+                f"{name} ({100 * fraction:.0f} % dense)" if fraction else name,
                 fraction,
             )
         self.prefix.currentIndexChanged.connect(self.changed)
-        column.addLayout(labelled(tr("Limit per task"), self.limit))
-        column.addLayout(labelled(tr("Few-shot"), self.fewshot, term="Few-shot"))
-        self.chat_template = QCheckBox(tr("Apply the chat template"))
+        column.addLayout(labelled("Limit per task", self.limit))
+        column.addLayout(labelled("Few-shot", self.fewshot, term="Few-shot"))
+        self.chat_template = QCheckBox("Apply the chat template")
         self.chat_template.toggled.connect(self.changed)
         self.show_template(available=False)
         column.addWidget(self.chat_template)
-        column.addLayout(labelled(tr("Batch size"), self.batch))
-        column.addLayout(labelled(tr("Context of a token's cost"), self.context))
-        column.addLayout(labelled(tr("Dense prefix of a sequence"), self.prefix, term="Dense prefix"))
+        column.addLayout(labelled("Batch size", self.batch))
+        column.addLayout(labelled("Context of a token's cost", self.context))
+        column.addLayout(labelled("Dense prefix of a sequence", self.prefix, term="Dense prefix"))
 
     def _on_fidelity(self) -> None:
         needed = self.original.isChecked() or self.fidelity.isChecked()
@@ -309,9 +302,9 @@ class MeasurementsPanel(SidePanel):
         """Offer the chat template if the model has one."""
         self.chat_template.setEnabled(available)
         self.chat_template.setToolTip(
-            tr("Tasks are asked as a user's message, few-shot examples as earlier turns; the results say so")
+            "Tasks are asked as a user's message, few-shot examples as earlier turns; the results say so"
             if available
-            else tr("The model has no chat template: its tokenizer comes without one")
+            else "The model has no chat template: its tokenizer comes without one"
         )
 
     def suit_model(self, *, is_demo: bool) -> None:
@@ -350,7 +343,7 @@ class MeasurementsPanel(SidePanel):
         self.remark.setVisible(bool(text))
 
     def _choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Add task folder"))
+        folder = QFileDialog.getExistingDirectory(self, "Add task folder")
         if folder:
             self.add_folders([folder])
 

@@ -7,7 +7,6 @@ from wina_app.pages.gate_inspector.controller import GateController
 from wina_app.pages.gate_inspector.panel import GateInspector
 from wina_app.plots.export import offer_export
 from wina_app.services.workbench import Workbench
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 
 
@@ -40,7 +39,7 @@ def wire(
         control.inspect()
 
     heatmap.selection_changed.connect(select)
-    command = page.add_command(tr("Inspect the gate of the selected cell"), inspect, "Ctrl+G")
+    command = page.add_command("Inspect the gate of the selected cell", inspect, "Ctrl+G")
     view.set_command(command)
     heatmap.addAction(command)  # to its context menu
     return control

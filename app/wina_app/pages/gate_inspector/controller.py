@@ -16,7 +16,6 @@ from wina_app.pages.gate_inspector.view_state import (
 )
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
-from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.jobs import InspectGateJob
 from wina_core.records.gates import GateRecord
@@ -98,8 +97,8 @@ class GateController(QObject):
         self._question.before(job, lambda: self._submit(job), silent=automatic)
 
     def _submit(self, job: InspectGateJob) -> None:
-        name = tr("layer {layer} · {projection}", layer=job.layer, projection=job.projection)
-        self._job_id = self._workbench.submit(job, tr("Inspect the gate of {cell}", cell=name))
+        name = f"layer {job.layer} · {job.projection}"
+        self._job_id = self._workbench.submit(job, f"Inspect the gate of {name}")
         self._show_action()
 
     def cancel(self) -> None:
@@ -138,7 +137,7 @@ class GateController(QObject):
         if plan is None or cell is None:
             self._view.show_subject("", compared_methods(self._workspace.method, "", self._ticks), None)
         else:
-            name = tr("layer {layer} · {projection}", layer=cell[0], projection=plan.layout.projections[cell[1]])
+            name = f"layer {cell[0]} · {plan.layout.projections[cell[1]]}"
             target = plan.sparsity[cell[0]][cell[1]]
             self._view.show_subject(name, self._cell_methods(), target)
         job = self._job()
@@ -156,20 +155,20 @@ class GateController(QObject):
     def _show_action(self) -> None:
         self._view.show_progress(None if self._job_id is None else self._workbench.jobs[self._job_id])
         inspected = self._shown_cell is not None
-        self._view.show_action(tr("Inspect again") if inspected else tr("Inspect the gate"), self._reason())
+        self._view.show_action("Inspect again" if inspected else "Inspect the gate", self._reason())
 
     def _reason(self) -> str:
         """Return why nothing can be inspected; empty if something can."""
         if self._workspace.source is None:
-            return tr("Open a model first")
+            return "Open a model first"
         if self._cell is None:
-            return tr("Select one cell of the heatmap first")
+            return "Select one cell of the heatmap first"
         if not self._prompt.strip():
-            return tr("Type a prompt first")
+            return "Type a prompt first"
         if not self._chosen_methods():
-            return tr("Tick a method that gates this projection first")
+            return "Tick a method that gates this projection first"
         if self._job_id is not None:
-            return tr("An inspection is running")
+            return "An inspection is running"
         return ""
 
     def _fits(self, cell: Cell) -> bool:
@@ -220,7 +219,7 @@ class GateController(QObject):
             self._view.show_error(entry.error)
         elif entry.phase == "cancelled":
             self._follows = False
-            self._view.show_notice(tr("The inspection was cancelled."))
+            self._view.show_notice("The inspection was cancelled.")
         elif isinstance(entry.job, InspectGateJob) and isinstance(entry.result, GateRecord):
             self._workbench.jobs.forget_result(job_id)  # megabytes
             self._unpack(entry.job, entry.result)

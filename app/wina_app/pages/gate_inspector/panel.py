@@ -12,7 +12,6 @@ from wina_app.pages.gate_inspector.tables import GateAgreement, GateFigures
 from wina_app.pages.gate_inspector.view_state import PROMPT, ComparedMethod, PlannedGate
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.clear_layout import clear_layout
@@ -65,16 +64,16 @@ class GateForm(QWidget):
         """Check boxes by column."""
         self.inspect = StartButton()
         self.inspect.clicked.connect(self.inspect_requested)
-        self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the inspection"))
+        self.cancel = push_button("Cancel", self.cancel_requested.emit, name="Cancel the inspection")
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(tr("Progress of the inspection"))
+        self._bar.setAccessibleName("Progress of the inspection")
         self._doing = ElidedLabel("muted")
         buttons = hbox(None, self.inspect, self.cancel, STRETCH)
         vbox(
             self,
-            labelled(tr("Prompt"), self.prompt),
-            text_label(tr("Methods")),
+            labelled("Prompt", self.prompt),
+            text_label("Methods"),
             self._methods,
             buttons,
             self._bar,
@@ -90,7 +89,7 @@ class GateForm(QWidget):
             box = self.boxes[choice.method]
             with QSignalBlocker(box):
                 box.setChecked(choice.ticked and not choice.reason)
-            note = tr("{method}: needs a calibration first, which takes a while", method=choice.method.label)
+            note = f"{choice.method.label}: needs a calibration first, which takes a while"
             explanation = choice.method.label if not choice.method.needs_calibration else note
             explain_disabled(box, enabled=not choice.reason, reason=choice.reason, explanation=explanation)
 
@@ -149,7 +148,7 @@ class GateForm(QWidget):
         if entry is not None:
             self._bar.setRange(0, 0 if entry.fraction is None else 1000)
             self._bar.setValue(int(1000 * (entry.fraction or 0.0)))
-            begins = tr("waiting for other jobs") if entry.phase == "queued" else tr("starting")
+            begins = "waiting for other jobs" if entry.phase == "queued" else "starting"
             self._doing.setText(entry.metric or begins)
 
 
@@ -174,17 +173,15 @@ class GateInspector(QScrollArea):
         self._next_plot = QTimer(self, singleShot=True, interval=0)
         self._next_plot.timeout.connect(self._show_next)
         self._pending_plots: list[Callable[[], None]] = []
-        self.title = text_label(tr("Gate inspector"), "section", wrap=True)
+        self.title = text_label("Gate inspector", "section", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.message = MessageBar(self, lambda: QRect(GRID, GRID, self.viewport().width() - 2 * GRID, 0), "gate")
         self.form = GateForm()
         self.figures = GateFigures()
-        self.token = ComboBox(tr("Token"))
-        self.sorting = ComboBox(tr("Order of the inputs"))
-        self.sorting.fill(
-            [(tr("by index"), "index"), (tr("by column norm"), "norm"), (tr("by how often kept"), "kept")], "norm"
-        )
-        self.input = whole_number(0, 99, 0, name=tr("Input"))
+        self.token = ComboBox("Token")
+        self.sorting = ComboBox("Order of the inputs")
+        self.sorting.fill([("by index", "index"), ("by column norm", "norm"), ("by how often kept", "kept")], "norm")
+        self.input = whole_number(0, 99, 0, name="Input")
         self.readout = text_label("", "muted", wrap=True)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.pointed = ElidedLabel("muted")
@@ -220,27 +217,27 @@ class GateInspector(QScrollArea):
     @property
     def plots(self) -> tuple[tuple[GateScatter | GateMap | GateHistogram, str], ...]:
         """Return the plots, each with a name for its file."""
-        return (self.scatter, tr("gate")), (self.map, tr("mask")), (self.histogram, tr("scores"))
+        return (self.scatter, "gate"), (self.map, "mask"), (self.histogram, "scores")
 
     def _choices(self) -> QWidget:
         holder, grid = QWidget(), QGridLayout()
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(GRID)
-        grid.addLayout(labelled(tr("Token"), self.token), 0, 0)
-        grid.addLayout(labelled(tr("Input"), self.input), 0, 1)
+        grid.addLayout(labelled("Token", self.token), 0, 0)
+        grid.addLayout(labelled("Input", self.input), 0, 1)
         grid.setColumnStretch(0, 1)
         vbox(holder, self.figures, grid, self.readout, STRETCH)
         return holder
 
     def _plots(self) -> tuple[QWidget, ...]:
         return (
-            _block(tr("Magnitude against column norm"), self.legend, self.scatter, self.pointed),
-            _block(tr("Mask, tokens by inputs"), self.sorting, self.map),
-            _block(tr("Scores"), self.histogram),
+            _block("Magnitude against column norm", self.legend, self.scatter, self.pointed),
+            _block("Mask, tokens by inputs", self.sorting, self.map),
+            _block("Scores", self.histogram),
             _block(
-                tr("Agreement"),
+                "Agreement",
                 text_label(
-                    tr("Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %."),
+                    "Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %.",
                     "muted",
                     wrap=True,
                 ),
@@ -272,8 +269,8 @@ class GateInspector(QScrollArea):
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
         """Show the cell's name and target, empty for none, and its methods."""
-        suffix = "" if target is None else tr(" · target {target}", target=percent(target))
-        self.title.setText(f"{name}{suffix}" if name else tr("Gate inspector"))
+        suffix = "" if target is None else f" · target {percent(target)}"
+        self.title.setText(f"{name}{suffix}" if name else "Gate inspector")
         self.form.show_methods(choices)
 
     def set_command(self, command: QAction) -> None:
@@ -292,7 +289,7 @@ class GateInspector(QScrollArea):
         self.form.show_action(text, reason)
         self._enable_command()
         if self._cell is None:
-            explanation = tr(
+            explanation = (
                 "Runs the dense model on the prompt up to the selected cell, and shows which of its inputs each method "
                 "would keep there, where it draws the line, and what that costs the output."
             )
@@ -332,18 +329,16 @@ class GateInspector(QScrollArea):
     def _show_record(self, cell: InspectedCell) -> None:
         record = cell.record
         words = [f"{index} · {word.strip() or repr(word)}" for index, word in enumerate(record.tokens)]
-        self.token.fill([(tr("all tokens"), None), *((word, index) for index, word in enumerate(words))], None)
+        self.token.fill([("all tokens", None), *((word, index) for index, word in enumerate(words))], None)
         self.input.setRange(0, cell.inputs.shape[1] - 1)
         left = record.prompt_tokens - len(record.tokens)
         self.remark.setVisible(left > 0)
         if left > 0:
-            self.remark.setText(
-                tr("The first {shown} of {tokens} tokens.", shown=len(record.tokens), tokens=record.prompt_tokens)
-            )
+            self.remark.setText(f"The first {len(record.tokens)} of {record.prompt_tokens} tokens.")
         self._focus = None
         for plot in (self.scatter, self.map, self.histogram):
             plot.unmark()
-        self.readout.setText(tr("Click an input in a plot to mark it in all plots."))
+        self.readout.setText("Click an input in a plot to mark it in all plots.")
 
     def _show_plots(self) -> None:
         """Draw each plot in its own turn of the event loop: all in one would stall the window."""
@@ -364,8 +359,8 @@ class GateInspector(QScrollArea):
         current = self._gates[self._method]
         self.scatter.show_gates(self._cell, self._gates, current, self.token.currentData())
         counts = self.scatter.drawn
-        drawn = "" if counts is None else tr(" ({drawn} of {total} drawn)", drawn=counts[0], total=counts[1])
-        self.legend.setText(tr("● kept by {method}  × dropped{drawn}", method=current.method.label, drawn=drawn))
+        drawn = "" if counts is None else f" ({counts[0]} of {counts[1]} drawn)"
+        self.legend.setText(f"● kept by {current.method.label}  × dropped{drawn}")
 
     def _show_map(self) -> None:
         if self._cell is not None:

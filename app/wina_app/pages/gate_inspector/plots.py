@@ -26,7 +26,6 @@ from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.figure import map_figure
 from wina_app.plots.plot_items import Trace
 from wina_app.style.theme import GRID, method_colour, tokens
-from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import InspectedCell
 from wina_core.records.gates import Scored
 from wina_core.report.drawing import Figure, LinePanel
@@ -87,7 +86,7 @@ class GateScatter(GatePlot):
     _points: Points | None = None
 
     def __init__(self) -> None:
-        super().__init__(tr("Magnitude against column norm, with each method's boundary"), log_y=True)
+        super().__init__("Magnitude against column norm, with each method's boundary", log_y=True)
 
     def show_gates(
         self, cell: InspectedCell, gates: Sequence[PlannedGate], current: PlannedGate, token: int | None
@@ -95,9 +94,7 @@ class GateScatter(GatePlot):
         """Draw the inputs of one token or of all, coloured by one method."""
         fresh = self._subject is None or (self._subject[0], self._subject[3]) != (cell, token)
         self._subject = cell, tuple(gates), current, token
-        scale = (
-            tr("c of {method}", method=current.method.label) if current.gate.scale is not None else tr("column norm c")
-        )
+        scale = f"c of {current.method.label}" if current.gate.scale is not None else "column norm c"
         self.set_axes(_magnitude(cell, current), scale, 0.1)
         self.redraw()
         if fresh:  # another method or target keeps the user's zoom
@@ -117,8 +114,8 @@ class GateScatter(GatePlot):
         self._points = drawn_points = points(cell, current, token)
         self.show_traces(
             [
-                self._cloud(drawn_points, ~drawn_points.kept_mask, tr("dropped"), QColor(tokens().muted), "x"),
-                self._cloud(drawn_points, drawn_points.kept_mask, tr("kept"), method_colour(current.method.name), "o"),
+                self._cloud(drawn_points, ~drawn_points.kept_mask, "dropped", QColor(tokens().muted), "x"),
+                self._cloud(drawn_points, drawn_points.kept_mask, "kept", method_colour(current.method.name), "o"),
                 *self._boundaries(cell, gates, current, token),
             ]
         )
@@ -175,7 +172,7 @@ class GateHistogram(GatePlot):
     _subject: tuple[PlannedGate, int | None] | None = None
 
     def __init__(self) -> None:
-        super().__init__(tr("Histogram of scores with the threshold"), log_y=False)
+        super().__init__("Histogram of scores with the threshold", log_y=False)
         self._line = pg.InfiniteLine(angle=90)
         self._line.setZValue(12)
         self.getPlotItem().addItem(self._line, ignoreBounds=True)
@@ -186,7 +183,7 @@ class GateHistogram(GatePlot):
         self._subject = current, token
         magnitude = MAGNITUDES[current.gate.decision.scored]
         title = magnitude if current.gate.scale is None else f"{magnitude} c"
-        self.set_axes(tr("score {formula}", formula=title), tr("inputs"))
+        self.set_axes(f"score {title}", "inputs")
         self.set_y_limits(0.0)
         self.redraw()
         self.reset_zoom()
@@ -201,23 +198,21 @@ class GateHistogram(GatePlot):
 
         def readout(index: int) -> str:
             low, high = (10 ** (bins.middles[index] + side * bins.width / 2) for side in (-1, 1))
-            counts = tr(
-                "{kept} kept, {dropped} dropped", kept=bins.kept_counts[index], dropped=bins.dropped_counts[index]
-            )
+            counts = f"{bins.kept_counts[index]} kept, {bins.dropped_counts[index]} dropped"
             return f"{low:.3g} – {high:.3g}: {counts}"
 
         bars = [
             Trace(name, fill, bins.middles.tolist(), counts.tolist(), says, width=bins.width, named=False)
             for name, fill, counts, says in (
-                (tr("dropped"), QColor(tokens().border), total, readout),
-                (tr("kept"), colour, bins.kept_counts, None),
+                ("dropped", QColor(tokens().border), total, readout),
+                ("kept", colour, bins.kept_counts, None),
             )
         ]
         top = float(total.max())
         middle = len(bins.boundaries) // 2
         lines = [
             Trace(
-                tr("threshold") if index == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
+                "threshold" if index == middle else "", QColor(tokens().text), (level, level), (0.0, top), None,
                 style=Qt.PenStyle.SolidLine if index == middle else Qt.PenStyle.DotLine, named=False,
             )
             for index, level in enumerate(bins.boundaries)
@@ -237,7 +232,7 @@ class GateHistogram(GatePlot):
 
 def _magnitude(cell: InspectedCell, current: PlannedGate) -> str:
     scored = current.gate.decision.scored
-    return tr("|x|, column norms folded in") if cell.record.folded and scored == "input" else MAGNITUDES[scored]
+    return "|x|, column norms folded in" if cell.record.folded and scored == "input" else MAGNITUDES[scored]
 
 
 def input_text(cell: InspectedCell, current: PlannedGate, token: int, neuron: int) -> str:
@@ -245,15 +240,14 @@ def input_text(cell: InspectedCell, current: PlannedGate, token: int, neuron: in
     gate = current.gate
     word = cell.record.tokens[token].replace("\n", "⏎")
     weight = 1.0 if gate.scale is None else float(gate.scale[neuron])
-    return tr(
-        "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}",
+    return "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}".format(
         word=word,
         neuron=neuron,
         name=_magnitude(cell, current),
         magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
         norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
         score=f"{gate.scores[token, neuron]:.3g}",
-        kept=tr("kept") if current.mask[token, neuron] else tr("dropped"),
+        kept="kept" if current.mask[token, neuron] else "dropped",
     )
 
 
@@ -296,7 +290,7 @@ class GateMap(DataPlot):
     _focus_lines: tuple[pg.InfiniteLine, ...] = ()
 
     def __init__(self) -> None:
-        super().__init__(tr("Mask of tokens by inputs"), log_axes="")
+        super().__init__("Mask of tokens by inputs", log_axes="")
         self._order = np.empty(0, dtype=np.int64)
         plot = self.getPlotItem()
         self._words = TokenAxis(orientation="left")
@@ -323,11 +317,11 @@ class GateMap(DataPlot):
         self._order = order(cell, current, by)
         self._words.words = cell.record.tokens
         names = {
-            "index": tr("input"),
-            "norm": tr("inputs by norm"),
-            "kept": tr("inputs by share kept"),
+            "index": "input",
+            "norm": "inputs by norm",
+            "kept": "inputs by share kept",
         }
-        self.set_axes(names[by], tr("token"))
+        self.set_axes(names[by], "token")
         tokens_, inputs = current.mask.shape
         self.getPlotItem().vb.setLimits(xMin=0, xMax=inputs, yMin=0, yMax=tokens_, minXRange=8, minYRange=2)
         for side in ("left", "bottom"):
@@ -347,7 +341,7 @@ class GateMap(DataPlot):
         starts = np.cumsum([0, *map(len, groups[:-1])])
         kept_shares = np.stack([mask[:, group].mean(axis=1) for group in groups], axis=1)
         words = [_shortened(word) for word in self._subject[0].record.tokens]
-        scale = ColourScale(tr("Kept share"), "%", 0.0, 1.0, percent)
+        scale = ColourScale("Kept share", "%", 0.0, 1.0, percent)
         return map_figure(self.accessibleName(), words, [str(start) for start in starts], kept_shares, scale)
 
     def mark_input(self, token: int, neuron: int) -> None:

@@ -11,7 +11,6 @@ from wina_app.pages.gate_inspector.view_state import PlannedGate
 from wina_app.plots.colour_maps import ColourScale, percent
 from wina_app.style.number_format import percent as share
 from wina_app.style.theme import GRID, font, notifier, scaled, text_on
-from wina_app.style.translation import tr
 from wina_app.widgets.controls import method_swatch
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.gate_views import agreement
@@ -58,17 +57,17 @@ class GateFigures(_FittedTable):
     method_chosen = Signal(int)
 
     def __init__(self) -> None:
-        super().__init__(tr("Inputs kept by each method"))
+        super().__init__("Inputs kept by each method")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.verticalHeader().hide()
         self.setColumnCount(4)
-        self.setHorizontalHeaderLabels([tr("method"), tr("kept %"), tr("energy %"), tr("rel. error")])
+        self.setHorizontalHeaderLabels(["method", "kept %", "energy %", "rel. error"])
         tips = (
-            tr("The selected method colours the plots"),
-            tr("Inputs kept per token, %, the mean over the tokens"),
-            tr("Share of the kept inputs in the sum of (|x| × column norm)², %, over all tokens"),
-            tr("Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖"),
+            "The selected method colours the plots",
+            "Inputs kept per token, %, the mean over the tokens",
+            "Share of the kept inputs in the sum of (|x| × column norm)², %, over all tokens",
+            "Output error of this matrix, relative, over all tokens: ‖y − Wx‖ / ‖Wx‖",
         )
         for column, tip in enumerate(tips):
             _set_tip(self.horizontalHeaderItem(column), tip)
@@ -97,12 +96,12 @@ class GateFigures(_FittedTable):
 def _cells(planned: PlannedGate) -> list[tuple[str, str]]:
     """Return (text, tooltip) of each column."""
     name, inputs = planned.method.label, planned.mask.shape[1]
-    outdated = tr("Mask for a target of {target}; inspect again for the plan's", target=share(planned.target))
-    error = tr("Error for a target of {target}; inspect again for the plan's", target=share(planned.gate.target))
+    outdated = f"Mask for a target of {share(planned.target)}; inspect again for the plan's"
+    error = f"Error for a target of {share(planned.gate.target)}; inspect again for the plan's"
     rank = planned.gate.decision.rank
-    note = tr("{method} at {target}", method=name, target=share(planned.target))
-    note += tr(", with a low-rank part of rank {rank}", rank=rank) if rank and not planned.outdated else ""
-    kept_text = tr("{kept} of {inputs} inputs", kept=f"{planned.kept:,.1f}", inputs=f"{inputs:,}")
+    note = f"{name} at {share(planned.target)}"
+    note += f", with a low-rank part of rank {rank}" if rank and not planned.outdated else ""
+    kept_text = f"{planned.kept:,.1f} of {inputs:,} inputs"
     return [
         (f"{name}*" if planned.outdated else name, outdated if planned.outdated else note),
         (f"{100 * planned.kept / inputs:.1f}", kept_text),
@@ -118,7 +117,7 @@ class GateAgreement(_FittedTable):
     _gates: tuple[PlannedGate, ...] = ()  # of the class: the base's __init__ calls `restyle`
 
     def __init__(self) -> None:
-        super().__init__(tr("Agreement between methods"))
+        super().__init__("Agreement between methods")
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
 
     def show_gates(self, gates: Sequence[PlannedGate]) -> None:
@@ -146,7 +145,7 @@ class GateAgreement(_FittedTable):
         if not self._gates:
             return
         alike, jaccard = agreement([planned.mask for planned in self._gates])
-        scale = ColourScale(tr("agreement"), "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
+        scale = ColourScale("agreement", "%", float(min(alike.min(), jaccard.min())), 1.0, percent)
         for row in range(len(alike)):
             for column in range(len(alike)):
                 self.setItem(row, column, self._item(row, column, alike, jaccard, scale))
@@ -165,9 +164,9 @@ class GateAgreement(_FittedTable):
             item.setForeground(QColor(text_on(scale.colour(value))))
             share, a, b = f"{100 * value:.2f}", self._gates[row].method.label, self._gates[column].method.label
             if above:
-                tip = tr("{a} and {b} decide alike on {share} % of the inputs", a=a, b=b, share=share)
+                tip = f"{a} and {b} decide alike on {share} % of the inputs"
             else:
-                tip = tr("{a} and {b} both keep {share} % of what either keeps (Jaccard)", a=a, b=b, share=share)
+                tip = f"{a} and {b} both keep {share} % of what either keeps (Jaccard)"
             item.setToolTip(plain_tip(tip))
         item.setTextAlignment(Qt.AlignmentFlag.AlignCenter)
         return item

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wina_app.style.translation import tr
 from wina_core.analysis.gate_views import COMPARED, InspectedCell, InspectedGate
 from wina_core.records.gates import GateTarget
 from wina_core.specs import MethodSpec
@@ -45,9 +44,9 @@ def compared_methods(current: MethodSpec, projection: str, ticks: Mapping[str, b
 def _reason(method: MethodSpec, projection: str) -> str:
     rule = get_method(method)
     if not rule.gates(projection):
-        return tr("It leaves {projection} dense", projection=projection)
+        return f"It leaves {projection} dense"
     if rule.by_gate_activation and projection != "down":
-        return tr("It drops rows of {projection} by the mask of down; select that", projection=projection)
+        return f"It drops rows of {projection} by the mask of down; select that"
     return ""
 
 

@@ -31,7 +31,7 @@ from wina_app.shared.latency.table import (
     make_entries,
 )
 from wina_app.shared.product_question import ProductQuestion
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_app.widgets.table_model import Column, Key, RowTable
 from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, LatencyJob
@@ -191,7 +191,7 @@ class LatencyController(QObject):
             self._view.show_error(str(error))
         else:
             points = _points(self.table.rowCount())
-            self._view.show_saved(path, tr("{points} in {file}", points=points, file=path.name))
+            self._view.show_saved(path, f"{points} in {path.name}")
 
     def read(self) -> None:
         sheet = self._sheet
@@ -292,16 +292,12 @@ class LatencyController(QObject):
             return
         if isinstance(spec, LatencySpec):
             job: LatencyJob | DecodeJob = LatencyJob(spec=spec, stored=plan.stored)
-            shapes = tr("{n} shapes", "{n} shape", len(spec.shapes))
-            title = tr("Latency of {shapes}: {points}", shapes=shapes, points=_points(plan.missing))
+            shapes = plural(len(spec.shapes), "shapes", "shape")
+            title = f"Latency of {shapes}: {_points(plan.missing)}"
             sheet = self._sheets["products"]
         else:
             job, sheet = DecodeJob(spec=spec, stored=plan.stored), self._sheets["decoding"]
-            title = tr(
-                "Decoding by {configuration}: {points}",
-                configuration=spec.configuration.label,
-                points=_points(plan.missing),
-            )
+            title = f"Decoding by {spec.configuration.label}: {_points(plan.missing)}"
 
         def submit() -> None:
             # No picked values: the plots follow the new points.
@@ -335,7 +331,7 @@ class LatencyController(QObject):
         if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
-            self._view.show_notice(tr("The measurement was cancelled; finished points are stored."))
+            self._view.show_notice("The measurement was cancelled; finished points are stored.")
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
 
@@ -348,16 +344,11 @@ def summary(report: SweepReport) -> str:
     """Return the outcome of a sweep in sentences."""
     points, stored = _points(report.measured), f"{report.stored:,}"
     if report.bandwidth is None:
-        sentence = tr("{points} measured, {stored} stored before.", points=points, stored=stored)
+        sentence = f"{points} measured, {stored} stored before."
     else:
-        sentence = tr(
-            "{points} measured, {stored} stored before; memory bandwidth {bandwidth} GB/s.",
-            points=points,
-            stored=stored,
-            bandwidth=f"{report.bandwidth:.4g}",
-        )
-    return " ".join([sentence, *(tr("Left out, {reason}", reason=reason) for reason in report.skipped)])
+        sentence = f"{points} measured, {stored} stored before; memory bandwidth {report.bandwidth:.4g} GB/s."
+    return " ".join([sentence, *(f"Left out, {reason}" for reason in report.skipped)])
 
 
 def _points(number: int) -> str:
-    return tr("{n} points", "{n} point", number)
+    return plural(number, "points", "point")

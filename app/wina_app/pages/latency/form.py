@@ -14,8 +14,8 @@ from wina_app.pages.latency.form_state import (
     DecodeChoice,
     ProductChoice,
 )
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, HALF, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import SidePanel, in_two_columns, labelled, method_swatch, text_label
 from wina_app.widgets.fields import FieldProblem, choices, whole_number
@@ -23,8 +23,8 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, DecodeSpec, LatencySpec, Shape
 
 _WIDTH = GRID * 38
-AGAIN = tr("Measure stored points again")
-_AGAIN_TIP = tr("Otherwise points stored for this machine and the same versions are skipped")
+AGAIN = "Measure stored points again"
+_AGAIN_TIP = "Otherwise points stored for this machine and the same versions are skipped"
 _TICKED: dict[str, Collection[str]] = {
     "dense_products": tuple(DENSE_PRODUCTS),
     "dtypes": ("bfloat16",),
@@ -34,10 +34,10 @@ _TICKED: dict[str, Collection[str]] = {
 }
 KINDS = {
     "products": (
-        tr("Single products"),
-        tr("Sparse products of given shapes on weights outside all caches"),
+        "Single products",
+        "Sparse products of given shapes on weights outside all caches",
     ),
-    "decoding": (tr("Decoding by the open model"), tr("Greedy decoding by the gated model against the dense one")),
+    "decoding": ("Decoding by the open model", "Greedy decoding by the gated model against the dense one"),
 }
 
 
@@ -94,33 +94,33 @@ class ProductForm(QWidget):
         self.fields: dict[str, Field] = {}
         self._column = vbox(self)
         self.presets = self._build_presets()
-        self._column.addWidget(text_label(tr("Shapes"), "section"))
+        self._column.addWidget(text_label("Shapes", "section"))
         self._column.addWidget(self.presets)
         default = LatencySpec(shapes=(Shape(outputs=1, inputs=1),))
         self.shapes = QLineEdit()
         self.shapes.setPlaceholderText("4096x11008, 5120x17920")
-        self._add("shapes", tr("Own shapes, outputs x inputs"), self.shapes)
+        self._add("shapes", "Own shapes, outputs x inputs", self.shapes)
         self.batches = QLineEdit(", ".join(map(str, default.batches)))
-        self._add("batches", tr("Batches, rows of x"), self.batches)
+        self._add("batches", "Batches, rows of x", self.batches)
         self._column.addSpacing(GRID)
-        self._column.addWidget(text_label(tr("Products"), "section"))
-        self.methods = self._add_ticks("methods", tr("Method"), tr("Methods"), METHODS)
+        self._column.addWidget(text_label("Products", "section"))
+        self.methods = self._add_ticks("methods", "Method", "Methods", METHODS)
         self.dense_products = self._add_ticks(
-            "dense_products", tr("Dense product"), tr("Dense products besides PyTorch's"), DENSE_PRODUCTS
+            "dense_products", "Dense product", "Dense products besides PyTorch's", DENSE_PRODUCTS
         )
-        self.dense_products.boxes["auto"].setText(tr("our kernel"))
+        self.dense_products.boxes["auto"].setText("our kernel")
         self.sparsities = QLineEdit(", ".join(f"{100 * sparsity:g}" for sparsity in default.sparsities))
-        self._add("sparsities", tr("Sparsities: dropped inputs, %"), self.sparsities)
-        self.selections = self._add_ticks("selections", tr("Selection"), tr("Selections"), SELECTIONS)
-        self.dtypes = self._add_ticks("dtypes", tr("Dtype"), tr("Dtypes"), DTYPES)
-        self.backends = self._add_ticks("backends", tr("Backend"), tr("Backends"), BACKENDS)
+        self._add("sparsities", "Sparsities: dropped inputs, %", self.sparsities)
+        self.selections = self._add_ticks("selections", "Selection", "Selections", SELECTIONS)
+        self.dtypes = self._add_ticks("dtypes", "Dtype", "Dtypes", DTYPES)
+        self.backends = self._add_ticks("backends", "Backend", "Backends", BACKENDS)
         self._column.addSpacing(GRID)
-        self._column.addWidget(text_label(tr("Measurement"), "section"))
+        self._column.addWidget(text_label("Measurement", "section"))
         self.device = QLineEdit(default.device)
-        self._add("device", tr("Device: auto, cpu, cuda or cuda:1"), self.device)
-        self.repetitions = whole_number(1, 10_000, default.repetitions, tr(" turns"))
+        self._add("device", "Device: auto, cpu, cuda or cuda:1", self.device)
+        self.repetitions = whole_number(1, 10_000, default.repetitions, " turns")
         self.repetitions.valueChanged.connect(self.changed)
-        self._add("repetitions", tr("Repetitions"), self.repetitions, "Warm-up")
+        self._add("repetitions", "Repetitions", self.repetitions, "Warm-up")
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self._column.addWidget(self.again)
@@ -131,9 +131,9 @@ class ProductForm(QWidget):
 
     def _build_presets(self) -> QListWidget:
         presets = QListWidget()
-        presets.setAccessibleName(tr("Presets of shapes"))
+        presets.setAccessibleName("Presets of shapes")
         for name, shapes in PRESETS.items():
-            amount = tr("{n} shapes", "{n} shape", len(shapes))
+            amount = plural(len(shapes), "shapes", "shape")
             item = QListWidgetItem(f"{name} ({amount})")
             item.setData(Qt.ItemDataRole.UserRole, name)
             item.setToolTip("\n".join(f"{shape.label}: {shape.op}" for shape in shapes))
@@ -222,32 +222,32 @@ class DecodeForm(QWidget):
         self.sparsities.textChanged.connect(self.changed)
         self.batches = QLineEdit("1")
         self.batches.textChanged.connect(self.changed)
-        self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], tr(" tokens"))
-        self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], tr(" tokens"))
-        self.repetitions = whole_number(1, 10_000, defaults["repetitions"], tr(" turns"))
-        self.budget = whole_number(0, 86_400, round(BUDGET_SECONDS), tr(" s"), lowest=tr("no limit"))
+        self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], " tokens")
+        self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], " tokens")
+        self.repetitions = whole_number(1, 10_000, defaults["repetitions"], " turns")
+        self.budget = whole_number(0, 86_400, round(BUDGET_SECONDS), " s", lowest="no limit")
         self.again = again_box()
         self.again.toggled.connect(self.changed)
         self.fields = {
             "model": Field(
-                tr("Model, rotation and method"),
+                "Model, rotation and method",
                 self.model,
-                tr("As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model."),
+                "As chosen on the Model, Rotation and Sparsity pages; every sparsity is uniform over the model.",
             ),
-            "sparsities": Field(tr("Sparsities: dropped inputs, %"), self.sparsities),
+            "sparsities": Field("Sparsities: dropped inputs, %", self.sparsities),
             "batches": Field(
-                tr("Batches: sequences at once"), self.batches, tr("1, 2, 4, 8 shows up to which batch gating pays.")
+                "Batches: sequences at once", self.batches, "1, 2, 4, 8 shows up to which batch gating pays."
             ),
-            "prompt_tokens": Field(tr("Prompt, timed apart"), self.prompt_tokens, term="Prefill"),
-            "new_tokens": Field(tr("New tokens, timed"), self.new_tokens),
-            "repetitions": Field(tr("Repetitions, at most"), self.repetitions),
+            "prompt_tokens": Field("Prompt, timed apart", self.prompt_tokens, term="Prefill"),
+            "new_tokens": Field("New tokens, timed", self.new_tokens),
+            "repetitions": Field("Repetitions, at most", self.repetitions),
             "budget": Field(
-                tr("Time per point"),
+                "Time per point",
                 self.budget,
-                tr(
-                    "Of the gated and the dense model. Repetitions beyond it are left out, but for {least}, which have "
-                    "fewer new tokens where even they take longer.",
-                    least=LEAST_REPETITIONS,
+                (
+                    "Of the gated and the dense model. Repetitions beyond it are left out, but for "
+                    f"{LEAST_REPETITIONS}, which have "
+                    "fewer new tokens where even they take longer."
                 ),
             ),
         }
@@ -292,7 +292,7 @@ class LatencyForm(SidePanel):
         self.kind = choices((text, kind, explanation) for kind, (text, explanation) in KINDS.items())
         self.kind.activated.connect(lambda: self.kind_chosen.emit(self.kind.currentData()))
         self.products, self.decoding = ProductForm(), DecodeForm()
-        self.column.addLayout(labelled(tr("Timed operation"), self.kind))
+        self.column.addLayout(labelled("Timed operation", self.kind))
         self.column.addSpacing(GRID)
         for form in (self.products, self.decoding):
             form.changed.connect(self.changed)

@@ -8,7 +8,6 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from wina_app.shared.evaluation_choice import parse_sparsities
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.records import Environment
 from wina_core.specs import DENSE, CalibrationSpec, MethodSpec, ModelSource, RotationSpec
@@ -28,36 +27,34 @@ from wina_core.specs.latency import (
 )
 
 DTYPES: dict[str, str] = {
-    "bfloat16": tr("16 bits, with the range of float32"),
-    "float16": tr("16 bits"),
-    "float32": tr("32 bits"),
+    "bfloat16": "16 bits, with the range of float32",
+    "float16": "16 bits",
+    "float32": "32 bits",
 }
 METHODS: dict[str, str] = {
-    "dense": tr("PyTorch's dense product; always measured as the reference"),
-    "wina": tr("Scores inputs by magnitude times column norm"),
-    "teal": tr("Scores inputs by magnitude"),
-    "rsparse": tr("TEAL's mask, and a low-rank part for dropped inputs"),
+    "dense": "PyTorch's dense product; always measured as the reference",
+    "wina": "Scores inputs by magnitude times column norm",
+    "teal": "Scores inputs by magnitude",
+    "rsparse": "TEAL's mask, and a low-rank part for dropped inputs",
 }
 SELECTIONS: dict[str, str] = {
-    "threshold": tr("Keeps scores above a threshold"),
-    "topk": tr("Keeps exactly k inputs of each row; finding them costs time"),
+    "threshold": "Keeps scores above a threshold",
+    "topk": "Keeps exactly k inputs of each row; finding them costs time",
 }
 DENSE_PRODUCTS: dict[str, str] = {
-    "auto": tr("Our kernel of the device, with nothing dropped"),
-    "torch-int8": tr("PyTorch's product with weights in 8 bits"),
-    "int8": tr("Our kernel with weights in 8 bits, with nothing dropped"),
-    "int4": tr("Our kernel with weights in 4 bits, with nothing dropped"),
+    "auto": "Our kernel of the device, with nothing dropped",
+    "torch-int8": "PyTorch's product with weights in 8 bits",
+    "int8": "Our kernel with weights in 8 bits, with nothing dropped",
+    "int4": "Our kernel with weights in 4 bits, with nothing dropped",
 }
 BACKENDS: dict[str, str] = {
-    "auto": tr("The first that works on the device, the fastest first"),
-    "dispatched": tr(
-        "What decoding uses: for each product the backend, or the dense product, that is likely the fastest"
-    ),
-    "native": tr("C++ for this processor's instructions; built by the set-up where a compiler is"),
-    "triton": tr("Compiled for the GPU"),
-    "reference": tr("PyTorch alone; every other one is checked against it"),
+    "auto": "The first that works on the device, the fastest first",
+    "dispatched": "What decoding uses: for each product the backend, or the dense product, that is likely the fastest",
+    "native": "C++ for this processor's instructions; built by the set-up where a compiler is",
+    "triton": "Compiled for the GPU",
+    "reference": "PyTorch alone; every other one is checked against it",
 }
-NO_MODEL = tr("Open a model first")
+NO_MODEL = "Open a model first"
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 _LARGEST_BATCH = 2**14
 _Value = TypeVar("_Value")
@@ -139,17 +136,9 @@ def parse_batches(text: str) -> tuple[int, ...]:
         try:
             batch = int(word)
         except ValueError:
-            raise WinaError(
-                tr('"{word}" is not a whole number; list batches, for example 1, 4, 16.', word=word)
-            ) from None
+            raise WinaError(f'"{word}" is not a whole number; list batches, for example 1, 4, 16.') from None
         if not 1 <= batch <= _LARGEST_BATCH:
-            raise WinaError(
-                tr(
-                    "A batch of {batch} is not possible; each must be 1 to {largest}.",
-                    batch=f"{batch:,}",
-                    largest=f"{_LARGEST_BATCH:,}",
-                )
-            )
+            raise WinaError(f"A batch of {batch:,} is not possible; each must be 1 to {_LARGEST_BATCH:,}.")
         batches.add(batch)
     return tuple(sorted(batches))
 
@@ -166,21 +155,19 @@ def build_products(choice: ProductChoice) -> LatencySpec:
     batches = read("batches", parse_batches, choice.batches)
     sparsities = read("sparsities", parse_sparsities, choice.sparsities)
     gates = any(method != DENSE.name for method in choice.methods)
-    no_device = tr(
-        'There is no device "{device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.', device=choice.device
-    )
+    no_device = f'There is no device "{choice.device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.'
     checks = (
         (
             "shapes",
             typed_shapes is not None and not typed_shapes + presets,
-            tr("Tick a preset or give a shape, for example 4096x11008."),
+            "Tick a preset or give a shape, for example 4096x11008.",
         ),
-        ("batches", batches == (), tr("List at least one batch, for example 1.")),
-        ("dtypes", not choice.dtypes, tr("Tick at least one dtype.")),
-        ("methods", not choice.methods, tr("Tick at least one method.")),
-        ("sparsities", gates and sparsities == (), tr("List at least one sparsity in percent, for example 50.")),
-        ("selections", gates and not choice.selections, tr("Tick at least one selection.")),
-        ("backends", gates and not choice.backends, tr("Tick at least one backend; auto finds the fastest.")),
+        ("batches", batches == (), "List at least one batch, for example 1."),
+        ("dtypes", not choice.dtypes, "Tick at least one dtype."),
+        ("methods", not choice.methods, "Tick at least one method."),
+        ("sparsities", gates and sparsities == (), "List at least one sparsity in percent, for example 50."),
+        ("selections", gates and not choice.selections, "Tick at least one selection."),
+        ("backends", gates and not choice.backends, "Tick at least one backend; auto finds the fastest."),
         ("device", not _DEVICE.fullmatch(choice.device), no_device),
     )
     problems |= {field: sentence for field, wrong, sentence in checks if wrong}
@@ -209,14 +196,14 @@ def build_decoding(
     read = _Reader(problems)
     sparsities = read("sparsities", parse_sparsities, choice.sparsities)
     if sparsities == ():
-        problems["sparsities"] = tr("List at least one sparsity in percent, for example 50.")
+        problems["sparsities"] = "List at least one sparsity in percent, for example 50."
     batches = read("batches", parse_batches, choice.batches)
     if batches == ():
-        problems["batches"] = tr("List at least one batch, for example 1.")
+        problems["batches"] = "List at least one batch, for example 1."
     if batches and max(batches) > MOST_SEQUENCES:
-        problems["batches"] = tr("At most {most} sequences are decoded at once.", most=MOST_SEQUENCES)
+        problems["batches"] = f"At most {MOST_SEQUENCES} sequences are decoded at once."
     if source is None:
-        problems["model"] = tr("Open a model first.")
+        problems["model"] = "Open a model first."
     if problems:
         raise ChoiceError(problems)
     fields = {

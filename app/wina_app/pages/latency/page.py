@@ -17,7 +17,6 @@ from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.number_format import duration
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets import fields
 from wina_app.widgets.base_page import EmptyState, Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
@@ -30,20 +29,20 @@ from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
 
-_CAPTIONS = {"products": (tr("Shape"), tr("Batch")), "decoding": (tr("Model"), tr("New tokens"))}
-_NO_BANDWIDTH = tr("Only for products: decoding reads more than the gated weights")
+_CAPTIONS = {"products": ("Shape", "Batch"), "decoding": ("Model", "New tokens")}
+_NO_BANDWIDTH = "Only for products: decoding reads more than the gated weights"
 _EMPTY = {
     "products": (
-        tr("No product timed yet"),
-        tr(
+        "No product timed yet",
+        (
             "Each point is one product y = W x on weights that no cache holds, taken turn by turn with PyTorch's dense "
             "one: its speed-up over that and over the strongest dense product here, its latency with p10 to p90 above "
             "the bound of the memory bandwidth, and every number in a table."
         ),
     ),
     "decoding": (
-        tr("No decoding timed yet"),
-        tr(
+        "No decoding timed yet",
+        (
             "Each point is greedy decoding by the open model under one sparsity, beside the dense model: its speed-up, "
             "its tokens per second with p10 to p90, and every number in a table."
         ),
@@ -69,39 +68,39 @@ class LatencyPage(Page):
     cancel_requested = Signal()
 
     def __init__(self) -> None:
-        super().__init__("latency", tr("Latency"))
+        super().__init__("latency", "Latency")
         self.form = LatencyForm()
         self.form.changed.connect(self.changed)
         self.form.kind_chosen.connect(self.kind_chosen)
         self.count = text_label("", "muted")
         self.trouble = text_label("", "failed")
-        self.export = push_button(tr("Export table…"), self._export)
+        self.export = push_button("Export table…", self._export)
         for widget in (self.trouble, self.count, self.export):
             self.header_actions.addWidget(widget)
         self.plots = LatencyPlots()
-        offer_export(self, self.plots.left, tr("speed-up"), "Ctrl+P")
-        offer_export(self, self.plots.right, tr("latency"), "Ctrl+Shift+P")
-        self.table = RowTableView(tr("Timed points"))
-        self.table.addAction(tr("Export table…"), self._export)
+        offer_export(self, self.plots.left, "speed-up", "Ctrl+P")
+        offer_export(self, self.plots.right, "latency", "Ctrl+Shift+P")
+        self.table = RowTableView("Timed points")
+        self.table.addAction("Export table…", self._export)
         self.worth = WorthPanel()
-        self.worth.table.addAction(tr("Export table…"), self._export)
+        self.worth.table.addAction("Export table…", self._export)
         self.tables = SegmentedControl(
-            tr("Table"),
+            "Table",
             (
-                ("worth", tr("Will it pay here?"), tr("A verdict for each configuration timed on this machine")),
-                ("points", tr("Timed points"), tr("Every timing with its percentiles")),
+                ("worth", "Will it pay here?", "A verdict for each configuration timed on this machine"),
+                ("points", "Timed points", "Every timing with its percentiles"),
             ),
         )
         self.tables.chosen.connect(self._show_lower)
         self._panes = QStackedWidget()
         self._results = self._build_results()
         self._panes.addWidget(self._results)
-        self._nothing = {kind: EmptyState(*texts, tr("Measure the chosen points")) for kind, texts in _EMPTY.items()}
+        self._nothing = {kind: EmptyState(*texts, "Measure the chosen points") for kind, texts in _EMPTY.items()}
         for state in self._nothing.values():
             state.triggered.connect(self.primary.click)
             self._panes.addWidget(state)
         self._kind = "products"
-        self.progress = JobStrip(tr("Progress of the measurement"), tr("Cancel measuring"))
+        self.progress = JobStrip("Progress of the measurement", "Cancel measuring")
         self.progress.pause_requested.connect(self.pause_requested)
         self.progress.resume_requested.connect(self.resume_requested)
         self.progress.cancel_requested.connect(self.cancel_requested)
@@ -110,17 +109,17 @@ class LatencyPage(Page):
         hbox(content, self.form, (right, 1), spacing=0)
         self.set_content(content)
         self.remembered = self.form.products.inputs() | self.form.decoding.inputs() | {"panes": self._results}
-        self.set_primary(tr("Measure"))
+        self.set_primary("Measure")
         self.primary_triggered.connect(self.measure_requested)
 
     def _build_results(self) -> QWidget:
         quantities = [(text, key, explanation) for key, (text, explanation) in Y_AXES.items()]
-        self.y_axis = fields.choices(quantities, tr("Left plot"))
+        self.y_axis = fields.choices(quantities, "Left plot")
         self.y_axis.activated.connect(lambda: self.y_axis_chosen.emit(self.y_axis.currentData()))
         self.subject, self.load, self.machine = (
-            ComboBox(tr("Subject")),
-            ComboBox(tr("Load")),
-            ComboBox(tr("Machine")),
+            ComboBox("Subject"),
+            ComboBox("Load"),
+            ComboBox("Machine"),
         )
         for box, signal in (
             (self.subject, self.subject_chosen),
@@ -186,7 +185,7 @@ class LatencyPage(Page):
         # Qt makes a new selection model for each table.
         self.table.selectionModel().currentRowChanged.connect(self._row_changed)
         subject, load = _CAPTIONS[kind]
-        for caption, text in zip(self._captions, (subject, load, tr("Machine")), strict=True):
+        for caption, text in zip(self._captions, (subject, load, "Machine"), strict=True):
             caption.setText(text)
         self.subject.setAccessibleName(subject)
         self.load.setAccessibleName(load)
@@ -243,26 +242,26 @@ class LatencyPage(Page):
         self.trouble.setText(problems.get("points", ""))
         if problems:
             self.count.setText("")
-            self.set_primary(tr("Measure"), enabled=False, reason=next(iter(problems.values())))
+            self.set_primary("Measure", enabled=False, reason=next(iter(problems.values())))
 
     def show_counting(self) -> None:
-        self.count.setText(tr("Counting…"))
+        self.count.setText("Counting…")
 
     def show_count(self, count: Count) -> None:
         """Show how many points would be measured."""
         measured = count.points - count.missing
-        active = tr("This sweep is queued or running already")
-        stored = tr('All points are measured; tick "{again}" to measure them again', again=AGAIN)
+        active = "This sweep is queued or running already"
+        stored = f'All points are measured; tick "{AGAIN}" to measure them again'
         self.set_primary(
-            tr("Measure {n} points", "Measure {n} point", count.missing),
+            (f"Measure {count.missing:,} point" if count.missing == 1 else f"Measure {count.missing:,} points"),
             enabled=not count.active and count.missing > 0,
             reason=active if count.active else stored,
         )
         texts = []
         if measured:
-            texts.append(tr("{known} of {points} already measured", known=f"{measured:,}", points=f"{count.points:,}"))
+            texts.append(f"{measured:,} of {count.points:,} already measured")
         if count.seconds:
-            texts.append(tr("up to {time}", time=duration(count.seconds)))
+            texts.append(f"up to {duration(count.seconds)}")
         self.count.setText("  \N{MIDDLE DOT}  ".join(texts))
 
     def show_offer(self, offer: PointChoices) -> None:
@@ -271,7 +270,7 @@ class LatencyPage(Page):
         self.subject.fill(offer.subjects, offer.subject)
         self.load.fill(offer.loads, offer.load)
         self._panes.setCurrentWidget(self._results if offer.machines else self._nothing[self._kind])
-        explain_disabled(self.export, enabled=bool(offer.machines), reason=tr("There are no points to export"))
+        explain_disabled(self.export, enabled=bool(offer.machines), reason="There are no points to export")
 
     def show_chart(self, chart: Chart, fresh: bool) -> None:
         """Draw both plots; a fresh chart resets their zoom."""

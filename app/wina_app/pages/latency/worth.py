@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QWidget
 
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, push_button
 from wina_app.widgets.help_button import HelpButton
@@ -37,17 +37,17 @@ _WIDTHS = {
     "fastest dense": 16,
 }
 _EXPLAINED = {
-    "vs dense": tr("Decoding of one sequence over the fastest dense decoding in the same bits"),
-    "fastest dense": tr("PyTorch's dense model, or our kernels at 0 %"),
-    "imported peer": tr("The fastest imported point of this model, on this machine and in the same bits"),
-    "vs peer": tr("Decoding of one sequence over the imported peer's"),
-    "prompt tokens/s": tr("Tokens of the prompt, until the first new token"),
-    "vs dense prompt": tr("The same over the dense model's"),
-    "held MB": tr("Weights, norms and low-rank parts of the gated model"),
-    "peak MB": tr("Largest memory while it decoded: of the process, or of the GPU"),
-    "pays up to batch": tr("Largest measured batch up to which gating pays for every measured one"),
-    "verdict": tr("The worse of dense and peer decides; pays if the whole range of the ratio is above 1"),
-    "missing": tr("Parts that were not measured"),
+    "vs dense": "Decoding of one sequence over the fastest dense decoding in the same bits",
+    "fastest dense": "PyTorch's dense model, or our kernels at 0 %",
+    "imported peer": "The fastest imported point of this model, on this machine and in the same bits",
+    "vs peer": "Decoding of one sequence over the imported peer's",
+    "prompt tokens/s": "Tokens of the prompt, until the first new token",
+    "vs dense prompt": "The same over the dense model's",
+    "held MB": "Weights, norms and low-rank parts of the gated model",
+    "peak MB": "Largest memory while it decoded: of the process, or of the GPU",
+    "pays up to batch": "Largest measured batch up to which gating pays for every measured one",
+    "verdict": "The worse of dense and peer decides; pays if the whole range of the ratio is above 1",
+    "missing": "Parts that were not measured",
 }
 _ORDER = (
     *("model", "bits", "rotation", "method", "sparsity", "verdict", "vs dense", "vs peer", "pays up to batch"),
@@ -109,9 +109,9 @@ class WorthPanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.note = ElidedLabel("muted")
-        self.measure = push_button(tr("Measure what is missing"), self._measure)
-        self.table = RowTableView(tr("Will it pay here?"))
-        self.table.addAction(tr("Measure what is missing"), self._measure)
+        self.measure = push_button("Measure what is missing", self._measure)
+        self.table = RowTableView("Will it pay here?")
+        self.table.addAction("Measure what is missing", self._measure)
         bar = beside(self.note, HelpButton("Verdict"), self.measure, stretch=self.note)
         vbox(self, bar, (self.table, 1))
 
@@ -121,7 +121,7 @@ class WorthPanel(QWidget):
     def show_state(self, note: str, *, missing: bool, reason: str) -> None:
         """Show a sentence on the rows, and whether anything can be measured; `reason` says why not."""
         self.note.setText(note)
-        tip = tr("Batches 1, 2, 4, 8 and 0 %, for the selected rows of this machine, or all")
+        tip = "Batches 1, 2, 4, 8 and 0 %, for the selected rows of this machine, or all"
         explain_disabled(self.measure, enabled=missing, reason=reason, explanation=tip)
 
     def _measure(self) -> None:
@@ -186,7 +186,7 @@ class WorthController(QObject):
 
     def _submit(self, spec: DecodeSpec) -> None:
         def answer(stored: dict[str, tuple[str, ...]]) -> None:
-            title = tr("Will it pay: {configuration}", configuration=spec.configuration.label)
+            title = f"Will it pay: {spec.configuration.label}"
             self._workbench.submit(DecodeJob(spec=spec, stored=stored), title)
 
         self._workbench.store.ask(lambda store: store.measured_points(spec.hashes()), answer, self._messages.show_error)
@@ -209,10 +209,10 @@ class WorthController(QObject):
         entries: list[WorthEntry] = worth_entries(self._rows)
         self.table.set_entries(entries)
         local_count = sum(map(self._is_here, self._rows))
-        note = tr("{n} configurations timed here", "{n} configuration timed here", local_count)
+        note = plural(local_count, "configurations timed here", "configuration timed here")
         if remote_count := len(self._rows) - local_count:
-            note += tr(", {others} on other machines, named in the last column", others=remote_count)
+            note += f", {remote_count} on other machines, named in the last column"
         missing = bool(self._missing(self._rows))
-        none = tr("Measure the decoding of a configuration first; the button at the top right does")
-        reason = tr("All parts are measured or queued") if local_count else none
+        none = "Measure the decoding of a configuration first; the button at the top right does"
+        reason = "All parts are measured or queued" if local_count else none
         self._view.show_state(note, missing=missing, reason=reason)

@@ -10,7 +10,6 @@ from PySide6.QtCore import QObject
 from wina_app.pages.model.page import ModelPage
 from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import name_of
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import InspectJob
 from wina_core.model_info.small_models import SMALL_MODELS, Origin, fetched_from
@@ -53,7 +52,7 @@ class ModelController(QObject):
         try:
             source = ModelSource(location=location, dtype=dtype, quantization=quantization)
         except ValidationError:
-            self._view.show_error(tr("No model is named; choose a folder or a GGUF file, or type a Hugging Face id."))
+            self._view.show_error("No model is named; choose a folder or a GGUF file, or type a Hugging Face id.")
             return
         self._request += 1
         request = self._request
@@ -129,7 +128,7 @@ class ModelController(QObject):
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
             self._restore_location(fetch)
-            self._view.show_notice(tr("{name} was not fetched; another attempt continues.", name=name))
+            self._view.show_notice(f"{name} was not fetched; another attempt continues.")
         else:
             # Only if no other model was requested meanwhile.
             self._ask_origin(name, lambda origin: self._open_small(fetch, origin) if origin else None)
@@ -154,7 +153,7 @@ class ModelController(QObject):
         if source is None or summary is None:
             return
         if summary.shape is None:
-            self._view.show_cost(None, tr("An earlier version described this model; load it again to see its costs."))
+            self._view.show_cost(None, "An earlier version described this model; load it again to see its costs.")
             return
         from wina_core.model_info.cost.cost import costs  # with numpy, which the window can be painted without
 
@@ -181,7 +180,7 @@ class ModelController(QObject):
             return
         self.cancel()  # the end of an earlier loading is ignored: its id is replaced
         name = name_of(source.location)
-        self._job_id = self._last = self._workbench.submit(InspectJob(model=source), tr("Load {name}", name=name))
+        self._job_id = self._last = self._workbench.submit(InspectJob(model=source), f"Load {name}")
         self._preview = None if described is None else (source, described)
         if described is not None:
             self._view.show_preview(name, source, described)
@@ -230,7 +229,7 @@ class ModelController(QObject):
         if entry.phase == "failed":
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
-            self._view.show_notice(tr("Loading was cancelled."))
+            self._view.show_notice("Loading was cancelled.")
         elif isinstance(entry.job, InspectJob) and isinstance(entry.result, ModelSummary):
             self._workbench.workspace.set_model(entry.job.model, entry.result)
             self._workbench.settings.add_recent(entry.job.model.location)

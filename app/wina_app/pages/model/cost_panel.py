@@ -20,7 +20,6 @@ from wina_app.shared.method_choices import explanation
 from wina_app.style.icons import icon
 from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, captioned, text_label
 from wina_app.widgets.fields import choices, decimal, whole_number
@@ -31,28 +30,28 @@ from wina_core.records import CostRecord, CostRow
 from wina_core.specs import DENSE, method_specs
 
 NAMES: dict[str, str] = {
-    "dense": tr("Dense"),
-    "none": tr("No rotation"),
-    "global": tr("Global"),
-    "per_layer": tr("Per layer"),
-    "per_site": tr("Per site, as published"),
+    "dense": "Dense",
+    "none": "No rotation",
+    "global": "Global",
+    "per_layer": "Per layer",
+    "per_site": "Per site, as published",
 }
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "weights": (tr("gated weights"), ("projections",)),
-    "low rank": (tr("low-rank part"), ("low rank",)),
-    "head": (tr("head and embedding"), ("head", "embedding")),
-    "cache": (tr("KV cache"), ("attention",)),
-    "shortcuts": (tr("rotation's shortcuts"), ("shortcuts",)),
-    "rest": (tr("gating, norms and biases"), ("gating", "norms", "elementwise")),
+    "weights": ("gated weights", ("projections",)),
+    "low rank": ("low-rank part", ("low rank",)),
+    "head": ("head and embedding", ("head", "embedding")),
+    "cache": ("KV cache", ("attention",)),
+    "shortcuts": ("rotation's shortcuts", ("shortcuts",)),
+    "rest": ("gating, norms and biases", ("gating", "norms", "elementwise")),
 }
 """Pieces of a bar: name, and the terms of the cost that they sum up."""
 _EDGE = 4
 """Pixels between a bar and its number."""
 
 _CONTEXT = 2_048
-_EXPLANATION = tr(
+_EXPLANATION = (
     "One token, batch 1. Gated, as in the paper: gated projections, low-rank parts and the head. Net: with the "
     "rotation's residual shortcuts, the gating itself, attention over the context, norms and biases."
 )
@@ -75,12 +74,12 @@ def cost_table(record: CostRecord) -> CostTable:
     dense = record.rows[0]
     flops, flops_unit = _scale(dense.net_flops)
     bytes_, bytes_unit = _scale(dense.net_bytes)
-    gated, net = tr("Gated"), tr("Net")
-    quantities = (f"{flops_unit}FLOPs", tr("saved"), f"{bytes_unit}B", tr("saved"))
+    gated, net = "Gated", "Net"
+    quantities = (f"{flops_unit}FLOPs", "saved", f"{bytes_unit}B", "saved")
     heads = ["", *(f"{over}\n{below}" for over, below in zip((gated, "", "", ""), quantities, strict=True))]
     heads += [f"{over}\n{below}" for over, below in zip((net, "", "", ""), quantities, strict=True)]
     return CostTable(
-        (*heads, tr("Net\nsparsity"), tr("Read\nbits/weight"), tr("Held\n{unit}B", unit=bytes_unit)),
+        (*heads, "Net\nsparsity", "Read\nbits/weight", f"Held\n{bytes_unit}B"),
         tuple(_line(row, flops, bytes_) for row in record.rows),
         tuple(_tip(row, flops, flops_unit, bytes_, bytes_unit) for row in record.rows),
         tuple(bool(row.warning) for row in record.rows),
@@ -117,12 +116,9 @@ def _tip(row: CostRow, flops: float, flops_unit: str, bytes_: float, bytes_unit:
         for term in row.terms
         if term.flops or term.bytes
     ]
-    bits = tr(
-        "{read} bits read and {held} held per gated weight; {bytes} {unit}B held in all, KV cache included",
-        read=_number(row.bits_read),
-        held=_number(row.bits_held),
-        bytes=_number(row.bytes_held / bytes_),
-        unit=bytes_unit,
+    bits = (
+        f"{_number(row.bits_read)} bits read and {_number(row.bits_held)} held per gated weight; "
+        f"{_number(row.bytes_held / bytes_)} {bytes_unit}B held in all, KV cache included"
     )
     return "\n".join([*filter(None, (row.warning,)), bits, *terms])
 
@@ -156,7 +152,7 @@ class Stack:
     @property
     def text(self) -> str:
         texts = [f"{PARTS[key][0]} {bytes_text(value, self.dense)}" for key, value in self.pieces.items()]
-        return tr("{rotation}: {total} ({parts})", rotation=self.name, total=self.number, parts=", ".join(texts))
+        return f"{self.name}: {self.number} ({', '.join(texts)})"
 
 
 def stacks(record: CostRecord) -> tuple[Stack, ...]:
@@ -175,7 +171,7 @@ class CostBars(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._stacks: tuple[Stack, ...] = ()
-        self._name = tr("Bytes read for a generated token, by part")
+        self._name = "Bytes read for a generated token, by part"
         self.setAccessibleName(self._name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         notifier().changed.connect(self.updateGeometry)
@@ -286,29 +282,29 @@ class CostPanel(QWidget):
         super().__init__()
         self._record: CostRecord | None = None
         methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
-        self.method = choices(methods, tr("Gate rule of the cost"))
+        self.method = choices(methods, "Gate rule of the cost")
         self.method.setCurrentIndex(self.method.findText("wina"))
         self.sparsity = decimal(0.0, 99.9, 50.0, " %", decimals=1, step=1.0)
-        self.context = whole_number(1, 16_777_216, _CONTEXT, tr(" tokens"))
+        self.context = whole_number(1, 16_777_216, _CONTEXT, " tokens")
         self.table = _CostTableView()
         self.problem = text_label("", "failed", wrap=True)
         self.warning = text_label("", "muted", wrap=True)
         controls = FlowLayout(spacing=2 * GRID)
         for caption, control in (
-            (tr("Method"), self.method),
-            (tr("Sparsity"), self.sparsity),
-            (tr("Context"), self.context),
+            ("Method", self.method),
+            ("Sparsity", self.sparsity),
+            ("Context", self.context),
         ):
             if not control.accessibleName():
-                control.setAccessibleName(tr("{quantity} of the cost", quantity=caption))
+                control.setAccessibleName(f"{caption} of the cost")
             controls.addWidget(captioned(caption, control))
         column = vbox(self)
-        heading: QLabel = text_label(tr("Cost of a generated token"), "section")
+        heading: QLabel = text_label("Cost of a generated token", "section")
         heading.setToolTip(_EXPLANATION)
         column.addLayout(beside(heading, HelpButton("GFLOPs saved")))
         column.addLayout(controls)
         self.bars = CostBars()
-        self._bars_heading = text_label(tr("Bytes read for a token, by part"), "section")
+        self._bars_heading = text_label("Bytes read for a token, by part", "section")
         below = (self._bars_heading, self.bars, text_label(_EXPLANATION, "muted", wrap=True))
         for widget in (self.problem, self.table, self.warning, *below):
             column.addWidget(widget)
@@ -349,7 +345,7 @@ class _CostTableView(QTableWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName(tr("Cost of a generated token by rotation"))
+        self.setAccessibleName("Cost of a generated token by rotation")
         self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)

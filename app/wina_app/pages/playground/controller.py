@@ -22,7 +22,6 @@ from wina_app.pages.playground.server_controller import ServedCompletion, Server
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import fraction
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, completion_of, first_difference
@@ -148,7 +147,7 @@ class PlaygroundController(QObject):
 
     def _explain_waiting(self) -> None:
         self._view.show_notice(
-            tr("This setting needs a rotation or calibration that takes a while; press Generate to compute it.")
+            "This setting needs a rotation or calibration that takes a while; press Generate to compute it."
         )
 
     def _restart(self) -> None:
@@ -189,12 +188,12 @@ class PlaygroundController(QObject):
     def _send_to_server(self, server: ServerController, choice: PlaygroundSettings) -> None:
         """Show a server's completion in place of the last ones."""
         self._discard_completions()
-        title = tr("Server: {model}", model=server.name)
+        title = f"Server: {server.name}"
         self._answer = answer = ServedCompletion(server.answer(choice), title, self)
         self._completions = {"sparse": answer.completion}
         for side in SIDES:
             self._view.show_completion(side, self._completions.get(side))
-        self._view.show_waiting(tr("Waiting for the server"))
+        self._view.show_waiting("Waiting for the server")
         answer.token.connect(self._on_served)
         answer.ended.connect(self._on_server_ended)
         self._show_numbers()
@@ -237,10 +236,7 @@ class PlaygroundController(QObject):
         self._view.show_settings(settings)
         if point.model != self._workspace.source:
             self._view.show_notice(
-                tr(
-                    "These settings belong to a completion by {model}, not by the open model.",
-                    model=model_label(point.model),
-                )
+                f"These settings belong to a completion by {model_label(point.model)}, not by the open model."
             )
 
     def stop(self) -> None:
@@ -269,9 +265,7 @@ class PlaygroundController(QObject):
         self._has_tokens = False
         self._last_job = job
         self._sides = tuple("dense" if spec.is_dense else "sparse" for spec in job.configurations)
-        self._job_id = self._workbench.submit(
-            job, tr("Generate: {configuration}", configuration=job.configurations[-1].label)
-        )
+        self._job_id = self._workbench.submit(job, f"Generate: {job.configurations[-1].label}")
         self._show_waiting(self._workbench.jobs[self._job_id])
         self._show_action()
 
@@ -328,7 +322,7 @@ class PlaygroundController(QObject):
         if waiting := waiting_text(entry, self._job_ahead(entry)):
             self._view.show_waiting(waiting)
         elif entry.active:
-            doing = entry.metric or entry.unit or tr("Preparing the model")
+            doing = entry.metric or entry.unit or "Preparing the model"
             share = "" if entry.fraction is None else f" {100 * entry.fraction:.0f} %"
             self._view.show_waiting(doing + share)
 

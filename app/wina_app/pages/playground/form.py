@@ -9,7 +9,6 @@ from wina_app.pages.playground.form_state import PROMPTS, PlaygroundChoices, Pla
 from wina_app.pages.playground.server_panel import ServerPanel
 from wina_app.style.number_format import fraction
 from wina_app.style.theme import GRID, font, monospace, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import (
@@ -30,12 +29,12 @@ _WIDTH = GRID * 46
 _MOST_PERCENT = 99
 _STEP = 5
 _FIRST_PERCENT = 50
-_LIVE = tr("A change here restarts the sparse side at once; the dense side continues.")
-_STORE = tr(
+_LIVE = "A change here restarts the sparse side at once; the dense side continues."
+_STORE = (
     "Completions go into the results database with their prompt, and the prompt into the list of recent ones. If "
     "off, later prompts and completions are not kept."
 )
-_LATER = tr("A change here applies to the next prompt.")
+_LATER = "A change here applies to the next prompt."
 
 
 class PlaygroundForm(SidePanel):
@@ -60,44 +59,44 @@ class PlaygroundForm(SidePanel):
 
     def _add_prompt(self) -> None:
         self.examples = QToolButton()
-        self.examples.setText(tr("Examples and history"))
-        self.examples.setAccessibleName(tr("Examples and history of prompts"))
+        self.examples.setText("Examples and history")
+        self.examples.setAccessibleName("Examples and history of prompts")
         self.examples.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.examples.setMenu(QMenu(self.examples))
         self.examples.menu().setAccessibleName(self.examples.accessibleName())
         self.examples.menu().aboutToShow.connect(self._fill_examples)
         self.prompt = QPlainTextEdit()
-        self.prompt.setAccessibleName(tr("Prompt"))
-        self.prompt.setPlaceholderText(tr("Text to complete"))
+        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setPlaceholderText("Text to complete")
         wrap_words(self.prompt)
         self.prompt.setTabChangesFocus(True)
         self.prompt.setFixedHeight(GRID * 12)
         self.prompt.setPlainText(next(iter(PROMPTS.values())))
         self.prompt.textChanged.connect(self.changed)
-        self.chat = QCheckBox(tr("Apply the chat template"))
-        self.chat.setAccessibleName(tr("Put the prompt into the chat template"))
+        self.chat = QCheckBox("Apply the chat template")
+        self.chat.setAccessibleName("Put the prompt into the chat template")
         self.chat.toggled.connect(self.changed)
-        self.store = QCheckBox(tr("Store completions"))
+        self.store = QCheckBox("Store completions")
         self.store.setChecked(True)
         self.store.setToolTip(plain_tip(_STORE))
         self.store.setAccessibleDescription(_STORE)
         self.store.toggled.connect(self.changed)
-        heading = hbox(None, (text_label(tr("Prompt"), "section"), 1), self.examples, spacing=-1)
+        heading = hbox(None, (text_label("Prompt", "section"), 1), self.examples, spacing=-1)
         self.column.addLayout(heading)
         self.column.addWidget(self.prompt)
         self.column.addWidget(self.chat)
         self.column.addWidget(self.store)
 
     def _add_sparse_side(self) -> None:
-        self.method, self.rotation = ComboBox(tr("Method")), ComboBox(tr("Rotation"))
+        self.method, self.rotation = ComboBox("Method"), ComboBox("Rotation")
         for box in (self.method, self.rotation):
             box.activated.connect(lambda _, box=box: self._chosen(box))
         self.slider = QSlider(Qt.Orientation.Horizontal)
         ignore_unfocused_wheel(self.slider)
         self.slider.setRange(0, _MOST_PERCENT)
         self.slider.setPageStep(_STEP)
-        self.slider.setAccessibleName(tr("Sparsity, as a slider"))
-        self.sparsity = whole_number(0, _MOST_PERCENT, 0, " %", step=_STEP, name=tr("Sparsity of every cell"))
+        self.slider.setAccessibleName("Sparsity, as a slider")
+        self.sparsity = whole_number(0, _MOST_PERCENT, 0, " %", step=_STEP, name="Sparsity of every cell")
         self.slider.valueChanged.connect(self.sparsity.setValue)  # no loop: setting an equal value emits nothing
         self.sparsity.valueChanged.connect(self.slider.setValue)
         self.sparsity.valueChanged.connect(self.changed)
@@ -106,32 +105,32 @@ class PlaygroundForm(SidePanel):
         self.by_plan.toggled.connect(self._on_by_plan)
         holder = QWidget()
         hbox(holder, (self.slider, 1), self.sparsity)
-        self.column.addWidget(text_label(tr("Sparse side"), "section"))
+        self.column.addWidget(text_label("Sparse side", "section"))
         self.column.addWidget(text_label(_LIVE, "muted", wrap=True))
-        self.column.addLayout(labelled(tr("Method"), self.method))
-        self.column.addLayout(labelled(tr("Sparsity of every cell"), holder))
+        self.column.addLayout(labelled("Method", self.method))
+        self.column.addLayout(labelled("Sparsity of every cell", holder))
         self.column.addWidget(self.by_plan)
-        self.column.addLayout(labelled(tr("Rotation"), self.rotation))
+        self.column.addLayout(labelled("Rotation", self.rotation))
 
     def _add_sampling(self) -> None:
         default = SamplingSpec()
-        self.new_tokens = whole_number(1, MOST_TOKENS, 64, tr(" tokens"))
-        self.temperature = decimal(0.0, 10.0, default.temperature, lowest=tr("0: the most likely token"))
+        self.new_tokens = whole_number(1, MOST_TOKENS, 64, " tokens")
+        self.temperature = decimal(0.0, 10.0, default.temperature, lowest="0: the most likely token")
         self.top_p = decimal(0.01, 1.0, default.top_p)
         self.seed = whole_number(0, 2**31 - 1, default.seed)
         self.seed.setGroupSeparatorShown(False)
-        self.sampling = fold = CollapsibleSection(tr("Length and sampling"))
+        self.sampling = fold = CollapsibleSection("Length and sampling")
         fold.column.addWidget(text_label(_LATER, "muted", wrap=True))
         for name, box, hint, term in (
-            (tr("Max new tokens"), self.new_tokens, "", ""),
+            ("Max new tokens", self.new_tokens, "", ""),
             (
-                tr("Temperature"),
+                "Temperature",
                 self.temperature,
-                tr("Above 0 tokens are sampled, with the same noise on both sides."),
+                "Above 0 tokens are sampled, with the same noise on both sides.",
                 "Temperature",
             ),
-            (tr("Top p"), self.top_p, tr("Samples from the smallest set of tokens with this probability."), "Top p"),
-            (tr("Seed"), self.seed, "", ""),
+            ("Top p", self.top_p, "Samples from the smallest set of tokens with this probability.", "Top p"),
+            ("Seed", self.seed, "", ""),
         ):
             fold.column.addLayout(labelled(name, box, hint=hint, term=term))
             box.valueChanged.connect(self.changed)
@@ -194,16 +193,16 @@ class PlaygroundForm(SidePanel):
         explain_disabled(
             self.chat,
             enabled=choices.chat,
-            reason=tr("This model's tokenizer has no chat template"),
-            explanation=tr("As the user's message of a conversation"),
+            reason="This model's tokenizer has no chat template",
+            explanation="As the user's message of a conversation",
         )
-        self.by_plan.setText(tr("By the plan: {plan}", plan=choices.plan) if choices.plan else tr("By the plan"))
-        self.by_plan.setAccessibleName(tr("Sparsity by the plan of the Sparsity page"))
+        self.by_plan.setText(f"By the plan: {choices.plan}" if choices.plan else "By the plan")
+        self.by_plan.setAccessibleName("Sparsity by the plan of the Sparsity page")
         explain_disabled(
             self.by_plan,
             enabled=bool(choices.plan),
-            reason=tr("There is no plan; open a model"),
-            explanation=tr("Each cell's own target, as edited on the Sparsity page"),
+            reason="There is no plan; open a model",
+            explanation="Each cell's own target, as edited on the Sparsity page",
         )
         self._show_uniform()
 
@@ -225,16 +224,16 @@ class PlaygroundForm(SidePanel):
     def _show_uniform(self) -> None:
         uniform = not (self.by_plan.isEnabled() and self.by_plan.isChecked())
         for control in (self.slider, self.sparsity):
-            explain_disabled(control, enabled=uniform, reason=tr("The plan of the Sparsity page sets the sparsity"))
+            explain_disabled(control, enabled=uniform, reason="The plan of the Sparsity page sets the sparsity")
 
     def _fill_examples(self) -> None:
         menu = self.examples.menu()
         menu.clear()
-        menu.addSection(tr("Examples"))
+        menu.addSection("Examples")
         for name, prompt in PROMPTS.items():
             menu.addAction(name).triggered.connect(partial(self._use_prompt, prompt))
         if self._recent:
-            menu.addSection(tr("Recent"))
+            menu.addSection("Recent")
         for prompt in self._recent:
             menu.addAction(shortened(prompt).replace("&", "&&")).triggered.connect(partial(self._use_prompt, prompt))
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wina_app.shared.rotation_choices import ROTATION_PRESETS, is_exact
-from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
+from wina_app.style.number_format import percent, plural
 from wina_core.jobs.completion import Completion
 from wina_core.records import ModelSummary
 from wina_core.records.completions import LEAST_TOKENS, CompletionToken, rate_text
@@ -21,12 +20,12 @@ SHORT = 60
 MAX_PROMPTS = 20
 """Most prompts remembered."""
 PROMPTS: dict[str, str] = {
-    tr("A function's documentation"): 'def median(data):\n    """Return the median',
-    tr("The body of a function"): "def read_lines(path):\n    with open(path) as file:\n",
-    tr("A unit test"): "class TestDict(unittest.TestCase):\n    def test_update(self):\n",
-    tr("Documentation in prose"): "The following example shows how to open a file and read its lines::\n\n",
-    tr("A fact"): "The capital of France is",
-    tr("An explanation"): "Explain in one paragraph why large language models can leave out activations.",
+    "A function's documentation": 'def median(data):\n    """Return the median',
+    "The body of a function": "def read_lines(path):\n    with open(path) as file:\n",
+    "A unit test": "class TestDict(unittest.TestCase):\n    def test_update(self):\n",
+    "Documentation in prose": "The following example shows how to open a file and read its lines::\n\n",
+    "A fact": "The capital of France is",
+    "An explanation": "Explain in one paragraph why large language models can leave out activations.",
 }
 """Example prompts; the first four suit the demo model, trained on Python's library."""
 
@@ -82,7 +81,7 @@ def make_choices(
     methods.setdefault(method, _as_chosen(method))
     methods.pop(DENSE, None)  # perhaps the Sparsity page's; dense is the other side
     rotations = {spec: name for name, spec in ROTATION_PRESETS.items() if is_exact(spec, summary)}
-    rotations.setdefault(rotation, tr("As on the Rotation page: {label}", label=rotation.label))
+    rotations.setdefault(rotation, f"As on the Rotation page: {rotation.label}")
     if stored is not None:
         methods.setdefault(stored.method, stored.method.label)
         rotations.setdefault(stored.rotation, stored.rotation.label)
@@ -96,15 +95,15 @@ def make_choices(
 
 def _as_chosen(method: MethodSpec) -> str:
     selection = "" if method.selection == "topk" else f", {method.selection}"
-    return tr("As on the Sparsity page: {label}", label=f"{method.label}{selection}")
+    return "As on the Sparsity page: {label}".format(label=f"{method.label}{selection}")
 
 
 def problem(choice: PlaygroundSettings, *, has_model: bool) -> str:
     """Return why nothing can be generated now; empty where it can."""
     if not (has_model or choice.to_server):
-        return tr("Open a model first, or send prompts to a server")
+        return "Open a model first, or send prompts to a server"
     if not choice.prompt.strip():
-        return tr("Type a prompt or choose an example")
+        return "Type a prompt or choose an example"
     return ""
 
 
@@ -119,19 +118,19 @@ def figures(completion: Completion | None, other: Completion | None = None) -> d
     readouts = {"tokens": f"{len(completion.tokens):,}"}
     if completion.prefill is not None:
         read, seconds = completion.prefill
-        readouts["prefill"] = tr("{rate} tokens/s", rate=f"{read / seconds:,.0f}") if seconds > 0 else ""
+        readouts["prefill"] = f"{read / seconds:,.0f} tokens/s" if seconds > 0 else ""
         readouts["first"] = _time(seconds)
     speed = completion.speed
     paired = other.speed.dense_rate if other is not None and completion.spec.is_dense else None
     rate = paired or speed.rate
     if rate is not None:
-        readouts["decode"] = tr("{rate} tokens/s", rate=rate_text(rate))
+        readouts["decode"] = f"{rate_text(rate)} tokens/s"
     if speed.speedup is not None:
         readouts["speedup"] = f"{speed.speedup:.2f} \N{MULTIPLICATION SIGN}"
     elif speed.dense_rate is not None:
-        readouts["speedup"] = tr("from {n} tokens on", n=LEAST_TOKENS)
+        readouts["speedup"] = f"from {LEAST_TOKENS} tokens on"
     if completion.divergence is not None:
-        readouts["divergence"] = tr("{value} nats", value=f"{completion.divergence:.3g}")
+        readouts["divergence"] = f"{completion.divergence:.3g} nats"
     if completion.ended is not None and completion.ended.sparsity is not None:
         readouts["sparsity"] = percent(completion.ended.sparsity)
     return readouts
@@ -140,11 +139,11 @@ def figures(completion: Completion | None, other: Completion | None = None) -> d
 def ending(completion: Completion) -> str:
     """Return how a completion ended, in words."""
     if completion.ended is None:
-        return tr("generating")
+        return "generating"
     words = {
-        "end": tr("reached end of text"),
-        "length": tr("reached max length"),
-        "stopped": tr("stopped"),
+        "end": "reached end of text",
+        "length": "reached max length",
+        "stopped": "stopped",
     }
     return words[completion.ended.end]
 
@@ -153,18 +152,18 @@ def token_readout(side: Side, position: int, token: CompletionToken, other: Comp
     """Return a token's read-out. `other` is the other side's same token after the same prefix, if there is one: it has
     the other model's probability."""
     if token.id < 0:  # of a server
-        return tr("piece {position}: {shown}", position=position + 1, shown=repr(token.text))
+        return f"piece {position + 1}: {token.text!r}"
     gated = token if side == "sparse" else other
     dense = token.log_probability if side == "dense" else token.dense_log_probability
     sparse = None if gated is None else gated.log_probability
     divergence = None if gated is None else gated.divergence
     texts = [
-        tr("token {position}: {shown} (id {id})", position=position + 1, shown=repr(token.text), id=token.id),
-        tr("p dense {p}", p=_probability(dense)),
-        tr("p sparse {p}", p=_probability(sparse)),
+        f"token {position + 1}: {token.text!r} (id {token.id})",
+        f"p dense {_probability(dense)}",
+        f"p sparse {_probability(sparse)}",
     ]
     if divergence is not None:
-        texts.append(tr("KL {value} nats", value=f"{divergence:.3g}"))
+        texts.append(f"KL {divergence:.3g} nats")
     if token.read:  # else it was read with the prompt
         texts.append(_time(token.seconds))
     return "   ".join(texts)
@@ -176,17 +175,11 @@ def divergence_text(dense: Completion | None, sparse: Completion | None, at: int
         return ""
     if at is None:
         same = min(len(dense.tokens), len(sparse.tokens))
-        return tr("The completions agree so far, for {tokens}.", tokens=tr("{n} tokens", "{n} token", same))
+        return f"The completions agree so far, for {plural(same, 'tokens', 'token')}."
     words = tuple(
-        repr(completion.tokens[at].text) if at < len(completion.tokens) else tr("the end")
-        for completion in (dense, sparse)
+        repr(completion.tokens[at].text) if at < len(completion.tokens) else "the end" for completion in (dense, sparse)
     )
-    return tr(
-        "The completions diverge at token {position}: {dense} against {sparse}.",
-        position=at + 1,
-        dense=words[0],
-        sparse=words[1],
-    )
+    return f"The completions diverge at token {at + 1}: {words[0]} against {words[1]}."
 
 
 def shortened(prompt: str, longest: int = SHORT) -> str:
@@ -205,5 +198,5 @@ def _probability(log: float | None) -> str:
 
 def _time(seconds: float) -> str:
     if seconds >= 1:
-        return tr("{time} s", time=f"{seconds:,.2f}")
-    return tr("{time} ms", time=f"{1e3 * seconds:.3g}")
+        return f"{seconds:,.2f} s"
+    return f"{1000.0 * seconds:.3g} ms"

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 from wina_app.pages.playground.form_state import SHORT, shortened
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, font, monospace, notifier
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import beside, explain_disabled, method_swatch, push_button, text_label, wrap_words
 from wina_app.widgets.plain_text import plain_tip
@@ -35,7 +35,7 @@ def title(row: CompletionRow) -> str:
 
 def details(row: CompletionRow) -> str:
     """Return time, configuration, length and speed-up of a completion."""
-    texts = [moment(row.recorded)[_DAY:_MINUTES], row.configuration, tr("{n} tokens", "{n} token", row.tokens)]
+    texts = [moment(row.recorded)[_DAY:_MINUTES], row.configuration, plural(row.tokens, "tokens", "token")]
     if row.speedup is not None:
         texts.append(f"{row.speedup:.2f} \N{MULTIPLICATION SIGN}")
     return " \N{MIDDLE DOT} ".join(texts)
@@ -52,11 +52,11 @@ def facts(stored: StoredCompletion) -> str:
 
 def _sampling(record: CompletionRecord) -> list[str]:
     point = record.point
-    texts = [tr("chat template")] if point.chat else []
+    texts = ["chat template"] if point.chat else []
     if point.sampling.temperature:
-        texts.append(tr("temperature {value}", value=f"{point.sampling.temperature:g}"))
-        texts.append(tr("top-p {value}", value=f"{point.sampling.top_p:g}"))
-        texts.append(tr("seed {value}", value=point.sampling.seed))
+        texts.append(f"temperature {point.sampling.temperature:g}")
+        texts.append(f"top-p {point.sampling.top_p:g}")
+        texts.append(f"seed {point.sampling.seed}")
     return texts
 
 
@@ -64,7 +64,7 @@ _REST_MS = 150
 """Pause after typing before the search."""
 _PROMPT_LINES = 4
 _ID = Qt.ItemDataRole.UserRole
-_NONE_SELECTED = tr("No completion is selected")
+_NONE_SELECTED = "No completion is selected"
 
 
 class HistoryPanel(QWidget):
@@ -84,31 +84,31 @@ class HistoryPanel(QWidget):
         self._monospaced = False
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Expanding)
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Search prompts, completions, configurations"))
-        self.search.setAccessibleName(tr("Search the stored completions"))
+        self.search.setPlaceholderText("Search prompts, completions, configurations")
+        self.search.setAccessibleName("Search the stored completions")
         self.search.setClearButtonEnabled(True)
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self._rest.timeout.connect(lambda: self.search_changed.emit(self.search.text()))
         self.search.textChanged.connect(lambda _: self._rest.start())
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Stored completions"))
+        self.list.setAccessibleName("Stored completions")
         self.list.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setItemDelegate(TwoLineDelegate(self.list))
         self.list.currentItemChanged.connect(self._on_current)
         self.list.itemSelectionChanged.connect(self._enable)
         self.remark = text_label("", "muted", wrap=True)
-        self.more = push_button(tr("Show more"), self.more_requested.emit, name=tr("Show more completions"))
+        self.more = push_button("Show more", self.more_requested.emit, name="Show more completions")
         self.prompt = QPlainTextEdit()
         self.prompt.setReadOnly(True)
         self.prompt.setTabChangesFocus(True)
-        self.prompt.setAccessibleName(tr("Prompt of the shown completion"))
+        self.prompt.setAccessibleName("Prompt of the shown completion")
         wrap_words(self.prompt)
         self.facts = text_label("", "muted", wrap=True)
-        self.use = push_button(tr("Use these settings"), self.use_requested.emit)
-        self.copy = push_button(tr("Copy"), self.copy_requested.emit, name=tr("Copy prompt and completions"))
-        self.delete = push_button(tr("Delete…"), self._delete, name=tr("Delete the selected completions"))
-        key = QAction(tr("Delete the selected completions"), self.list)
+        self.use = push_button("Use these settings", self.use_requested.emit)
+        self.copy = push_button("Copy", self.copy_requested.emit, name="Copy prompt and completions")
+        self.delete = push_button("Delete…", self._delete, name="Delete the selected completions")
+        key = QAction("Delete the selected completions", self.list)
         key.setShortcut(QKeySequence.StandardKey.Delete)
         key.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         key.triggered.connect(self.delete.click)  # does nothing while the button is disabled
@@ -143,7 +143,7 @@ class HistoryPanel(QWidget):
                 item.setSelected(row.id in selected)
                 if row.id == at:
                     self.list.setCurrentItem(item)
-        nothing = tr("No stored completion matches.") if searched else tr("Completions are listed here once stored.")
+        nothing = "No stored completion matches." if searched else "Completions are listed here once stored."
         self.remark.setText(nothing)
         self.remark.setVisible(not rows)
         self.more.setVisible(more)
@@ -175,7 +175,11 @@ class HistoryPanel(QWidget):
 
     def _delete(self) -> None:
         ids = self.selected
-        question = tr("Delete {n} stored completions for good?", "Delete {n} stored completion for good?", len(ids))
+        question = (
+            f"Delete {len(ids):,} stored completion for good?"
+            if len(ids) == 1
+            else f"Delete {len(ids):,} stored completions for good?"
+        )
         yes = QMessageBox.StandardButton.Yes
-        if ids and QMessageBox.question(self, tr("Delete completions"), question) == yes:
+        if ids and QMessageBox.question(self, "Delete completions", question) == yes:
             self.delete_requested.emit(ids)

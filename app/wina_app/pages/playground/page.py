@@ -12,7 +12,6 @@ from wina_app.pages.playground.history_panel import HistoryPanel
 from wina_app.pages.playground.response_pane import DIVERGENCE, CompletionPane
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, push_button
@@ -23,10 +22,10 @@ from wina_core.jobs.completion import Completion
 from wina_core.records.completions import CompletionToken
 from wina_core.specs import MethodSpec, RotationSpec
 
-SERVE = tr("Serve a sparse model folder…")
+SERVE = "Serve a sparse model folder…"
 _STOP_KEYS = "Ctrl+."
 _MONOSPACED_KEYS = "Ctrl+Shift+M"
-_COLOURS = tr(
+_COLOURS = (
     "Colour of a token: KL divergence of the sparse model's prediction from the dense model's, after the sparse "
     "completion so far."
 )
@@ -40,7 +39,7 @@ class PlaygroundPage(Page):
     history_visible = Signal(bool)
 
     def __init__(self) -> None:
-        super().__init__("playground", tr("Playground"))
+        super().__init__("playground", "Playground")
         self._completions: dict[Side, Completion | None] = dict.fromkeys(SIDES)
         self._divergence_index: int | None = None
         self._restored: tuple[object, object] | None = None
@@ -50,18 +49,18 @@ class PlaygroundPage(Page):
         self.history = HistoryPanel()
         self.history.copy_requested.connect(self._copy_all)
         self.start = self.form.prompt
-        self.stop = push_button(tr("Stop"), self.stop_requested.emit, name=tr("Stop generating"))
+        self.stop = push_button("Stop", self.stop_requested.emit, name="Stop generating")
         self.header_actions.addWidget(self.stop)
         self.panes: dict[Side, CompletionPane] = {
-            "dense": CompletionPane("dense", tr("Dense")),
-            "sparse": CompletionPane("sparse", tr("Sparse")),
+            "dense": CompletionPane("dense", "Dense"),
+            "sparse": CompletionPane("sparse", "Sparse"),
         }
         self.divergence = ElidedLabel("")
         self.pointed = ElidedLabel("muted")
         for side, pane in self.panes.items():
             pane.pointed.connect(lambda at, side=side: self._show_pointed(side, at))
         self.set_content(self._build())
-        self.set_primary(tr("Generate"))
+        self.set_primary("Generate")
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
         self.visible_changed.connect(lambda _: self._show_history())
         self.remembered = self.form.inputs() | {"monospaced": self.monospaced, "left": self.left}
@@ -70,10 +69,10 @@ class PlaygroundPage(Page):
     def _build_left(self) -> QWidget:
         """Return the form and the stored completions, one of which is shown."""
         self.left = SegmentedControl(
-            tr("Left column"),
+            "Left column",
             (
-                ("form", tr("Prompt"), tr("Write a prompt and choose the sparse side")),
-                ("history", tr("Stored"), tr("Search and show earlier completions")),
+                ("form", "Prompt", "Write a prompt and choose the sparse side"),
+                ("history", "Stored", "Search and show earlier completions"),
             ),
         )
         self.left.chosen.connect(self.show_left)
@@ -96,8 +95,8 @@ class PlaygroundPage(Page):
         self.history_visible.emit(self.isVisible() and self._stack.currentWidget() is self.history)
 
     def _build_monospaced(self) -> QCheckBox:
-        box = QCheckBox(tr("Monospaced"))
-        box.setAccessibleName(tr("Monospaced font for prompt and completions"))
+        box = QCheckBox("Monospaced")
+        box.setAccessibleName("Monospaced font for prompt and completions")
         box.setToolTip(with_shortcut(box.accessibleName(), _MONOSPACED_KEYS))
         box.toggled.connect(self._set_monospaced)
         return box
@@ -130,21 +129,21 @@ class PlaygroundPage(Page):
         return content
 
     def _add_commands(self) -> None:
-        self.stop_action = self.add_command(tr("Stop generating"), self.stop.click, _STOP_KEYS)
+        self.stop_action = self.add_command("Stop generating", self.stop.click, _STOP_KEYS)
         server = self.form.server
         self.add_command(SERVE, server.serve_requested.emit)
-        self.add_command(tr("Stop the server"), server.stop_requested.emit)
-        self.add_command(tr("Type a prompt"), self._type_prompt, "Ctrl+Shift+P")
-        self.add_command(tr("Search the stored completions"), self._search_history, "Ctrl+F")
+        self.add_command("Stop the server", server.stop_requested.emit)
+        self.add_command("Type a prompt", self._type_prompt, "Ctrl+Shift+P")
+        self.add_command("Search the stored completions", self._search_history, "Ctrl+F")
         self.add_command(
-            tr("Show prompt and completions in a monospaced font, or not"), self.monospaced.toggle, _MONOSPACED_KEYS
+            "Show prompt and completions in a monospaced font, or not", self.monospaced.toggle, _MONOSPACED_KEYS
         )
-        self.add_command(tr("Raise the sparsity"), lambda: self.form.step_sparsity(1), "Ctrl+]")
-        self.add_command(tr("Lower the sparsity"), lambda: self.form.step_sparsity(-1), "Ctrl+[")
+        self.add_command("Raise the sparsity", lambda: self.form.step_sparsity(1), "Ctrl+]")
+        self.add_command("Lower the sparsity", lambda: self.form.step_sparsity(-1), "Ctrl+[")
         self.to_divergence = self.add_command(
-            tr("Go to where the completions diverge"), self.panes["sparse"].text.go_to_mark, "Ctrl+Shift+F"
+            "Go to where the completions diverge", self.panes["sparse"].text.go_to_mark, "Ctrl+Shift+F"
         )
-        self.copy_both = self.add_command(tr("Copy both completions"), self._copy_both, "Ctrl+Shift+A")
+        self.copy_both = self.add_command("Copy both completions", self._copy_both, "Ctrl+Shift+A")
 
     def choice(self) -> PlaygroundSettings:
         return self.form.choice()
@@ -210,12 +209,12 @@ class PlaygroundPage(Page):
             self.show_content()
         else:
             self.show_empty(
-                tr("No model to prompt"),
-                tr(
+                "No model to prompt",
+                (
                     "Here the dense and a sparse model complete one prompt side by side, token by token, coloured by "
                     "their divergence, with the speed of each."
                 ),
-                tr("Open a model"),
+                "Open a model",
                 wants_model=True,
                 other=(SERVE, self.form.server.serve_requested.emit),
             )
@@ -235,11 +234,11 @@ class PlaygroundPage(Page):
 
     def show_action(self, *, running: bool, reason: str) -> None:
         """Enable stopping while running, and generating unless there is a reason against it."""
-        self.set_primary(tr("Generate"), enabled=not reason, reason=reason)
-        nothing = tr("Nothing is being generated")
-        explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut(tr("Stop"), _STOP_KEYS))
+        self.set_primary("Generate", enabled=not reason, reason=reason)
+        nothing = "Nothing is being generated"
+        explain_disabled(self.stop, enabled=running, reason=nothing, explanation=with_shortcut("Stop", _STOP_KEYS))
         self.stop_action.setEnabled(running)
-        self.stop_action.setToolTip(with_shortcut(tr("Stop generating") if running else nothing, _STOP_KEYS))
+        self.stop_action.setToolTip(with_shortcut("Stop generating" if running else nothing, _STOP_KEYS))
 
     def show_waiting(self, text: str) -> None:
         """Say what happens before the first token; empty after it."""

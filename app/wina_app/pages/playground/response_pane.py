@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QSizePolicy, QWidget
 from wina_app.pages.playground.form_state import Side, ending
 from wina_app.plots.colour_maps import HIGHLIGHT, ColourScale
 from wina_app.style.theme import GRID, HALF, font, monospace, notifier, scaled, text_on
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, explain_disabled, method_swatch, push_button, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
@@ -27,7 +26,7 @@ def _nats(log10: float) -> str:
     return f"{10**log10:.3g}"
 
 
-DIVERGENCE = ColourScale(tr("KL(dense ‖ sparse)"), tr("nats, log"), _MIN_LOG10, _MAX_LOG10, _nats, HIGHLIGHT)
+DIVERGENCE = ColourScale("KL(dense ‖ sparse)", "nats, log", _MIN_LOG10, _MAX_LOG10, _nats, HIGHLIGHT)
 """Fixed scale over log10 of the divergence; below its low end there is no colour."""
 
 
@@ -174,33 +173,33 @@ _SWATCH = GRID + HALF
 _MIN_WIDTH = 28 * GRID
 _READOUTS: dict[str, tuple[str, str]] = {
     "decode": (
-        tr("Decoding"),
-        tr(
+        "Decoding",
+        (
             "From the median time of the passes that read one token each. Beside a sparse completion the dense rate is "
             "that of the dense model's passes over the sparse text, taken in turn: the speed-up is the ratio of both"
         ),
     ),
     "first": (
-        tr("Time to first token"),
-        tr("Duration of the one pass that read the prompt, without waiting, loading and preparing"),
+        "Time to first token",
+        "Duration of the one pass that read the prompt, without waiting, loading and preparing",
     ),
-    "prefill": (tr("Prefill"), tr("The prompt's tokens over the time of the one pass that read them")),
-    "tokens": (tr("Tokens"), tr("Tokens of the completion so far")),
+    "prefill": ("Prefill", "The prompt's tokens over the time of the one pass that read them"),
+    "tokens": ("Tokens", "Tokens of the completion so far"),
     "speedup": (
-        tr("Speed-up"),
-        tr("The sparse rate over the dense rate of the same passes; stated from {n} tokens on", n=LEAST_TOKENS),
+        "Speed-up",
+        f"The sparse rate over the dense rate of the same passes; stated from {LEAST_TOKENS} tokens on",
     ),
     "sparsity": (
-        tr("Sparsity"),
-        tr("Fraction of the gated weights not read for the completion, counted from the masks"),
+        "Sparsity",
+        "Fraction of the gated weights not read for the completion, counted from the masks",
     ),
-    "divergence": (tr("Mean KL"), tr("Mean KL divergence of the completion's tokens")),
+    "divergence": ("Mean KL", "Mean KL divergence of the completion's tokens"),
 }
 _OF_SIDE: dict[Side, tuple[str, ...]] = {
     "dense": ("decode", "first", "prefill", "tokens"),
     "sparse": ("decode", "speedup", "first", "prefill", "sparsity", "divergence"),
 }
-_EMPTY = tr("The completion appears here.")
+_EMPTY = "The completion appears here."
 _NOTHING = "\N{EN DASH}"
 
 
@@ -217,9 +216,9 @@ class CompletionPane(QWidget):
         self._swatch.setFixedSize(_SWATCH, _SWATCH)
         self._heading = ElidedLabel("section")
         self._state = text_label("", "muted")
-        self.copy = push_button(tr("Copy"), self.copy_completion, name=tr("Copy the {side} completion", side=side))
+        self.copy = push_button("Copy", self.copy_completion, name=f"Copy the {side} completion")
         heading = hbox(None, self._swatch, (self._heading, 1), self._state, self.copy)
-        self.text = TokenText(tr("{side} completion", side=title))
+        self.text = TokenText(f"{title} completion")
         self.text.pointed.connect(self.pointed)
         self._numbers: dict[str, QLabel] = {}
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # both as wide as each other
@@ -298,7 +297,7 @@ class CompletionPane(QWidget):
         explain_disabled(
             self.copy,
             enabled=completion is not None and bool(completion.tokens),
-            reason=tr("There is no completion yet"),
+            reason="There is no completion yet",
         )
 
     def _restyle(self) -> None:

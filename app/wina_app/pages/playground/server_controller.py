@@ -11,7 +11,7 @@ from wina_app.pages.playground.server_panel import ServerPanel
 from wina_app.services.model_server import ModelServer, ServerState
 from wina_app.services.server_answer import ServerAnswer
 from wina_app.services.workbench import Workbench
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.files.user_file import read_key
 from wina_core.jobs import CompletionFinished, Done, Failed, Progress, Started
@@ -23,27 +23,27 @@ from wina_core.specs.generation import CompletionSpec
 
 def status_text(state: ServerState) -> str:
     """Return the text of the window's status line; empty while no server runs."""
-    return tr("Serving {model}", model=Path(state.folder).name) if state.folder else ""
+    return f"Serving {Path(state.folder).name}" if state.folder else ""
 
 
 def state_text(state: ServerState) -> str:
     """Return the status line of a server."""
     if not state.folder:
-        return tr("No server runs.")
+        return "No server runs."
     if state.stopping:
-        return tr("Finishing the last answer…")
+        return "Finishing the last answer…"
     if state.listening is None:
-        return tr("Loading {folder}…", folder=state.folder)
+        return f"Loading {state.folder}…"
     return f"{state.listening.address}, {counts_text(state)}"
 
 
 def counts_text(state: ServerState) -> str:
     """Describe what a server has answered."""
-    counts = [tr("{n} requests", "{n} request", state.requests)]
+    counts = [plural(state.requests, "requests", "request")]
     if state.refused:
-        counts.append(tr("{n} refused", n=state.refused))
+        counts.append(f"{state.refused} refused")
     if state.rate is not None:
-        counts.append(tr("{rate} tokens/s", rate=f"{state.rate:,.1f}"))
+        counts.append(f"{state.rate:,.1f} tokens/s")
     return ", ".join(counts)
 
 
@@ -134,7 +134,7 @@ class ServerController(QObject):
         except WinaError as error:
             self._server.failed.emit(str(error))
             return
-        title = tr("Serve: {model}", model=Path(job.folder).name or job.folder)
+        title = f"Serve: {Path(job.folder).name or job.folder}"
         self.job_id = self._workbench.host(job, title, self._server.stop)
         # No engine runs the job, so that nobody else sends its events.
         self._workbench.jobs.apply(Started(job_id=self.job_id))

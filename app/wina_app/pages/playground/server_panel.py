@@ -4,21 +4,20 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QFileDialog, QLineEdit, QWidget
 
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import explain_disabled, labelled, push_button, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.jobs.hosted import ServeJob
 
 _HIGHEST_PORT = 65_535
-_WHAT = tr(
+_WHAT = (
     "OpenAI's clients then reach the model at an address of this machine. The server takes memory for a copy of the "
     "model, and nothing else of the window uses it."
 )
-_MODEL = tr(
+_MODEL = (
     "A sparse model, a model folder, or demo. As it is in the folder; export the open configuration to serve it gated."
 )
-_KEY = tr("Optional: a file with one line of at least 16 characters, which clients must send.")
+_KEY = "Optional: a file with one line of at least 16 characters, which clients must send."
 
 
 class ServeDialog(QDialog):
@@ -26,21 +25,21 @@ class ServeDialog(QDialog):
 
     def __init__(self, job: ServeJob, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Serve a model"))
+        self.setWindowTitle("Serve a model")
         self.setMinimumWidth(GRID * 72)
         self.folder, self.key_file = QLineEdit(job.folder), QLineEdit(job.key_file)
         self.port = whole_number(1, _HIGHEST_PORT, job.port)
         self.port.setGroupSeparatorShown(False)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.start = buttons.addButton(tr("Serve"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.start = buttons.addButton("Serve", QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        choose_folder = push_button(tr("Folder…"), self._choose_folder, name=tr("Choose the model folder"))
-        choose_key = push_button(tr("File…"), self._choose_key, name=tr("Choose the file of the API key"))
+        choose_folder = push_button("Folder…", self._choose_folder, name="Choose the model folder")
+        choose_key = push_button("File…", self._choose_key, name="Choose the file of the API key")
         rows = []
         for title, edit, button, hint in (
-            (tr("Model folder"), self.folder, choose_folder, _MODEL),
-            (tr("File of the API key"), self.key_file, choose_key, _KEY),
+            ("Model folder", self.folder, choose_folder, _MODEL),
+            ("File of the API key", self.key_file, choose_key, _KEY),
         ):
             field = QWidget()
             hbox(field, (edit, 1), button)
@@ -50,7 +49,7 @@ class ServeDialog(QDialog):
             self,
             text_label(_WHAT, wrap=True),
             rows[0],
-            labelled(tr("Port"), self.port),
+            labelled("Port", self.port),
             rows[1],
             buttons,
             margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),
@@ -67,17 +66,17 @@ class ServeDialog(QDialog):
         self.start.setEnabled(bool(self.folder.text().strip()))
 
     def _choose_folder(self) -> None:
-        if chosen := QFileDialog.getExistingDirectory(self, tr("Open model folder"), self.folder.text()):
+        if chosen := QFileDialog.getExistingDirectory(self, "Open model folder", self.folder.text()):
             self.folder.setText(chosen)
 
     def _choose_key(self) -> None:
-        if chosen := QFileDialog.getOpenFileName(self, tr("File of the API key"), self.key_file.text())[0]:
+        if chosen := QFileDialog.getOpenFileName(self, "File of the API key", self.key_file.text())[0]:
             self.key_file.setText(chosen)
 
 
-_EXPLANATION = tr("An address of this machine for OpenAI's clients")
-_NO_SERVER = tr("No server accepts requests yet")
-_SENDS = tr("Generate sends the prompt to the server; its completion is not stored and not compared")
+_EXPLANATION = "An address of this machine for OpenAI's clients"
+_NO_SERVER = "No server accepts requests yet"
+_SENDS = "Generate sends the prompt to the server; its completion is not stored and not compared"
 
 
 class ServerPanel(QWidget):
@@ -92,14 +91,14 @@ class ServerPanel(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.serve = push_button(tr("Serve…"), self.serve_requested.emit, name=tr("Serve a model"), tip=_EXPLANATION)
-        self.stop = push_button(tr("Stop"), self.stop_requested.emit, name=tr("Stop the server"))
-        self.log = push_button(tr("Log"), self.log_requested.emit, name=tr("Show the server's log"), role="link")
+        self.serve = push_button("Serve…", self.serve_requested.emit, name="Serve a model", tip=_EXPLANATION)
+        self.stop = push_button("Stop", self.stop_requested.emit, name="Stop the server")
+        self.log = push_button("Log", self.log_requested.emit, name="Show the server's log", role="link")
         self.status = text_label("", "muted", wrap=True)
         self.status.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.send = QCheckBox(tr("Send prompts to the server"))
+        self.send = QCheckBox("Send prompts to the server")
         self.send.toggled.connect(self.changed)
-        heading = hbox(None, (text_label(tr("Server"), "section"), 1), self.log, self.stop, self.serve)
+        heading = hbox(None, (text_label("Server", "section"), 1), self.log, self.stop, self.serve)
         vbox(self, heading, self.status, self.send)
         self.show_server("", running=False, ready=False)
 

@@ -15,7 +15,6 @@ from wina_app.services.workbench import Workbench
 from wina_app.services.workspace import Workspace, name_of
 from wina_app.shared.export_jobs import ExportJobs
 from wina_app.shared.product_question import ProductQuestion
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.files.paths import check_new_file, find_converter
 from wina_core.jobs import ExportGgufJob, ResultValue, RotateJob
@@ -25,17 +24,15 @@ from wina_core.records import GgufRecord, RotationReport
 from wina_core.specs import ModelSource, RotationSpec
 from wina_core.specs.machine import LOCAL
 
-NO_MODEL = tr("Open a model first")
-QUANTIZED = tr("The converter reads whole weights; choose no bits on the Sparsity page")
-SHORTCUTS = tr("A GGUF file cannot hold residual shortcuts; choose the mode Global or None")
-EXPORTED_SHORTCUTS = tr("A GGUF file cannot hold this model's residual shortcuts; open one without them")
-EXPORT_CANCELLED = tr("The export was cancelled; no GGUF file was written.")
-NO_CONVERTER = tr(
-    "llama.cpp's converter writes the file: get llama.cpp's sources, export again, and choose their folder."
-)
+NO_MODEL = "Open a model first"
+QUANTIZED = "The converter reads whole weights; choose no bits on the Sparsity page"
+SHORTCUTS = "A GGUF file cannot hold residual shortcuts; choose the mode Global or None"
+EXPORTED_SHORTCUTS = "A GGUF file cannot hold this model's residual shortcuts; open one without them"
+EXPORT_CANCELLED = "The export was cancelled; no GGUF file was written."
+NO_CONVERTER = "llama.cpp's converter writes the file: get llama.cpp's sources, export again, and choose their folder."
 
-IDENTITY = tr("This choice changes no weight; choose a mode or the per-head rotation")
-CANCELLED = tr("The rotation was cancelled. Finished stages are kept: rotating the same again continues from there.")
+IDENTITY = "This choice changes no weight; choose a mode or the per-head rotation"
+CANCELLED = "The rotation was cancelled. Finished stages are kept: rotating the same again continues from there."
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +62,7 @@ class GgufExport:
             model=workspace.source, rotation=workspace.rotation, file=str(file), converter=str(converter)
         )
         # The converter, and llama.cpp, which checks the file, are looked for on this computer.
-        self._jobs.start(job, tr("Export GGUF file: {name}", name=file.name), (LOCAL,))
+        self._jobs.start(job, f"Export GGUF file: {file.name}", (LOCAL,))
 
     def _converter(self) -> Path | None:
         """Return llama.cpp's converter, whose folder is asked for once; None if the user cancels.
@@ -153,11 +150,7 @@ class RotationController(QObject):
             return
         spec = self._workspace.rotation
         self._view.clear_message()
-        title = (
-            tr("Export rotated model: {rotation}", rotation=spec.label)
-            if export_to
-            else tr("Rotate: {rotation}", rotation=spec.label)
-        )
+        title = f"Export rotated model: {spec.label}" if export_to else f"Rotate: {spec.label}"
         job = RotateJob(model=source, rotation=spec, spectra=True, export_to=export_to)
         self._question.before(job, lambda: self._submit(job, title))
 

@@ -14,7 +14,6 @@ from wina_app.pages.rotation.report_panes import RefinementPlot
 from wina_app.pages.rotation.report_view import RotationReportView
 from wina_app.plots.export import add_menu, offer_export
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, fill, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
@@ -34,11 +33,11 @@ class RotationPage(Page):
     gguf_requested = Signal(Path)
 
     def __init__(self) -> None:
-        super().__init__("rotation", tr("Rotation"))
+        super().__init__("rotation", "Rotation")
         self._running = False
-        self.export = push_button(tr("Export rotated model…"), self._choose_export)
-        self.gguf = push_button(tr("Export GGUF file…"), self._choose_gguf)
-        self.gguf_command = self.add_command(tr("Export GGUF file…"), self._choose_gguf)
+        self.export = push_button("Export rotated model…", self._choose_export)
+        self.gguf = push_button("Export GGUF file…", self._choose_gguf)
+        self.gguf_command = self.add_command("Export GGUF file…", self._choose_gguf)
         self._gguf_name = ""
         for button in (self.export, self.gguf):
             self.header_actions.addWidget(button)
@@ -50,21 +49,21 @@ class RotationPage(Page):
         row.addWidget(self._build_report(), 1)
         self.set_content(content)
         self.remembered |= {"shown": self.report.quantity}
-        self.set_primary(tr("Rotate"))
+        self.set_primary("Rotate")
         self.primary_triggered.connect(self._on_primary)
         self.empty_triggered.connect(lambda: self.crumb_clicked.emit("model"))
 
     def _build_report(self) -> QWidget:
         self.report = RotationReportView()
-        offer_export(self, self.report.heatmap, tr("off-diagonal energy"), "Ctrl+P")
-        offer_export(self, self.report.curve, tr("refinement"), "Ctrl+Shift+P")
+        offer_export(self, self.report.heatmap, "off-diagonal energy", "Ctrl+P")
+        offer_export(self, self.report.curve, "refinement", "Ctrl+Shift+P")
         waiting = QWidget()
         column = vbox(waiting, margins=(GRID * 3, GRID * 2, GRID * 3, GRID * 2))
         self._state_title = text_label("", "title")
         self._state_text = text_label("", wrap=True)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(tr("Rotation progress"))
+        self.bar.setAccessibleName("Rotation progress")
         self.bar.setMaximumWidth(GRID * 60)
         for widget in (self._state_title, self.bar, self._state_text):
             column.addWidget(widget)
@@ -89,17 +88,17 @@ class RotationPage(Page):
             self.rotate_requested.emit()
 
     def _choose_export(self) -> None:
-        title = tr("Save the rotated model in an empty folder")
+        title = "Save the rotated model in an empty folder"
         folder = QFileDialog.getExistingDirectory(self, title)
         if folder:
             self.export_requested.emit(folder)
 
     def _choose_gguf(self) -> None:
-        choose_new_file(self, tr("Export GGUF file"), self._gguf_name, tr("GGUF file"), self.gguf_requested.emit)
+        choose_new_file(self, "Export GGUF file", self._gguf_name, "GGUF file", self.gguf_requested.emit)
 
     def ask_llama_cpp(self) -> Path | None:
         """Ask for the folder of llama.cpp's sources; return None if the user cancels."""
-        folder = QFileDialog.getExistingDirectory(self, tr("Choose llama.cpp's folder, with convert_hf_to_gguf.py"))
+        folder = QFileDialog.getExistingDirectory(self, "Choose llama.cpp's folder, with convert_hf_to_gguf.py")
         return Path(folder) if folder else None
 
     def view_state(self) -> dict[str, object]:
@@ -125,12 +124,12 @@ class RotationPage(Page):
         self.panel.show_model(summary)
         if summary is None:
             self.show_empty(
-                tr("No model to rotate"),
-                tr(
+                "No model to rotate",
+                (
                     "A rotation changes the basis of the residual stream without changing what the model computes. In "
                     "the right basis the columns of the weights are orthogonal, and dropping inputs costs less."
                 ),
-                tr("Go to the Model page"),
+                "Go to the Model page",
                 wants_model=True,
             )
         elif self.is_empty:
@@ -143,17 +142,17 @@ class RotationPage(Page):
         """Name the primary action, also for a rotation that is `resumable`; a reason disables it."""
         self._running = running
         if running:
-            self.set_primary(tr("Cancel rotation"))
+            self.set_primary("Cancel rotation")
         else:
-            text = tr("Continue rotation") if resumable and not reason else tr("Rotate")
+            text = "Continue rotation" if resumable and not reason else "Rotate"
             self.set_primary(text, enabled=not reason, reason=reason)
         self.export.setEnabled(not reason and not running)
-        self.export.setToolTip(reason or tr("Save as a Hugging Face folder, shortcuts included"))
+        self.export.setToolTip(reason or "Save as a Hugging Face folder, shortcuts included")
 
     def show_gguf(self, name: str, reason: str) -> None:
         """Propose the name of a GGUF file; a reason disables its export."""
         self._gguf_name = name
-        tip = reason or tr("Save for llama.cpp, with this rotation, by llama.cpp's own converter")
+        tip = reason or "Save for llama.cpp, with this rotation, by llama.cpp's own converter"
         for control in (self.gguf, self.gguf_command):
             control.setEnabled(not reason)
             control.setToolTip(plain_tip(tip))
@@ -179,7 +178,7 @@ class RotationPage(Page):
                 return
             self.curve, readout = RefinementPlot(), ElidedLabel("muted")
             self.curve.readout_changed.connect(readout.setText)
-            add_menu(self, self.curve, tr("refinement"))
+            add_menu(self, self.curve, "refinement")
             fill(self._curve_column, (self.curve, 1), readout)
         self.curve.setVisible(bool(steps))
         self.curve.show_steps(steps)
@@ -196,11 +195,11 @@ class RotationPage(Page):
             self._panes.setCurrentWidget(self.report)
             return
         identity = self.panel.is_identity
-        self._state_title.setText(tr("No rotation") if identity else tr("Not measured yet"))
+        self._state_title.setText("No rotation" if identity else "Not measured yet")
         self._state_text.setText(
-            tr("Runs use the model's own basis.")
+            "Runs use the model's own basis."
             if identity
-            else tr(
+            else (
                 "Rotate computes the bases, rotates the weights and measures the logits error and the "
                 "orthogonality of each matrix's columns. A run that needs the rotation computes it, too."
             )

@@ -33,7 +33,6 @@ from wina_app.shared.rotation_choices import (
     preset_of,
 )
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.controls import (
     CollapsibleSection,
     SidePanel,
@@ -52,28 +51,28 @@ from wina_core.specs import USUAL_EFFORT, AttentionBasis, MlpBasis, RotationSpec
 from wina_core.specs.rotations import AUTO, AUTO_TEXT
 
 _MODE_NAMES = {
-    "auto": tr("Auto"),
-    "none": tr("None"),
-    "global": tr("Global"),
-    "per_layer": tr("Per layer"),
-    "per_site": tr("Per site"),
+    "auto": "Auto",
+    "none": "None",
+    "global": "Global",
+    "per_layer": "Per layer",
+    "per_site": "Per site",
 }
 _ATTENTION: tuple[AttentionBasis, ...] = ("k", "qkv", "activations")
 _MLP: tuple[MlpBasis, ...] = ("gate", "gate_up", "activations")
 _ROOM = GRID * 3 + 3
 """Pixels from the edge of a radio button or check box to its text."""
 _WIDTH = GRID * 46
-_NO_STREAM = tr("The residual stream is not rotated, or its bases are given")
-_BY_SENSITIVITY = tr("Weighted by sensitivity, sites give their Fisher information and activations instead")
-_NOTHING = tr("Nothing is rotated, or the bases are given")
-_EIGEN = tr("Eigenvectors need one step; choose another objective")
-_NOISE = tr("The expected error of rounding the weights to so many bits, added to the error of gating")
-_NO_NOISE = tr("Only the calibrated error of gating can count rounding noise")
-_COMPARED = tr("Sparsity at which the KL divergence of the gated model is compared with and without rotation")
-_AUTO = tr("Auto chooses its bases")
-_NO_ACTIVATIONS = tr("No basis reads activations")
-_NOT_ALONE = tr("Logarithms are for bases of activations alone")
-_NO_TEXT = tr("This choice uses no text")
+_NO_STREAM = "The residual stream is not rotated, or its bases are given"
+_BY_SENSITIVITY = "Weighted by sensitivity, sites give their Fisher information and activations instead"
+_NOTHING = "Nothing is rotated, or the bases are given"
+_EIGEN = "Eigenvectors need one step; choose another objective"
+_NOISE = "The expected error of rounding the weights to so many bits, added to the error of gating"
+_NO_NOISE = "Only the calibrated error of gating can count rounding noise"
+_COMPARED = "Sparsity at which the KL divergence of the gated model is compared with and without rotation"
+_AUTO = "Auto chooses its bases"
+_NO_ACTIVATIONS = "No basis reads activations"
+_NOT_ALONE = "Logarithms are for bases of activations alone"
+_NO_TEXT = "This choice uses no text"
 
 
 class RotationPanel(SidePanel):
@@ -87,24 +86,24 @@ class RotationPanel(SidePanel):
         self.preset = choices()
         self.preset.addItems([*ROTATION_PRESETS, CUSTOM])
         self.preset.activated.connect(self._on_preset)
-        column.addLayout(labelled(tr("Preset"), self.preset))
+        column.addLayout(labelled("Preset", self.preset))
         column.addSpacing(GRID)
         self._build_modes(column)
         self.fold_norms = _combo(FOLDS)
         self.fold_norms.activated.connect(lambda _: self._changed())
-        column.addLayout(labelled(tr("WINA's column norms"), self.fold_norms, term="Folded norms"))
+        column.addLayout(labelled("WINA's column norms", self.fold_norms, term="Folded norms"))
         column.addSpacing(GRID)
-        self.sparsity = whole_number(5, 95, 5, tr(" %"), step=5)
+        self.sparsity = whole_number(5, 95, 5, " %", step=5)
         self.sparsity.setToolTip(plain_tip(_COMPARED))
         self.sparsity.editingFinished.connect(self._changed)
-        column.addLayout(labelled(tr("Compared with none at"), self.sparsity))
+        column.addLayout(labelled("Compared with none at", self.sparsity))
         column.addSpacing(GRID)
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
 
     def _build_modes(self, column: QVBoxLayout) -> None:
-        column.addLayout(with_term(text_label(tr("Residual stream"), "section"), "Residual stream"))
+        column.addLayout(with_term(text_label("Residual stream", "section"), "Residual stream"))
         self.refusal = text_label("", "muted", wrap=True)
         self.refusal.hide()
         column.addWidget(self.refusal)
@@ -119,8 +118,8 @@ class RotationPanel(SidePanel):
             column.addLayout(close_together(button, self._costs[mode]))
         self.modes.idClicked.connect(lambda _: self._on_objective())
         column.addSpacing(GRID)
-        column.addLayout(with_term(text_label(tr("Values and output projection"), "section"), "Per-head rotation"))
-        self.per_head = QCheckBox(tr("Rotate per head"))
+        column.addLayout(with_term(text_label("Values and output projection", "section"), "Per-head rotation"))
+        self.per_head = QCheckBox("Rotate per head")
         self.per_head.setAccessibleDescription(PER_HEAD)
         self.per_head.clicked.connect(lambda _: self._changed())
         explained = text_label(PER_HEAD, "muted", wrap=True)
@@ -129,44 +128,44 @@ class RotationPanel(SidePanel):
         column.addSpacing(GRID)
 
     def _build_refinement(self, column: QVBoxLayout) -> None:
-        column.addWidget(text_label(tr("Refinement"), "section"))
+        column.addWidget(text_label("Refinement", "section"))
         self.weighting = _combo(WEIGHTINGS)
         self.weighting.activated.connect(lambda _: self._changed())
         self.objective = _combo(OBJECTIVES)
         self.objective.activated.connect(lambda _: self._on_objective())
-        self.steps = whole_number(1, 100_000, 1, tr(" steps"), step=100)
+        self.steps = whole_number(1, 100_000, 1, " steps", step=100)
         self.steps.editingFinished.connect(self._changed)
-        column.addLayout(labelled(tr("Weighting of the sites"), self.weighting, term="Sensitivity"))
-        column.addLayout(labelled(tr("Objective of the bases"), self.objective))
-        column.addLayout(labelled(tr("Optimization steps"), self.steps))
+        column.addLayout(labelled("Weighting of the sites", self.weighting, term="Sensitivity"))
+        column.addLayout(labelled("Objective of the bases", self.objective))
+        column.addLayout(labelled("Optimization steps", self.steps))
         self.noise_bits = choices((name, bits, _NOISE) for bits, name in NOISE_BITS.items())
         self.noise_bits.activated.connect(lambda _: self._changed())
-        column.addLayout(labelled(tr("Rounding noise in the objective"), self.noise_bits))
+        column.addLayout(labelled("Rounding noise in the objective", self.noise_bits))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
-        more = CollapsibleSection(tr("Bases, text and given matrices"))
+        more = CollapsibleSection("Bases, text and given matrices")
         inside = more.column
-        self.attention = self._build_bases(inside, tr("Basis of the attention inputs"), _ATTENTION)
-        self.mlp = self._build_bases(inside, tr("Basis of the MLP inputs"), _MLP)
+        self.attention = self._build_bases(inside, "Basis of the attention inputs", _ATTENTION)
+        self.mlp = self._build_bases(inside, "Basis of the MLP inputs", _MLP)
         self.spectrum = _combo(SPECTRA)
         self.spectrum.activated.connect(lambda _: self._changed())
-        self.drop = whole_number(0, 64, 1, tr(" directions"))
+        self.drop = whole_number(0, 64, 1, " directions")
         self.drop.editingFinished.connect(self._changed)
-        inside.addLayout(labelled(tr("Spectrum of the activations"), self.spectrum))
-        inside.addLayout(labelled(tr("Leading directions left out"), self.drop))
+        inside.addLayout(labelled("Spectrum of the activations", self.spectrum))
+        inside.addLayout(labelled("Leading directions left out", self.drop))
         self.text = QLineEdit()
         self.text.editingFinished.connect(self._changed)
-        self.tokens = whole_number(64, 16_777_216, 64, tr(" tokens"), step=4_096)
+        self.tokens = whole_number(64, 16_777_216, 64, " tokens", step=4_096)
         self.tokens.editingFinished.connect(self._changed)
-        inside.addWidget(text_label(tr("Text for activations and refinement"), "section"))
-        inside.addLayout(labelled(tr("Source"), self.text, hint=tr("demo:calibration, demo:training, or a UTF-8 file")))
-        inside.addLayout(labelled(tr("Length"), self.tokens))
+        inside.addWidget(text_label("Text for activations and refinement", "section"))
+        inside.addLayout(labelled("Source", self.text, hint="demo:calibration, demo:training, or a UTF-8 file"))
+        inside.addLayout(labelled("Length", self.tokens))
         self.matrices = QLineEdit()
-        self.matrices.setPlaceholderText(tr("None: compute the bases"))
+        self.matrices.setPlaceholderText("None: compute the bases")
         self.matrices.editingFinished.connect(self._changed)
-        browse = push_button(tr("Browse…"), self._choose_matrices, name=tr("Browse for a file of matrices"))
+        browse = push_button("Browse…", self._choose_matrices, name="Browse for a file of matrices")
         inside.addSpacing(GRID)
-        inside.addLayout(labelled(tr("Given orthogonal matrices (safetensors)"), self.matrices))
+        inside.addLayout(labelled("Given orthogonal matrices (safetensors)", self.matrices))
         inside.addLayout(beside(browse))
         column.addWidget(more)
 
@@ -262,9 +261,7 @@ class RotationPanel(SidePanel):
         self._changed()
 
     def _choose_matrices(self) -> None:
-        file, _ = QFileDialog.getOpenFileName(
-            self, tr("Open orthogonal matrices"), filter=tr("Safetensors (*.safetensors)")
-        )
+        file, _ = QFileDialog.getOpenFileName(self, "Open orthogonal matrices", filter="Safetensors (*.safetensors)")
         if file:
             self.matrices.setText(file)
             self._changed()

@@ -15,7 +15,6 @@ from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
 from wina_app.style.number_format import percent
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, text_label
 from wina_app.widgets.table_model import Column, RowTable, TableEntry
@@ -25,10 +24,10 @@ from wina_core.records.rotations import SPECTRUM_SITES, SpectrumSite, explain_sp
 from wina_core.specs.plans import Cell
 
 SITE_NAMES: dict[SpectrumSite, str] = {
-    "attention": tr("q, k, v"),
-    "mlp": tr("gate, up"),
-    "o": tr("o"),
-    "down": tr("down"),
+    "attention": "q, k, v",
+    "mlp": "gate, up",
+    "o": "o",
+    "down": "down",
 }
 _MAX_CURVES = 8
 _LEAST_RANGE = 0.01
@@ -59,19 +58,19 @@ def _label(row: _CandidateRow) -> str:
 
 def _label_tip(row: _CandidateRow) -> str:
     seconds = f"{row.candidate.seconds:.1f}"
-    return "\n".join((_label(row), tr("Measured in {seconds} s, without finding its bases", seconds=seconds)))
+    return "\n".join((_label(row), f"Measured in {seconds} s, without finding its bases"))
 
 
 _COLUMNS = (
-    Column("rotation", tr("rotation"), _label, _label, width=14, tip=_label_tip),
-    Column("verdict", tr("verdict"), lambda row: row.verdict, lambda row: row.verdict, width=15),
-    Column("kl", tr("KL (nats per token)"), lambda row: row.candidate.kl,
+    Column("rotation", "rotation", _label, _label, width=14, tip=_label_tip),
+    Column("verdict", "verdict", lambda row: row.verdict, lambda row: row.verdict, width=15),
+    Column("kl", "KL (nats per token)", lambda row: row.candidate.kl,
            lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
-           explanation=tr("Of the gated model from the dense one, with its standard error over rows of text")),
-    Column("change", tr("change"), lambda row: row.candidate.change, _change, numeric=True, width=17,
-           explanation=tr("Mean over rows of the difference from no rotation, with the error of the differences")),
-    Column("own_change", tr("change on sampled text"), lambda row: row.candidate.own_change, _own_change, numeric=True,
-           width=17, explanation=tr("The same difference on text sampled from the dense model. A basis that fits only "
+           explanation="Of the gated model from the dense one, with its standard error over rows of text"),
+    Column("change", "change", lambda row: row.candidate.change, _change, numeric=True, width=17,
+           explanation="Mean over rows of the difference from no rotation, with the error of the differences"),
+    Column("own_change", "change on sampled text", lambda row: row.candidate.own_change, _own_change, numeric=True,
+           width=17, explanation=("The same difference on text sampled from the dense model. A basis that fits only "
                                     "the given text is often worse there")),
 )  # fmt: skip
 
@@ -89,7 +88,7 @@ class CandidatesView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.table = RowTable(_COLUMNS)
-        self.view = RowTableView(tr("Compared rotations"))
+        self.view = RowTableView("Compared rotations")
         self.view.show_table(self.table)
         self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header = self.view.horizontalHeader()
@@ -104,11 +103,12 @@ class CandidatesView(QWidget):
         self.conditions.setText(
             ""
             if choice is None
-            else tr(
+            else (
                 "At {sparsity} %, masks shared by the matrices of an input, top k; on {text}, of which no basis was "
                 "computed. A rotation is chosen if it is better than none by more than the error of the "
-                "difference{sampled}; of those that differ by less, the simplest one. {seconds} s in all.",
-                sampled=tr(", and not worse than none on text sampled from the model") if choice.sampled else "",
+                "difference{sampled}; of those that differ by less, the simplest one. {seconds} s in all."
+            ).format(
+                sampled=", and not worse than none on text sampled from the model" if choice.sampled else "",
                 sparsity=f"{100 * choice.sparsity:.4g}",
                 text=choice.text,
                 seconds=f"{choice.seconds:.0f}",
@@ -125,14 +125,14 @@ def _entries(choice: RotationChoice) -> Iterable[CandidateEntry]:
 def _verdict(choice: RotationChoice, position: int) -> str:
     candidate = choice.candidates[position]
     if position == choice.chosen and not choice.by_hand:
-        return tr("chosen")
+        return "chosen"
     if position == 0:
         return ""
     if candidate.change > candidate.change_stderr:
-        return tr("worse than none")
+        return "worse than none"
     if candidate.harms:
-        return tr("worse on samples")
-    return tr("better than none") if candidate.change < -candidate.change_stderr else tr("no clear difference")
+        return "worse on samples"
+    return "better than none" if candidate.change < -candidate.change_stderr else "no clear difference"
 
 
 class SpectraView(QWidget):
@@ -141,12 +141,12 @@ class SpectraView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.explanation = text_label("", wrap=True)
-        self.heatmap = Heatmap(tr("Directions that hold 90 % of the energy, layers by inputs"))
+        self.heatmap = Heatmap("Directions that hold 90 % of the energy, layers by inputs")
         self.heatmap.tooltip = self._cell_text
         self.heatmap.selection_changed.connect(self._show_curves)
         self.colour_bar = ColourBar()
-        self.curves = DataPlot(tr("Energy in the first directions"), log_axes="x")
-        self.curves.set_axes(tr("directions"), tr("energy (%)"))
+        self.curves = DataPlot("Energy in the first directions", log_axes="x")
+        self.curves.set_axes("directions", "energy (%)")
         self.curves.set_y_limits(0.0, 100.0)
         self.curves.set_log("x", True)
         self.readout = ElidedLabel("muted")
@@ -191,13 +191,7 @@ class SpectraView(QWidget):
 
         def readout(point: int) -> str:
             count, share = spectrum.directions[point], spectrum.cumulative[point]
-            return tr(
-                "{name}: {count} of {size} directions hold {share}",
-                name=name,
-                count=f"{count:,}",
-                size=f"{spectrum.size:,}",
-                share=percent(share),
-            )
+            return f"{name}: {count:,} of {spectrum.size:,} directions hold {percent(share)}"
 
         shares = [100 * share for share in spectrum.cumulative]
         return Trace(name, category(index), spectrum.directions, shares, readout, symbol="o", size=5)
@@ -206,9 +200,10 @@ class SpectraView(QWidget):
         if cell not in self._spectra:
             return ""
         spectrum = self._spectra[cell]
-        return tr(
+        return (
             "{name}: {ninety} of {size} directions hold 90 % of the energy, {half} hold half of it, the first one "
-            "{first}; {beyond} hold 90 % of what is outside the first",
+            "{first}; {beyond} hold 90 % of what is outside the first"
+        ).format(
             name=_spectrum_name(spectrum),
             ninety=f"{spectrum.ninety:,}",
             size=f"{spectrum.size:,}",
@@ -223,19 +218,19 @@ def _scale(values: np.ndarray) -> ColourScale:
     finite = values[~np.isnan(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     return ColourScale(
-        tr("Directions for 90 % of the energy"), tr("fraction of all"), low, max(high, low + _LEAST_RANGE), percent
+        "Directions for 90 % of the energy", "fraction of all", low, max(high, low + _LEAST_RANGE), percent
     )
 
 
 def _spectrum_name(spectrum: SiteSpectrum) -> str:
-    return tr("layer {layer}, input of {site}", layer=spectrum.layer, site=SITE_NAMES[spectrum.site])
+    return f"layer {spectrum.layer}, input of {SITE_NAMES[spectrum.site]}"
 
 
 class RefinementPlot(DataPlot):
     """A line for each sparsity of a single basis, or for each of several bases its loss relative to its first step."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Refinement: loss over the steps"), log_axes="xy")
+        super().__init__("Refinement: loss over the steps", log_axes="xy")
         self._steps: tuple[RefinementStep, ...] = ()
 
     def show_steps(self, steps: Sequence[RefinementStep]) -> None:
@@ -244,7 +239,7 @@ class RefinementPlot(DataPlot):
             return
         self._steps = tuple(steps)
         several = len({step.site for step in steps}) > 1
-        self.set_axes(tr("step"), tr("loss / loss at the first step") if several else tr("loss (nats per token)"))
+        self.set_axes("step", "loss / loss at the first step" if several else "loss (nats per token)")
         self.show_traces(_by_site(steps) if several else _by_sparsity(steps))
 
 
@@ -267,7 +262,7 @@ def _losses(steps: Sequence[RefinementStep]) -> dict[tuple[str, float], list[tup
 
 def _by_sparsity(steps: Sequence[RefinementStep]) -> list[Trace]:
     return [
-        _loss_trace(tr("at {sparsity}", sparsity=percent(sparsity)), index, losses)
+        _loss_trace(f"at {percent(sparsity)}", index, losses)
         for index, ((_, sparsity), losses) in enumerate(sorted(_losses(steps).items()))
     ]
 
@@ -295,7 +290,7 @@ def _by_site(steps: Sequence[RefinementStep]) -> list[Trace]:
 def _loss_trace(name: str, index: int, points: Sequence[tuple[int, float]]) -> Trace:
     def readout(point: int) -> str:
         step, loss = points[point]
-        return tr("{name}: step {step}, {loss}", name=name, step=step, loss=f"{loss:.4g}")
+        return f"{name}: step {step}, {loss:.4g}"
 
     return Trace(
         name,

@@ -11,7 +11,6 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, three_digits
 from wina_app.style.number_format import count, percent, scientific
 from wina_app.style.theme import GRID, notifier, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, Readouts, explain_disabled, text_label
 from wina_app.widgets.help_button import HelpButton
@@ -20,12 +19,12 @@ from wina_core.records import LayerRecord, ModelSummary, RotationChoice, Rotatio
 from wina_core.specs.plans import Cell
 
 _ENERGY = "off_diagonal_energy"
-_OLD = tr("This rotation was measured by an older version, which kept no values from before. Rotate again.")
-_NOT_COMPARED = tr("This rotation was not compared with none. Rotate again.")
-_NO_SPECTRA = tr("The spectra of the inputs were not measured. Rotate again.")
+_OLD = "This rotation was measured by an older version, which kept no values from before. Rotate again."
+_NOT_COMPARED = "This rotation was not compared with none. Rotate again."
+_NO_SPECTRA = "The spectra of the inputs were not measured. Rotate again."
 _PANES = {"refinement": 1, "candidates": 2, "spectra": 3}
 """Places of the panes that are no map of the off-diagonal energy."""
-_UNREFINED = tr("The bases of this rotation are eigenvectors: there is no refinement")
+_UNREFINED = "The bases of this rotation are eigenvectors: there is no refinement"
 
 
 class RotationReportView(QWidget):
@@ -36,23 +35,23 @@ class RotationReportView(QWidget):
         self.verdict = text_label("", "section", wrap=True)
         self.figures = Readouts(columns=0)
         self.candidates, self.spectra = CandidatesView(), SpectraView()
-        self.heatmap = Heatmap(tr("Off-diagonal energy, layers by projections"))
+        self.heatmap = Heatmap("Off-diagonal energy, layers by projections")
         self.heatmap.tooltip = self._cell_text
         self.colour_bar = ColourBar()
         self.curve = RefinementPlot()
         self.readout = ElidedLabel("muted")
         self.curve.readout_changed.connect(self.readout.setText)
-        formula = tr("‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
+        formula = ("‖offdiag(WᵀW)‖² / ‖WᵀW‖²: 0 where the columns of W are orthogonal, so that the score |x|·c tells "
                      "exactly what dropping an input costs.")  # fmt: skip
         self.quantity = SegmentedControl(
-            tr("Show"),
+            "Show",
             (
-                ("candidates", tr("Comparison"), tr("The KL divergence of the gated model with and without rotation")),
-                ("spectra", tr("Energy spectra"), tr("How many directions hold the energy of each input")),
-                ("after", tr("After"), formula),
-                ("before", tr("Before"), tr("The same before the rotation")),
-                ("change", tr("Change"), tr("After minus before: negative where the rotation helps")),
-                ("refinement", tr("Refinement"), tr("The loss over the steps of the refinement")),
+                ("candidates", "Comparison", "The KL divergence of the gated model with and without rotation"),
+                ("spectra", "Energy spectra", "How many directions hold the energy of each input"),
+                ("after", "After", formula),
+                ("before", "Before", "The same before the rotation"),
+                ("change", "Change", "After minus before: negative where the rotation helps"),
+                ("refinement", "Refinement", "The loss over the steps of the refinement"),
             ),
         )
         self._tips = {key: button.toolTip() for key, button in self.quantity.buttons.items()}
@@ -123,8 +122,8 @@ class RotationReportView(QWidget):
     def _cell_text(self, cell: Cell) -> str:
         after, before = (f"{values[cell]:.4g}" for values in (self._after, self._before))
         if math.isnan(self._before[cell]):
-            return tr("Layer {layer}: off-diagonal energy {energy}", layer=cell[0], energy=after)
-        return tr("Layer {layer}: off-diagonal energy {before} → {after}", layer=cell[0], before=before, after=after)
+            return f"Layer {cell[0]}: off-diagonal energy {after}"
+        return f"Layer {cell[0]}: off-diagonal energy {before} → {after}"
 
 
 def _energies(records: tuple[LayerRecord, ...], summary: ModelSummary) -> np.ndarray:
@@ -141,13 +140,13 @@ def _scale(*tables: np.ndarray) -> ColourScale:
     """Return one scale for the maps before and after, so that their colours compare."""
     high = max((float(np.nanmax(table)) for table in tables if not np.isnan(table).all()), default=0.0)
     top = math.ceil(max(high, 1e-3) * 20) / 20
-    return ColourScale(tr("Off-diagonal energy of WᵀW"), tr("fraction"), 0.0, top, three_digits)
+    return ColourScale("Off-diagonal energy of WᵀW", "fraction", 0.0, top, three_digits)
 
 
 def _change_scale(values: np.ndarray) -> ColourScale:
     reach = max(float(np.nanmax(np.abs(values))), 1e-3)
-    title = tr("Change of the off-diagonal energy of WᵀW")
-    return ColourScale(title, tr("fraction"), -reach, reach, three_digits, DIFFERENCE)
+    title = "Change of the off-diagonal energy of WᵀW"
+    return ColourScale(title, "fraction", -reach, reach, three_digits, DIFFERENCE)
 
 
 def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[str, str, str]]:
@@ -157,35 +156,35 @@ def report_figures(report: RotationReport, summary: ModelSummary) -> list[tuple[
     losses = loss_change(report.refinement)
     share = report.shortcut_parameters / summary.gated_parameters
     refined = [
-        (tr("Loss (nats per token)"), f"{losses[0]:.3g} → {losses[1]:.3g}",
-         tr("Mean over bases and sparsities, at the first and at the last step of the refinement")),
+        ("Loss (nats per token)", f"{losses[0]:.3g} → {losses[1]:.3g}",
+         "Mean over bases and sparsities, at the first and at the last step of the refinement"),
     ] if losses else []  # fmt: skip
     choice = report.choice
     compared = [
-        (tr("KL at {sparsity} % (nats per token)", sparsity=f"{100 * choice.sparsity:.4g}"), choice.change,
-         tr("Of the gated model from the dense one: without a rotation → with it, each with its standard error")),
+        (f"KL at {100 * choice.sparsity:.4g} % (nats per token)", choice.change,
+         "Of the gated model from the dense one: without a rotation → with it, each with its standard error"),
     ] if choice is not None else []  # fmt: skip
     return [
         *compared,
-        (tr("Logits error ({dtype})", dtype=summary.dtype), scientific(report.logits_deviation),
-         tr("‖rotated − dense‖ / ‖dense‖ on a probe text")),
-        (tr("Mean off-diagonal energy"), energy,
-         tr("Before → after, over all projections of all layers; 0 is orthogonal")),
+        (f"Logits error ({summary.dtype})", scientific(report.logits_deviation),
+         "‖rotated − dense‖ / ‖dense‖ on a probe text"),
+        ("Mean off-diagonal energy", energy,
+         "Before → after, over all projections of all layers; 0 is orthogonal"),
         *refined,
-        (tr("Shortcut weights"), f"{count(report.shortcut_parameters)} (+{percent(share)})",
-         tr("Weights of the residual shortcuts, read for every token, against the gated weights")),
-        (tr("Norms folded in"), _folded(report, summary),
-         tr("Projections whose inputs carry their column norms, so that shared masks by norms read none")),
-        (tr("Time"), f"{report.seconds:.1f} s", tr("To compute the bases and rotate the weights")),
+        ("Shortcut weights", f"{count(report.shortcut_parameters)} (+{percent(share)})",
+         "Weights of the residual shortcuts, read for every token, against the gated weights"),
+        ("Norms folded in", _folded(report, summary),
+         "Projections whose inputs carry their column norms, so that shared masks by norms read none"),
+        ("Time", f"{report.seconds:.1f} s", "To compute the bases and rotate the weights"),
     ]  # fmt: skip
 
 
 def _folded(report: RotationReport, summary: ModelSummary) -> str:
     """Return the projections whose norms are folded, in a word where that is all or none."""
     if not report.folded:
-        return tr("none")
+        return "none"
     unfolded = [name for name in summary.layout.projections if name not in report.folded]
-    return tr("all but {names}", names=", ".join(unfolded)) if unfolded else tr("all")
+    return f"all but {', '.join(unfolded)}" if unfolded else "all"
 
 
 def _mean(records: tuple[LayerRecord, ...]) -> float:

@@ -14,7 +14,6 @@ from wina_app.services.workbench import Workbench
 from wina_app.shared.colour_scales import bits_text
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError, explain
 from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
 from wina_core.model_info.cost.terms import group_scale_bits
@@ -30,12 +29,12 @@ from wina_core.specs import (
 from wina_core.specs.plans import same_table
 from wina_core.specs.quantization import PlanPair, check_made
 
-CANCELLED_RESULTS_STAY = tr(
+CANCELLED_RESULTS_STAY = (
     "The allocation was cancelled. Results so far are kept: allocating the same again continues from there."
 )
 _SMALL_BUDGET = 0.1
 """Budget for measuring curves alone: they do not depend on it, and every method reaches it."""
-OTHER_CONFIGURATION = tr(
+OTHER_CONFIGURATION = (
     "The allocation is done, but for another model, rotation or method; choose those again and allocate: the result is "
     "stored."
 )
@@ -71,9 +70,7 @@ class AllocationController(QObject):
         if allocator.name == "uniform":
             self._plans.set_uniform(budget)
             return
-        self._submit_budget(
-            allocator, budget, tr("Allocate {budget} by {name}", budget=percent(budget), name=allocator.label)
-        )
+        self._submit_budget(allocator, budget, f"Allocate {percent(budget)} by {allocator.label}")
 
     def allocate_jointly(self, budget: JointBudget) -> None:
         """Allocate bits, of the chosen quantizer, and sparsity within budgets of bits."""
@@ -89,11 +86,11 @@ class AllocationController(QObject):
         job = AllocateJointlyJob(
             model=workspace.source.unquantized, rotation=workspace.rotation, method=workspace.method, spec=spec
         )
-        self._submit(job, tr("Allocate: {name}", name=spec.label))
+        self._submit(job, f"Allocate: {spec.label}")
 
     def measure_divergences(self) -> None:
         """Measure the KL curves of `curves` and `refine`; the plan stays."""
-        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, tr("Measure KL curves"), curves_only=True)
+        self._submit_budget(AllocatorSpec(name="curves"), _SMALL_BUDGET, "Measure KL curves", curves_only=True)
 
     def _submit_budget(self, allocator: AllocatorSpec, budget: float, title: str, *, curves_only: bool = False) -> None:
         workspace = self._workspace
@@ -164,7 +161,7 @@ class AllocationController(QObject):
         method = self._workspace.method
         if _is_in_planes(finished.job):  # the plan is made for gates by threshold
             method = method.model_copy(update={"selection": "threshold"})
-        self._plans.replace_plan(finished.pair, tr("allocate by {allocator}", allocator=finished.name), method)
+        self._plans.replace_plan(finished.pair, f"allocate by {finished.name}", method)
         self._show_outcome()
 
     def _show_outcome(self) -> None:
@@ -221,7 +218,7 @@ def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
     """Return for example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
     value = f"{record.value:.3g}"
     if record.objective == "KL":
-        value = tr("{value} nats per token", value=value)
+        value = f"{value} nats per token"
     return _with_gap(f"{allocator.label}: {record.objective} {value}", _gap(record.value, record.bound))
 
 
@@ -230,33 +227,25 @@ def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
 
     A plan in planes names its selection by threshold instead of the gap.
     """
-    text = tr(
-        "{name}: KL {kl} nats per token, {read} bits read and {held} held",
-        name=spec.label,
-        kl=f"{record.kl:.3g}",
-        read=f"{record.bits_read:.3g}",
-        held=f"{record.bits_held:.3g}",
+    text = "{name}: KL {kl} nats per token, {read} bits read and {held} held".format(
+        name=spec.label, kl=f"{record.kl:.3g}", read=f"{record.bits_read:.3g}", held=f"{record.bits_held:.3g}"
     )
     if spec.in_planes:
-        return tr("{outcome}, by threshold selection", outcome=text)
+        return f"{text}, by threshold selection"
     return _with_gap(text, _gap(record.value, record.bound))
 
 
 def effort(record: AllocationRecord | JointRecord) -> str:
     """Return the passes and seconds of a search, in words."""
-    return tr(
-        "{passes} forward passes of the model, {seconds} s",
-        passes=f"{record.evaluations:,}",
-        seconds=f"{record.seconds:.0f}",
-    )
+    return f"{record.evaluations:,} forward passes of the model, {record.seconds:.0f} s"
 
 
 def _with_gap(text: str, gap: float | None) -> str:
     if gap is None:
         return text
     if gap < 5e-5:
-        return tr("{outcome}, the optimum on the curves", outcome=text)
-    return tr("{outcome}, at most {gap} % above the optimum on the curves", outcome=text, gap=f"{100 * gap:.2g}")
+        return f"{text}, the optimum on the curves"
+    return f"{text}, at most {100 * gap:.2g} % above the optimum on the curves"
 
 
 def _gap(value: float, bound: float | None) -> float | None:
@@ -272,7 +261,7 @@ def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
     """Return the allocation of bits by a quantizer within a budget. Raise WinaError where none of them can meet it."""
     check_made(settings)
     if budget.read is None and budget.held is None:
-        raise WinaError(tr("An allocation of bits needs a budget: set the bits read, the bits held, or both."))
+        raise WinaError("An allocation of bits needs a budget: set the bits read, the bits held, or both.")
     if settings.quantizer == "planes":
         return _planes_spec(budget, settings)
     spec = JointSpec(bits_read=budget.read, bits_held=budget.held, quantization=settings)
@@ -280,14 +269,10 @@ def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
     least = lowest + group_scale_bits(lowest) / settings.group
     if budget.held is not None and budget.held < least:
         raise WinaError(
-            tr(
-                "A budget of {budget} bits held per weight is below what the bits allow: {lowest} bits with scales and "
-                "zeros for groups of {group} hold {least}; raise it, or choose another quantizer or group.",
-                budget=bits_text(budget.held),
-                lowest=bits_text(lowest),
-                group=settings.group,
-                least=bits_text(least),
-            )
+            f"A budget of {bits_text(budget.held)} bits held per weight is below what the bits allow: "
+            f"{bits_text(lowest)} bits with scales and "
+            f"zeros for groups of {settings.group} hold {bits_text(least)}; raise it, or choose another "
+            "quantizer or group."
         )
     return spec
 
@@ -295,7 +280,7 @@ def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
 def _planes_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:
     """Return the allocation of planes, which hold 8 bits without a budget."""
     if budget.read is None:
-        raise WinaError(tr("Weights in planes need a budget of bits read: gates choose the planes; set it."))
+        raise WinaError("Weights in planes need a budget of bits read: gates choose the planes; set it.")
     usual = JointSpec.model_fields["quantization"].default
     planes = usual.model_copy(update={name: getattr(settings, name) for name in ("by_energy", "head_bits", "text")})
     try:
@@ -325,7 +310,7 @@ class CalibrationController(QObject):
                 method=configuration.method,
                 calibration=CalibrationSpec(),
             )
-            title = tr("Calibrate {configuration}", configuration=configuration.label)
+            title = f"Calibrate {configuration.label}"
             self._question.before(job, lambda: self._workbench.submit(job, title))
 
     def _show_running(self, _job_id: str) -> None:

@@ -13,7 +13,6 @@ from wina_app.plots.colour_maps import percent
 from wina_app.shared.colour_scales import bits_text
 from wina_app.style import number_format
 from wina_app.style.number_format import fraction
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import QuantizationSpec
 from wina_core.specs.quantization import PLANES_BITS, WEIGHT_BITS
@@ -125,7 +124,7 @@ class CellValues(ABC):
 
     def uniform_text(self, value: float) -> str:
         """Name the undo step of setting all cells."""
-        return tr("uniform plan of {value}", value=self.text(value))
+        return f"uniform plan of {self.text(value)}"
 
 
 MAX_SPARSITY = 0.999
@@ -141,7 +140,7 @@ class SparsityValues(CellValues):
 
     lowest, highest, empty = 0.0, MAX_SPARSITY, 0.0
     format = FRACTIONS
-    name = tr("Target sparsity")
+    name = "Target sparsity"
     decimals = 1
     suffix = " %"
     factor = 100.0
@@ -161,10 +160,7 @@ class SparsityValues(CellValues):
             value = math.nan  # fails the check of the range, whose sentence suits both
         if not 0 <= value < 1:
             raise WinaError(
-                tr(
-                    '"{text}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.',
-                    text=_quoted(text),
-                )
+                f'"{_quoted(text)}" is not a target sparsity; type a percentage from 0 to under 100, for example 62.5.'
             )
         return value
 
@@ -179,10 +175,10 @@ class SparsityValues(CellValues):
         return value  # every fraction is a target
 
     def step_text(self, cells: str, step: int) -> str:
-        return tr("change {cells} by {points} points", cells=cells, points=f"{step:+d}")
+        return f"change {cells} by {step:+d} points"
 
     def shift_text(self, cells: str, amount: float) -> str:
-        return tr("move {cells} by {points} points", cells=cells, points=f"{amount:+.1f}")
+        return f"move {cells} by {amount:+.1f} points"
 
     def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
         return balanced(values, weights, free, budget, MAX_SPARSITY)
@@ -202,8 +198,8 @@ class BitsValues(CellValues):
     """
 
     highest, empty = MAX_BITS, MAX_BITS
-    suffix = tr(" bits")
-    name = tr("Code width")
+    suffix = " bits"
+    name = "Code width"
     resolution = 0.1
 
     def __init__(
@@ -213,7 +209,7 @@ class BitsValues(CellValues):
         self.by_energy, self._widths, self._most = by_energy, widths, most
         self.lowest = widths[0]
         self.decimals = 2 if by_energy else 0
-        self.format = BlockFormat(self._read, tr("bits"), self._range() + tr("; write numbers such as 4 or 8"))
+        self.format = BlockFormat(self._read, "bits", self._range() + "; write numbers such as 4 or 8")
 
     def number(self, value: float) -> str:
         return bits_text(value)
@@ -222,7 +218,7 @@ class BitsValues(CellValues):
         """Parse bits: "4", or by energy "4.25"."""
         value = self._value(text)
         if value is None:
-            raise WinaError(tr('"{text}" are no bits of a matrix; {range}.', text=_quoted(text), range=self._range()))
+            raise WinaError(f'"{_quoted(text)}" are no bits of a matrix; {self._range()}.')
         return value
 
     def stepped(self, value: float, step: int) -> float:
@@ -244,10 +240,10 @@ class BitsValues(CellValues):
         return value if value <= self._most else min((self._most, MAX_BITS), key=lambda width: abs(width - value))
 
     def step_text(self, cells: str, step: int) -> str:
-        return tr("more bits for {cells}", cells=cells) if step > 0 else tr("fewer bits for {cells}", cells=cells)
+        return f"more bits for {cells}" if step > 0 else f"fewer bits for {cells}"
 
     def shift_text(self, cells: str, amount: float) -> str:
-        return tr("move {cells} by {amount} bits", cells=cells, amount=f"{amount:+.1f}")
+        return f"move {cells} by {amount:+.1f} bits"
 
     def balanced(self, values: Table, weights: Table, free: Mask, budget: float) -> Table:
         """Move all free cells by the same number of bits; whole widths stay below the budget by less than one of them.
@@ -295,11 +291,11 @@ class BitsValues(CellValues):
 
     def _range(self) -> str:
         if self.by_energy and self._most < MAX_BITS:
-            return tr("by energy a mean from 2 to {most}, or 16", most=f"{self._most:g}")
+            return f"by energy a mean from 2 to {self._most:g}, or 16"
         if self.by_energy:
-            return tr("by energy a mean from 2 to 16")
+            return "by energy a mean from 2 to 16"
         *widths, last = (f"{width:g}" for width in self._widths)
-        return tr("a matrix has {widths} or {last} bits", widths=", ".join(widths), last=last)
+        return f"a matrix has {', '.join(widths)} or {last} bits"
 
 
 def _rounded_down(bits: Table, widths: Sequence[float]) -> Table:

@@ -17,7 +17,6 @@ from wina_app.pages.sparsity.stored_data import PlanSubject, StoredPlanData, rea
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.specs.plans import Cell, SparsityPlan, read_searched_shares
@@ -64,7 +63,7 @@ class SparsityController(QObject):
 
         self._store.ask(
             read,
-            lambda pair: self.editing.replace_plan(pair, tr("open {name}", name=path.name)),
+            lambda pair: self.editing.replace_plan(pair, f"open {path.name}"),
             self._view.show_error,
         )
 
@@ -72,11 +71,11 @@ class SparsityController(QObject):
         """Replace the plan and the bits by those of a stored run, as one undo step."""
         plan = self._workspace.plan
         if plan is None:
-            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
+            self._view.show_error("No model is open; a plan belongs to a model's layers, so open one first.")
             return
         self._store.ask(
             lambda store: store.run_plan(run, plan.layout),
-            lambda pair: self.editing.replace_plan(pair, tr("open the plan of a run")),
+            lambda pair: self.editing.replace_plan(pair, "open the plan of a run"),
             self._view.show_error,
         )
 
@@ -102,17 +101,17 @@ class SparsityController(QObject):
         if plan is None or maps is None:
             return ""
         layer, column = cell
-        lines = [tr("layer {layer} · {projection}", layer=layer, projection=plan.layout.projections[column])]
+        lines = [f"layer {layer} · {plan.layout.projections[column]}"]
         for key in MAP_KEYS:
             value = float(maps.table(key)[cell])
             scale = scale_for(key, np.array([value]), selection)
             is_measured = not math.isnan(value)
             if is_measured or key in _ALWAYS_SHOWN:
-                text = f"{scale.text(value)} {scale.unit}".strip() if is_measured else tr("unknown")
+                text = f"{scale.text(value)} {scale.unit}".strip() if is_measured else "unknown"
                 lines.append(f"{map_texts(key).name.lower()}: {text}")
         lines += [] if self._experts is None else self._experts.cell_text(layer, column)
         if cell in self.editing.locked:
-            lines.append(tr("locked: no edit changes it"))
+            lines.append("locked: no edit changes it")
         return "\n".join(lines)
 
     def expert_text(self, detail: Detail) -> str:
@@ -257,4 +256,4 @@ class SparsityController(QObject):
 
     def _configuration(self) -> str:
         work = self._workspace
-        return tr("{method} with rotation {rotation}", method=work.method.label, rotation=work.rotation.label)
+        return f"{work.method.label} with rotation {work.rotation.label}"

@@ -12,14 +12,13 @@ from wina_app.plots.axes import WholeNumberAxis
 from wina_app.plots.colour_maps import ColourScale, category
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
-from wina_app.style.translation import tr
 from wina_core.specs.plans import Cell
 
 _MLP = ("gate", "up", "down")
 _COLOURS = {name: category(index) for index, name in enumerate(("q", "k", "v", "o", *_MLP))}
 """Colour of each projection, whichever others a model has."""
 _WHOLE_LINE_KEY = Qt.KeyboardModifier.ShiftModifier
-_WHOLE_RANGE = {"%": 100.0, tr("bits"): 1.0}
+_WHOLE_RANGE = {"%": 100.0, "bits": 1.0}
 """Units of tables whose whole range is shown, so that plans compare, with the number shown for 1."""
 _LEAST_SPAN = 0.2
 """Least part of the colour scale shown, so that equal values do not look like noise."""
@@ -56,14 +55,14 @@ class SparsityProfile(DataPlot):
     _scale: ColourScale | None = None
 
     def __init__(self) -> None:
-        super().__init__(tr("Profile over depth"))
+        super().__init__("Profile over depth")
         self.editable = False
         self._columns: tuple[int, ...] = ()
         self._looks: dict[str, tuple[object, ...]] = {}
         self._drawn: dict[str, Trace] = {}
         self._axes: tuple[str, str, float] | None = None
         self._hold: _Hold | None = None
-        self.setToolTip(tr("Drag a point to change its cell; with Shift, or by its name, the whole line"))
+        self.setToolTip("Drag a point to change its cell; with Shift, or by its name, the whole line")
         layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         QPixmapCache.setCacheLimit(max(QPixmapCache.cacheLimit(), _PICTURES_KB))
@@ -76,7 +75,7 @@ class SparsityProfile(DataPlot):
         factor = 100.0 if scale.unit in ("%", "points") else 1.0
         title = scale.title.lower()
         least = 0.0 if scale.unit in _WHOLE_RANGE else _LEAST_SPAN * factor * (scale.high - scale.low)
-        axes = tr("decoder layer"), f"{title} ({scale.unit})" if scale.unit else title, least
+        axes = "decoder layer", f"{title} ({scale.unit})" if scale.unit else title, least
         if axes != self._axes:  # every change of them draws them anew, which takes longer than the lines
             self._axes = axes
             self.set_axes(*axes)
@@ -173,10 +172,4 @@ class SparsityProfile(DataPlot):
     def _point_text(self, name: str, layer: int, value: float) -> str:
         assert self._scale is not None  # there are points
         # The current scale: a trace that is drawn on may be older than it.
-        return tr(
-            "layer {layer}, {name}: {value} {unit}",
-            layer=layer,
-            name=name,
-            value=self._scale.text(value),
-            unit=self._scale.unit,
-        ).strip()
+        return f"layer {layer}, {name}: {self._scale.text(value)} {self._scale.unit}".strip()

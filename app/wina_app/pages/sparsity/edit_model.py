@@ -11,7 +11,6 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from wina_app.pages.sparsity.cell_values import MAX_BITS, SPARSITY, BitsValues, CellValues, ValueKey, values_for
 from wina_app.services.workspace import Workspace
-from wina_app.style.translation import tr
 from wina_core.specs import BitsPlan, MethodSpec, Quantization, QuantizationSpec
 from wina_core.specs.plans import Cell, PlanLayout, Rows, SparsityPlan, same_table, with_values
 
@@ -97,17 +96,16 @@ class Constraints:
     def remark(self, table: CellTable, cells: frozenset[Cell], kind: CellValues) -> str:
         """Return what an edit of the cells could not do, as a sentence; empty if nothing."""
         if cells and cells <= self.locked:
-            return tr(
-                "The {n} cells are locked and stay unchanged; L on the heatmap unlocks the selection.",
-                "The cell is locked and stays unchanged; L on the heatmap unlocks the selection.",
-                len(cells),
+            return (
+                "The cell is locked and stays unchanged; L on the heatmap unlocks the selection."
+                if len(cells) == 1
+                else f"The {len(cells):,} cells are locked and stay unchanged; L on the heatmap unlocks the selection."
             )
         if self.budget is not None and not kind.meets(table.budget, self.budget):
-            return tr(
-                "The budget of {kept} cannot be kept: all other cells are at their limits. It is now {now}; unlock "
-                "cells or undo the edit.",
-                kept=kind.text(self.budget),
-                now=kind.text(table.budget),
+            return (
+                f"The budget of {kind.text(self.budget)} cannot be kept: all other cells are at their limits. "
+                f"It is now {kind.text(table.budget)}; unlock "
+                "cells or undo the edit."
             )
         return ""
 

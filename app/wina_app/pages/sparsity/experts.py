@@ -12,7 +12,6 @@ from wina_app.pages.sparsity.plan_maps import PlanMaps
 from wina_app.pages.sparsity.stored_data import ExpertNumbers
 from wina_app.plots.colour_maps import percent_with_decimal
 from wina_app.shared.colour_scales import MapKey, threshold_text
-from wina_app.style.translation import tr
 from wina_core.model_info.families import EXPERT_PROJECTIONS
 from wina_core.records import (
     EXPERT_SHARE,
@@ -56,7 +55,7 @@ class ExpertRows:
             values[:, column] = self._values(key, layer, column)
         names = tuple(self._name(layer, expert) for expert in range(self.counts[layer]))
         shares = any(name != _with_share(expert, math.nan) for expert, name in enumerate(names))
-        tip = tr("Share of the tokens that read the expert") if shares else ""
+        tip = "Share of the tokens that read the expert" if shares else ""
         return RowDetails(names, values, self._columns, self._notes(layer) if key == "threshold" else (), tip)
 
     def text(self, detail: Detail) -> str:
@@ -65,24 +64,18 @@ class ExpertRows:
         projection = self.shape.layout.projections[column]
         target = float(self.maps.table("target")[layer, column])
         lines = [
-            tr("layer {layer} · {projection} · expert {expert}", layer=layer, projection=projection, expert=expert),
-            tr("target: {target}, its layer's, which all experts have", target=_percent(target)),
-            tr("measured: {sparsity}", sparsity=_percent(self._measured(EXPERT_SPARSITY, detail))),
+            f"layer {layer} · {projection} · expert {expert}",
+            f"target: {_percent(target)}, its layer's, which all experts have",
+            f"measured: {_percent(self._measured(EXPERT_SPARSITY, detail))}",
         ]
         if self.selection != "topk":
             value = self._measured(EXPERT_THRESHOLD, detail)
-            text = tr("unknown") if math.isnan(value) else threshold_text(value)
-            lines.append(tr("threshold in that run: {threshold}", threshold=text))
+            text = "unknown" if math.isnan(value) else threshold_text(value)
+            lines.append(f"threshold in that run: {text}")
         share = self._measured(EXPERT_SHARE, detail)
         if not math.isnan(share):
             alike = self.shape.active_experts / self.counts[layer]
-            lines.append(
-                tr(
-                    "read by {share} of the tokens ({alike} if routing were uniform)",
-                    share=_percent(share),
-                    alike=_percent(alike),
-                )
-            )
+            lines.append(f"read by {_percent(share)} of the tokens ({_percent(alike)} if routing were uniform)")
         tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).get(expert)
         if tokens is not None:
             lines.append(_calibrated_text(tokens))
@@ -94,22 +87,15 @@ class ExpertRows:
         if not experts or projection not in EXPERT_PROJECTIONS:
             return []
         read = self.shape.active_experts
-        lines = [tr("{count} experts, {read} read by each token, each gated to this target", count=experts, read=read)]
+        lines = [f"{experts} experts, {read} read by each token, each gated to this target"]
         measured = list(self.measured.get((EXPERT_SPARSITY, layer, projection), {}).values())
         if measured:
             low, high = _percent(min(measured)), _percent(max(measured))
-            lines.append(tr("experts measured: {low} to {high}", low=low, high=high))
+            lines.append(f"experts measured: {low} to {high}")
         tokens = self.calibrated.get((EXPERT_TOKENS, layer, projection), {}).values()
         if few := sum(count < LEAST_EXPERT_TOKENS for count in tokens):
-            lines.append(
-                tr(
-                    "{few} of {count} experts: layer's threshold (fewer than {least} tokens)",
-                    few=few,
-                    count=experts,
-                    least=LEAST_EXPERT_TOKENS,
-                )
-            )
-        return [*lines, tr("E shows its experts")]
+            lines.append(f"{few} of {experts} experts: layer's threshold (fewer than {LEAST_EXPERT_TOKENS} tokens)")
+        return [*lines, "E shows its experts"]
 
     def table(self, layers: Iterable[int]) -> str:
         """Return everything known of these layers' experts as tab-separated text, with headings."""
@@ -165,27 +151,22 @@ class ExpertRows:
         tokens = [self.calibrated.get((EXPERT_TOKENS, layer, name), {}) for name in self.shape.layout.projections]
         return tuple(
             tuple(
-                tr("shared") if counts.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else ""
-                for counts in tokens
+                "shared" if counts.get(expert, LEAST_EXPERT_TOKENS) < LEAST_EXPERT_TOKENS else "" for counts in tokens
             )
             for expert in range(self.counts[layer])
         )
 
 
 def _with_share(expert: int, share: float) -> str:
-    name = tr("expert {number}", number=expert)
+    name = f"expert {expert}"
     return name if math.isnan(share) else f"{name} · {_percent(share)}"
 
 
 def _calibrated_text(tokens: float) -> str:
     if tokens < LEAST_EXPERT_TOKENS:
-        return tr(
-            "calibrated on {tokens} tokens, fewer than {least}: it takes its layer's threshold",
-            tokens=f"{tokens:,.0f}",
-            least=LEAST_EXPERT_TOKENS,
-        )
-    return tr("calibrated on {tokens} tokens: it has a threshold of its own", tokens=f"{tokens:,.0f}")
+        return f"calibrated on {tokens:,.0f} tokens, fewer than {LEAST_EXPERT_TOKENS}: it takes its layer's threshold"
+    return f"calibrated on {tokens:,.0f} tokens: it has a threshold of its own"
 
 
 def _percent(fraction: float) -> str:
-    return tr("unknown") if math.isnan(fraction) else f"{percent_with_decimal(fraction)} %"
+    return "unknown" if math.isnan(fraction) else f"{percent_with_decimal(fraction)} %"

@@ -24,8 +24,8 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
 from wina_app.shared.colour_scales import MapKey, scale_for
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
@@ -33,25 +33,23 @@ from wina_app.widgets.help_button import HelpButton
 from wina_core.specs import MethodSpec, Selection
 from wina_core.specs.plans import Cell
 
-_NO_MODEL = tr("Open a model first")
-_CALIBRATE = tr(
+_NO_MODEL = "Open a model first"
+_CALIBRATE = (
     "Measure thresholds, output error and kept energy of every projection at 20 sparsities, and how orthogonal and "
     "how unequal its columns are, in the background"
 )
-_MEASURE_KL = tr(
+_MEASURE_KL = (
     "Measure the KL divergence from dense that every cell causes alone at 8 sparsities, in the background: about four "
     "forward passes of 8,192 tokens for every cell, after which allocating by curves takes no time at any budget"
 )
 
 
-_EXPERTS = tr(
-    "Of the selected layers, or of all: a line for each expert below its layer; E does the same in the heatmap"
-)
-_COPY_EXPERTS = tr(
+_EXPERTS = "Of the selected layers, or of all: a line for each expert below its layer; E does the same in the heatmap"
+_COPY_EXPERTS = (
     "A table of the selected layers' experts, or of all: target, measured sparsity, threshold, share of tokens, and "
     "tokens of the calibration"
 )
-_NO_EXPERTS = tr("The open model is no Mixture of Experts")
+_NO_EXPERTS = "The open model is no Mixture of Experts"
 
 
 class SparsityPage(Page):
@@ -67,12 +65,12 @@ class SparsityPage(Page):
     """Copy what is known of the selected layers' experts."""
 
     def __init__(self) -> None:
-        super().__init__("sparsity", tr("Sparsity"))
+        super().__init__("sparsity", "Sparsity")
         self._projections: tuple[str, ...] = ()
         self._saved_state: dict[str, object] = {}
         """The last session's state, until a plan is shown."""
         self.toolbar = SparsityToolbar()
-        self.heatmap = EditableHeatmap(tr("Plan, layers by projections"))
+        self.heatmap = EditableHeatmap("Plan, layers by projections")
         self.colour_bar = ColourBar()
         self.profile = SparsityProfile()
         self.editor = ValueEditor()
@@ -84,12 +82,12 @@ class SparsityPage(Page):
         self.plan_menu = PlanMenu()
         self.export = SparseExportCommand(self, QToolButton(), SHORT)
         self._readout = text_label("", "muted")
-        self.calibrate = QPushButton(tr("Calibrate"))
+        self.calibrate = QPushButton("Calibrate")
         self.calibrate.setToolTip(_CALIBRATE)
-        self.calibrate.setAccessibleName(tr("Calibrate error curves"))
-        self.measure_kl = QPushButton(tr("Measure KL"))
+        self.calibrate.setAccessibleName("Calibrate error curves")
+        self.measure_kl = QPushButton("Measure KL")
         self.measure_kl.setToolTip(_MEASURE_KL)
-        self.measure_kl.setAccessibleName(tr("Measure KL curves"))
+        self.measure_kl.setAccessibleName("Measure KL curves")
         self.set_content(self._arrange())
         self._add_commands()
         self._connect()
@@ -166,8 +164,8 @@ class SparsityPage(Page):
         """Use this stack for the Edit menu, and show its steps in the header."""
         self.undo_stack = stack
         self.plan_buttons: dict[str, QToolButton] = {
-            tr("Undo"): _StepButton(tr("Undo"), stack.undo, stack.canUndoChanged, stack.undoTextChanged),
-            tr("Redo"): _StepButton(tr("Redo"), stack.redo, stack.canRedoChanged, stack.redoTextChanged),
+            "Undo": _StepButton("Undo", stack.undo, stack.canUndoChanged, stack.undoTextChanged),
+            "Redo": _StepButton("Redo", stack.redo, stack.canRedoChanged, stack.redoTextChanged),
         }
         for button in self.plan_buttons.values():
             self.header_actions.addWidget(button)
@@ -176,28 +174,26 @@ class SparsityPage(Page):
 
     def _add_commands(self) -> None:
         heatmap = self.heatmap
-        self.add_command(tr("Keep the budget"), self.editor.keep.click, "Ctrl+Shift+B")
-        self.add_command(tr("Brush"), self.editor.brush.click, "Ctrl+Shift+D")
-        lock = self.add_command(tr("Lock or unlock the selected cells"), self.lock_toggled.emit, "Ctrl+Shift+L")
+        self.add_command("Keep the budget", self.editor.keep.click, "Ctrl+Shift+B")
+        self.add_command("Brush", self.editor.brush.click, "Ctrl+Shift+D")
+        lock = self.add_command("Lock or unlock the selected cells", self.lock_toggled.emit, "Ctrl+Shift+L")
         heatmap.addAction(lock)  # to its context menu
         self._expert_commands = (
-            self.add_command(tr("Show or hide experts"), heatmap.toggle_selected, "Ctrl+Shift+X", _EXPERTS),
-            self.add_command(tr("Copy the experts' numbers"), self.experts_copied.emit, "Ctrl+Alt+X", _COPY_EXPERTS),
+            self.add_command("Show or hide experts", heatmap.toggle_selected, "Ctrl+Shift+X", _EXPERTS),
+            self.add_command("Copy the experts' numbers", self.experts_copied.emit, "Ctrl+Alt+X", _COPY_EXPERTS),
         )
         heatmap.addActions(self._expert_commands)
-        self.add_command(tr("Unlock all cells"), self.unlock_requested.emit, "Ctrl+Alt+L")
-        self.add_command(tr("Calibrate"), self.calibrate.click, "F6", _CALIBRATE)
-        self.add_command(tr("Measure KL curves"), self.measure_kl.click, "F7", _MEASURE_KL)
-        self.add_command(
-            tr("Allocate"), self.toolbar.allocate.click, "F8", tr("Allocate the budget as chosen in the toolbar")
-        )
-        self.add_command(tr("Cancel the allocator"), self.allocation.cancel_requested.emit, "Shift+F8")
-        self.add_command(tr("Copy the read-outs"), self.figures.copy, "Ctrl+Alt+R")
-        self.add_command(tr("Select all cells"), lambda: heatmap.set_selection(heatmap.selection.all()), "Ctrl+Shift+A")
+        self.add_command("Unlock all cells", self.unlock_requested.emit, "Ctrl+Alt+L")
+        self.add_command("Calibrate", self.calibrate.click, "F6", _CALIBRATE)
+        self.add_command("Measure KL curves", self.measure_kl.click, "F7", _MEASURE_KL)
+        self.add_command("Allocate", self.toolbar.allocate.click, "F8", "Allocate the budget as chosen in the toolbar")
+        self.add_command("Cancel the allocator", self.allocation.cancel_requested.emit, "Shift+F8")
+        self.add_command("Copy the read-outs", self.figures.copy, "Ctrl+Alt+R")
+        self.add_command("Select all cells", lambda: heatmap.set_selection(heatmap.selection.all()), "Ctrl+Shift+A")
 
     def _connect(self) -> None:
-        offer_export(self, self.heatmap, tr("sparsity"), "Ctrl+P")
-        offer_export(self, self.profile, tr("profile"), "Ctrl+Shift+P")
+        offer_export(self, self.heatmap, "sparsity", "Ctrl+P")
+        offer_export(self, self.profile, "profile", "Ctrl+Shift+P")
         self.heatmap.reading_changed.connect(lambda: self.show_targets(None))
         for source in (self.heatmap, self.editor):
             source.lock_toggled.connect(self.lock_toggled)
@@ -217,7 +213,7 @@ class SparsityPage(Page):
             QTimer.singleShot(0, self, self._restore_on_plan)  # once the controller has shown all of the plan
         self.show_content()
         self._enable_plan_commands(True)
-        self.set_primary(tr("Evaluate plan"))
+        self.set_primary("Evaluate plan")
 
     def _enable_plan_commands(self, has_plan: bool) -> None:
         self.toolbar.edited.setEnabled(has_plan)
@@ -283,28 +279,28 @@ class SparsityPage(Page):
         self.set_breadcrumb(breadcrumb)
         self._enable_plan_commands(has_plan)
         if not has_plan and not self.is_empty:
-            self.set_primary(tr("Evaluate plan"), enabled=False, reason=_NO_MODEL)
+            self.set_primary("Evaluate plan", enabled=False, reason=_NO_MODEL)
             self.show_empty(
-                tr("No model is open"),
-                tr(
+                "No model is open",
+                (
                     "This page sets how much of each projection's input is dropped, layer by layer, on a heatmap that "
                     "you edit directly. Open a model to start with a uniform plan."
                 ),
-                tr("Open a model"),
+                "Open a model",
                 wants_model=True,
             )
 
     def show_calibrating(self, running: bool) -> None:
         """Disable calibrating while a calibration is queued or runs."""
         self.calibrate.setEnabled(not running)
-        self.calibrate.setText(tr("Calibrating…") if running else tr("Calibrate"))
-        self.calibrate.setToolTip(tr("A calibration is running; see Jobs") if running else _CALIBRATE)
+        self.calibrate.setText("Calibrating…" if running else "Calibrate")
+        self.calibrate.setToolTip("A calibration is running; see Jobs" if running else _CALIBRATE)
 
     def show_allocating(self, running: bool) -> None:
         """Enable cancelling while an allocation runs."""
         self.toolbar.show_allocating(running)
         self.measure_kl.setEnabled(not running)
-        self.measure_kl.setToolTip(tr("An allocation is running; see above") if running else _MEASURE_KL)
+        self.measure_kl.setToolTip("An allocation is running; see above" if running else _MEASURE_KL)
 
     def show_allocation_progress(self, entry: JobEntry | None) -> None:
         """Show the progress of the allocation; None hides it."""
@@ -329,27 +325,23 @@ class SparsityPage(Page):
             self.show_targets(None)
 
     def _show_brush(self) -> None:
-        self.editor.show_targets(tr("brush paints"), (self.editor.target, self.editor.target))
+        self.editor.show_targets("brush paints", (self.editor.target, self.editor.target))
 
     def _expert_name(self) -> str:
         """Return the name of the expert that is read, whose target is its layer's; empty for none."""
         reading = self.heatmap.reading
         if reading is None:
             return ""
-        return tr("expert {expert} · read-only, target of layer {layer}", expert=reading.line, layer=reading.row)
+        return f"expert {reading.line} · read-only, target of layer {reading.row}"
 
     def _cells_name(self, cells: frozenset[Cell]) -> str:
         if not cells:
-            return tr("nothing selected")
+            return "nothing selected"
         if len(cells) > 1:
             layers = len({layer for layer, _ in cells})
-            return tr(
-                "{cells} in {layers}",
-                cells=tr("{n} cells", "{n} cell", len(cells)),
-                layers=tr("{n} layers", "{n} layer", layers),
-            )
+            return f"{plural(len(cells), 'cells', 'cell')} in {plural(layers, 'layers', 'layer')}"
         ((layer, column),) = cells
-        return tr("layer {layer} · {projection}", layer=layer, projection=self._projections[column])
+        return f"layer {layer} · {self._projections[column]}"
 
 
 class _StepButton(QToolButton):

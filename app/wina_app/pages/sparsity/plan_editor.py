@@ -13,7 +13,7 @@ from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues, ValueKey, 
 from wina_app.pages.sparsity.edit_model import CellTable, Constraints, EditModel, EditState, ModelBits, PlanHistory
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.workspace import Workspace
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import Cell, SparsityPlan
@@ -119,7 +119,7 @@ class PlanEditor(QObject):
     def paint(self, cells: frozenset[Cell], value: float) -> None:
         self._edit(
             lambda _table, kind: dict.fromkeys(cells, kind.snapped(value)),
-            lambda cells, kind: tr("set {cells} to {target}", cells=cells, target=kind.text(kind.snapped(value))),
+            lambda cells, kind: f"set {cells} to {kind.text(kind.snapped(value))}",
         )
 
     def step(self, step: int) -> None:
@@ -145,11 +145,11 @@ class PlanEditor(QObject):
 
     def cut(self) -> None:
         """Clear the selected cells, which the heatmap has copied."""
-        self._clear(lambda cells, _: tr("cut {cells}", cells=cells))
+        self._clear(lambda cells, _: f"cut {cells}")
 
     def clear_targets(self) -> None:
         """Make the selected cells dense, or give them 16 bits."""
-        self._clear(lambda cells, _: tr("clear {cells}", cells=cells))
+        self._clear(lambda cells, _: f"clear {cells}")
 
     def paste(self, text: str, selection: Selection) -> None:
         """Paste a block of values at the selection, as one step."""
@@ -161,7 +161,7 @@ class PlanEditor(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        self._edit(lambda *_: block.values, lambda cells, _: tr("paste {cells}", cells=cells))
+        self._edit(lambda *_: block.values, lambda cells, _: f"paste {cells}")
         if block.remark and not block.values.keys() <= self.locked:
             self._view.show_notice(block.remark)
 
@@ -186,7 +186,7 @@ class PlanEditor(QObject):
         plan, quantization = pair.plan, pair.quantization
         state = self._model.state
         if state is None:
-            self._view.show_error(tr("No model is open; a plan belongs to a model's layers, so open one first."))
+            self._view.show_error("No model is open; a plan belongs to a model's layers, so open one first.")
             return
         try:
             plan.for_layout(state.plan.layout)
@@ -211,10 +211,10 @@ class PlanEditor(QObject):
             return
         match settings:
             case {"by_energy": by_energy, **others} if not others:
-                text = tr("bits by energy") if by_energy else tr("equal bits in a matrix")
+                text = "bits by energy" if by_energy else "equal bits in a matrix"
             case _:
                 named = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in settings.items())
-                text = tr("quantize with {settings}", settings=named)
+                text = f"quantize with {named}"
         self._history.change(text, replace(state, bits=state.bits.with_settings(**settings)))
         self.settled.emit()
 
@@ -222,15 +222,15 @@ class PlanEditor(QObject):
         """Lock the selected cells, or unlock them if all are locked."""
         if not self._cells:
             return
-        cells = tr("{n} cells", "{n} cell", len(self._cells))
+        cells = plural(len(self._cells), "cells", "cell")
         if self._cells <= self.locked:
-            text, locked = tr("unlock {cells}", cells=cells), self.locked - self._cells
+            text, locked = f"unlock {cells}", self.locked - self._cells
         else:
-            text, locked = tr("lock {cells}", cells=cells), self.locked | self._cells
+            text, locked = f"lock {cells}", self.locked | self._cells
         self._constrain(text, locked=locked)
 
     def unlock_all(self) -> None:
-        self._constrain(tr("unlock all cells"), locked=frozenset())
+        self._constrain("unlock all cells", locked=frozenset())
 
     def keep_budget(self, on: bool) -> None:
         """Keep the shown map's current budget in later edits, or stop keeping it."""
@@ -238,15 +238,15 @@ class PlanEditor(QObject):
         if state is None:
             return
         budget = state.table(self._key).budget
-        text = tr("keep the budget of {budget}", budget=state.values(self._key).text(budget))
-        self._constrain(text if on else tr("stop keeping the budget"), budget=budget if on else None)
+        text = f"keep the budget of {state.values(self._key).text(budget)}"
+        self._constrain(text if on else "stop keeping the budget", budget=budget if on else None)
 
     def set_method(self, method: MethodSpec) -> None:
         state = self._model.state
         if state is None:
             self._workspace.set_method(method)
         else:
-            self._history.change(tr("choose {method}", method=method.label), replace(state, method=method))
+            self._history.change(f"choose {method.label}", replace(state, method=method))
 
     @property
     def _constraints(self) -> Constraints:
@@ -284,7 +284,7 @@ class PlanEditor(QObject):
             self.begin_gesture()
         self._edits |= new_values
         after = constraints.edit(table, self._edits, kind)
-        cells = tr("{n} cells", "{n} cell", len(self._edits.keys() - constraints.locked))
+        cells = plural(len(self._edits.keys() - constraints.locked), "cells", "cell")
         self._history.change(text(cells, kind), self._current_state.with_table(self._key, after))
         if alone:
             self.end_gesture()
@@ -305,8 +305,8 @@ class PlanEditor(QObject):
             remark = remark or constraints.remark(table, table.cells, kind)
         self._history.change(text, after)
         if locked_cells and not remark:
-            cells = tr("{n} locked cells", "{n} locked cell", locked_cells)
-            remark = tr("{cells} stayed unchanged; all others follow the new plan.", cells=cells)
+            cells = plural(locked_cells, "locked cells", "locked cell")
+            remark = f"{cells} stayed unchanged; all others follow the new plan."
         if remark:
             self._view.show_notice(remark)
         else:

@@ -21,7 +21,6 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
 from wina_app.shared.colour_scales import MAP_KEYS, map_texts
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.file_dialogs import save_as
 from wina_core.errors import WinaError, explain
@@ -75,7 +74,7 @@ class PlanLibrary(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        text = tr("preset {name}, {budget}", name=preset.name.lower(), budget=percent(budget))
+        text = f"preset {preset.name.lower()}, {percent(budget)}"
         self._editing.replace_plan(PlanPair(plan=new_plan), text)
 
     def save(self, name: str) -> None:
@@ -84,14 +83,14 @@ class PlanLibrary(QObject):
         if pair is None:
             return
         if not name:
-            self._view.show_error(tr("A saved plan needs a name; type one."))
+            self._view.show_error("A saved plan needs a name; type one.")
             return
         self._store.write(lambda store: store.save_plan(name, pair.plan, pair.quantization), self._view.show_error)
 
     def load(self, name: str) -> None:
         self._read_plan(
             lambda store: store.load_plan(name),
-            lambda pair: self._editing.replace_plan(pair, tr("load {name}", name=name)),
+            lambda pair: self._editing.replace_plan(pair, f"load {name}"),
         )
 
     def delete(self, name: str) -> None:
@@ -105,7 +104,7 @@ class PlanLibrary(QObject):
     def paste(self, text: str) -> None:
         """Replace the plan by one copied as text."""
         try:
-            self._editing.replace_plan(_parse_plan(text), tr("paste a plan"))
+            self._editing.replace_plan(_parse_plan(text), "paste a plan")
         except WinaError as error:
             self._view.show_error(str(error))
 
@@ -117,9 +116,7 @@ class PlanLibrary(QObject):
         study = plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
         self._store.ask(
             lambda _store: save_study_file(study, path),
-            lambda _: self._view.show_saved(
-                path, tr("{file}; run it on the Studies page or with `wina study run`", file=path.name)
-            ),
+            lambda _: self._view.show_saved(path, f"{path.name}; run it on the Studies page or with `wina study run`"),
             self._view.show_error,
         )
 
@@ -138,11 +135,11 @@ class PlanLibrary(QObject):
 
     def compare_before(self) -> None:
         if self._before is not None:
-            self._compare(self._before, tr("the plan before"))
+            self._compare(self._before, "the plan before")
 
     def compare_allocated(self) -> None:
         if self._allocated is not None:
-            self._compare(self._allocated, tr("the last allocation"))
+            self._compare(self._allocated, "the last allocation")
 
     def stop_comparing(self) -> None:
         self._compared = ""
@@ -165,7 +162,7 @@ class PlanLibrary(QObject):
         except WinaError as error:
             self._view.show_error(str(error))
             return
-        self._compared = tr("{name}, {budget}", name=name, budget=percent(other.budget))
+        self._compared = f"{name}, {percent(other.budget)}"
         self._sparsity.compare(other)
         self._show()
 
@@ -203,20 +200,16 @@ class PlanLibrary(QObject):
 
 
 def _parse_plan(text: str) -> PlanPair:
-    hint = tr("copy one with Copy the plan as text, or the whole content of a plan's file")
+    hint = "copy one with Copy the plan as text, or the whole content of a plan's file"
     if not text.strip():
-        raise WinaError(tr("The clipboard holds no text; {hint}.", hint=hint))
+        raise WinaError(f"The clipboard holds no text; {hint}.")
     if len(text) > LIMITS["plan"]:
-        raise WinaError(
-            tr("The clipboard holds more than {size} MiB; {hint}.", size=LIMITS["plan"] // 2**20, hint=hint)
-        )
+        raise WinaError(f"The clipboard holds more than {LIMITS['plan'] // 2**20} MiB; {hint}.")
     try:
         return PlanPair.parse(text)
     except ValidationError as error:
         reason = explain(error).rstrip(".")
-        raise WinaError(
-            tr("The text on the clipboard is no sparsity plan ({reason}); {hint}.", reason=reason, hint=hint)
-        ) from error
+        raise WinaError(f"The text on the clipboard is no sparsity plan ({reason}); {hint}.") from error
 
 
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0", "Ctrl+B")
@@ -247,36 +240,36 @@ class PlanCommands(QObject):
     def show_choices(self, choices: PlanChoices) -> None:
         """Show the plans that can be chosen, and enable what is possible."""
         self._menu.setEnabled(choices.possible)
-        self._menu.setToolTip("" if choices.possible else tr("Open a model first"))
+        self._menu.setToolTip("" if choices.possible else "Open a model first")
         for action, tip in self._tips.items():
             action.setEnabled(choices.possible)
-            action.setToolTip(tip if choices.possible else tr("Open a model first"))
+            action.setToolTip(tip if choices.possible else "Open a model first")
         self._name_bar.show_names([row.name for row in choices.saved])
         self._menu.show_choices(choices, (self._before, self._allocated, self._file, self._stop))
         for action, possible, reason in (
-            (self._before, choices.before, tr("The plan has not changed yet")),
-            (self._allocated, choices.allocated, tr("Nothing was allocated here yet")),
-            (self._stop, bool(choices.compared), tr("No plan is compared")),
+            (self._before, choices.before, "The plan has not changed yet"),
+            (self._allocated, choices.allocated, "Nothing was allocated here yet"),
+            (self._stop, bool(choices.compared), "No plan is compared"),
         ):
             action.setEnabled(possible)
             action.setToolTip(with_shortcut(action.text() if possible else reason, action.shortcut().toString()))
 
     def _add_sharing(self) -> None:
         library = self._library
-        save = self._add(tr("Save the plan under a name…"), self._name_bar.ask, "Ctrl+Shift+S")
-        open_file = self._add(tr("Open a plan from a file…"), self._open, "Ctrl+Alt+P")
-        save_file = self._add(tr("Save the plan as a file…"), self._save, "Ctrl+Alt+F")
+        save = self._add("Save the plan under a name…", self._name_bar.ask, "Ctrl+Shift+S")
+        open_file = self._add("Open a plan from a file…", self._open, "Ctrl+Alt+P")
+        save_file = self._add("Save the plan as a file…", self._save, "Ctrl+Alt+F")
         study = self._add(
-            tr("Save a study of the plan…"),
+            "Save a study of the plan…",
             self._save_study,
             "Ctrl+Alt+S",
-            tr("A file for the Studies page and the command line"),
+            "A file for the Studies page and the command line",
         )
         copy = self._add(
-            tr("Copy the plan as text"), lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
+            "Copy the plan as text", lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
         )
         paste = self._add(
-            tr("Paste a plan copied as text"),
+            "Paste a plan copied as text",
             lambda: library.paste(QGuiApplication.clipboard().text()),
             "Ctrl+Alt+V",
         )
@@ -287,26 +280,24 @@ class PlanCommands(QObject):
     def _add_comparing(self) -> None:
         library, page = self._library, self._page
         self._before = page.add_command(
-            tr("Compare with the plan before the last change"), library.compare_before, "Ctrl+E"
+            "Compare with the plan before the last change", library.compare_before, "Ctrl+E"
         )
-        self._allocated = page.add_command(
-            tr("Compare with the last allocation"), library.compare_allocated, "Ctrl+Alt+A"
-        )
-        self._file = self._add(tr("Compare with a plan in a file…"), self._compare_file, "Ctrl+Alt+E")
-        self._stop = page.add_command(tr("Stop comparing"), library.stop_comparing, "Ctrl+Shift+E")
+        self._allocated = page.add_command("Compare with the last allocation", library.compare_allocated, "Ctrl+Alt+A")
+        self._file = self._add("Compare with a plan in a file…", self._compare_file, "Ctrl+Alt+E")
+        self._stop = page.add_command("Stop comparing", library.stop_comparing, "Ctrl+Shift+E")
 
     def _add_maps_and_presets(self, toolbar: SparsityToolbar) -> None:
         for key, keys in zip(MAP_KEYS, _MAP_KEYS, strict=True):
             texts = map_texts(key)
             self._add(
-                tr("Show: {name}", name=texts.name),
+                f"Show: {texts.name}",
                 partial(self._sparsity.show, key),
                 keys,
                 texts.explanation,
             )
         for number, preset in enumerate(presets(), start=_FIRST_PRESET):
             self._add(
-                tr("Preset: {name}", name=preset.name),
+                f"Preset: {preset.name}",
                 partial(toolbar.choose_preset, preset),
                 f"Ctrl+Alt+{number}",
                 preset.explanation,
@@ -318,25 +309,25 @@ class PlanCommands(QObject):
         return action
 
     def _open(self) -> None:
-        if name := self._choose_file(tr("Open sparsity plan")):
+        if name := self._choose_file("Open sparsity plan"):
             self._sparsity.open_plan(Path(name))
 
     def _save(self) -> None:
-        if path := save_as(self._page, tr("Save sparsity plan"), "plan.wina.json", _plans()):
+        if path := save_as(self._page, "Save sparsity plan", "plan.wina.json", _plans()):
             self._sparsity.save_plan(path)
 
     def _save_study(self) -> None:
-        if path := save_as(self._page, tr("Save study"), "plan study.wina.toml", tr("Study (*.toml *.json)")):
+        if path := save_as(self._page, "Save study", "plan study.wina.toml", "Study (*.toml *.json)"):
             self._library.save_study(path)
 
     def _compare_file(self) -> None:
-        if name := self._choose_file(tr("Compare with a sparsity plan")):
+        if name := self._choose_file("Compare with a sparsity plan"):
             self._library.compare_file(Path(name))
 
     def _choose_file(self, title: str) -> str:
-        kinds = _plans() + ";;" + tr("R-Sparse's searched shares (*.npy)")
+        kinds = _plans() + ";;" + "R-Sparse's searched shares (*.npy)"
         return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
 
 
 def _plans() -> str:
-    return tr("Sparsity plan (*.json)")
+    return "Sparsity plan (*.json)"

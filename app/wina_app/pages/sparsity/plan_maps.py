@@ -12,7 +12,7 @@ from wina_app.heatmap.painter import Notes
 from wina_app.pages.sparsity.stored_data import StoredPlanData
 from wina_app.plots.colour_maps import percent
 from wina_app.shared.colour_scales import MapKey, bits_text
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.cost import costs
 from wina_core.records import ModelSummary
@@ -97,42 +97,27 @@ class PlanMaps:
 def remark(key: MapKey, maps: PlanMaps, configuration: str) -> str:
     """Say why a table has no data, and how to get them; `configuration` names method and rotation."""
     if key in ("predicted", "kl", "kept") and maps.plan.rho is not None:
-        return tr(
+        return (
             "This plan has shares rho of its own, for which no curves are measured; evaluate it to know what it costs."
         )
     match key:
         case "measured" | "difference":
-            return tr(
-                "No stored run of {configuration} has this plan; evaluate it to measure what it drops.",
-                configuration=configuration,
-            )
+            return f"No stored run of {configuration} has this plan; evaluate it to measure what it drops."
         case "change":
-            return tr("No other plan is chosen; choose one under Plans, Compare with.")
+            return "No other plan is chosen; choose one under Plans, Compare with."
         case "kl":
-            return tr(
-                "No KL curves are stored for {configuration}; press Measure KL, or allocate by curves or refine.",
-                configuration=configuration,
-            )
+            return f"No KL curves are stored for {configuration}; press Measure KL, or allocate by curves or refine."
         case "predicted":
-            return tr(
-                "No error curves are stored for {configuration}; press Calibrate to measure them.",
-                configuration=configuration,
-            )
+            return f"No error curves are stored for {configuration}; press Calibrate to measure them."
         case "threshold":
-            return tr(
-                "No thresholds of layers are stored for {configuration} with this selection; press Calibrate to "
-                "measure them.",
-                configuration=configuration,
+            return (
+                f"No thresholds of layers are stored for {configuration} with this selection; press Calibrate to "
+                "measure them."
             )
         case "residual":
-            return tr(
-                "How orthogonal the columns are is not stored for {configuration}; press Calibrate to measure it.",
-                configuration=configuration,
-            )
+            return f"How orthogonal the columns are is not stored for {configuration}; press Calibrate to measure it."
         case _:
-            return tr(
-                "This is not stored for {configuration}; press Calibrate to measure it.", configuration=configuration
-            )
+            return f"This is not stored for {configuration}; press Calibrate to measure it."
 
 
 def cell_notes(maps: PlanMaps, key: MapKey, *, quantized: bool) -> Notes:
@@ -249,7 +234,7 @@ def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> Plan
 def _cost_figures(maps: PlanMaps, counting: Counting, reasons: dict[FigureKey, str]) -> dict[str, float]:
     """Return the figures that follow from sizes; where they are unknown, the reason."""
     shape = None if counting.summary is None else counting.summary.shape
-    reason = tr("The sizes of this model are unknown; open it again on the Model page.")
+    reason = "The sizes of this model are unknown; open it again on the Model page."
     if shape is not None:
         try:
             row = costs(
@@ -285,9 +270,10 @@ def _reason(key: _Averaged, maps: PlanMaps, configuration: str) -> str:
     if missing.all() or key == "measured":
         return remark(key, maps, configuration)
     layer, column = (int(index[0]) for index in np.nonzero(missing))
-    return tr(
-        "No curve reaches the targets of {cells}, as {projection} of layer {layer} with {target:.1f} %; lower them.",
-        cells=tr("{n} cells", "{n} cell", int(missing.sum())),
+    return (
+        "No curve reaches the targets of {cells}, as {projection} of layer {layer} with {target:.1f} %; lower them."
+    ).format(
+        cells=plural(int(missing.sum()), "cells", "cell"),
         projection=maps.plan.layout.projections[column],
         layer=layer,
         target=100 * maps.plan.sparsity[layer][column],

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QCompleter, QLineEdit, QListView, QMenu, QPushButt
 
 from wina_app.style.number_format import percent
 from wina_app.style.theme import apply_stylesheet
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import text_label
 
@@ -53,16 +52,16 @@ class PlanMenu(QToolButton):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setText(tr("Plans"))
-        self.setAccessibleName(tr("Plans: saved, files, compare"))
+        self.setText("Plans")
+        self.setAccessibleName("Plans: saved, files, compare")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._menu = QMenu(self)
         self._menu.setAccessibleName(self.accessibleName())
         self._menu.setToolTipsVisible(True)
         self.setMenu(self._menu)
-        self._load = _submenu(self._menu, tr("Load"))
-        self._delete = _submenu(self._menu, tr("Delete"))
-        self._compare = _submenu(self._menu, tr("Compare with"))
+        self._load = _submenu(self._menu, "Load")
+        self._delete = _submenu(self._menu, "Delete")
+        self._compare = _submenu(self._menu, "Compare with")
         self.show_choices(PlanChoices(), ())
 
     def add_commands(self, *commands: QAction) -> None:
@@ -76,27 +75,23 @@ class PlanMenu(QToolButton):
             self._add_saved(menu, choices, chosen.emit)
         menu = self._compare
         menu.clear()
-        menu.setTitle(
-            tr("Comparing with {name}", name=_escaped(choices.compared)) if choices.compared else tr("Compare with")
-        )
+        menu.setTitle(f"Comparing with {_escaped(choices.compared)}" if choices.compared else "Compare with")
         menu.addActions(list(comparing))
         if choices.saved:
-            menu.addSection(tr("Saved plans"))
+            menu.addSection("Saved plans")
             self._add_saved(menu, choices, self.saved_chosen.emit)
         if choices.runs:
-            menu.addSection(tr("Stored runs"))
+            menu.addSection("Stored runs")
         for run in choices.runs:
             action = menu.addAction(_escaped(planned_text(run)))
             action.triggered.connect(lambda _=False, run=run: self.run_chosen.emit(run))
 
     def _add_saved(self, menu: QMenu, choices: PlanChoices, choose: Callable[[str], object]) -> None:
         for row in choices.saved:
-            text = tr(
-                "{name} ({budget}, {provenance})", name=row.name, budget=percent(row.budget), provenance=row.provenance
-            )
+            text = f"{row.name} ({percent(row.budget)}, {row.provenance})"
             menu.addAction(_escaped(text)).triggered.connect(lambda _=False, name=row.name: choose(name))
         if not choices.saved and menu is not self._compare:
-            menu.addAction(tr("No saved plans yet")).setEnabled(False)
+            menu.addAction("No saved plans yet").setEnabled(False)
 
 
 def _submenu(menu: QMenu, text: str) -> QMenu:
@@ -118,8 +113,8 @@ class PlanNameBar(QWidget):
         super().__init__()
         self._used_names: frozenset[str] = frozenset()
         self.name = QLineEdit()
-        self.name.setAccessibleName(tr("Name to save the plan under"))
-        self.name.setPlaceholderText(tr("a name, for example attention first 50 %"))
+        self.name.setAccessibleName("Name to save the plan under")
+        self.name.setPlaceholderText("a name, for example attention first 50 %")
         self.name.setMaxLength(200)
         self._names = QStringListModel(self)
         completer = QCompleter(self._names, self)
@@ -130,8 +125,8 @@ class PlanNameBar(QWidget):
         self.name.setCompleter(completer)
         apply_stylesheet(popup)  # a popup has no parent whose style sheet reaches it
         self.save = QPushButton()
-        leave = QPushButton(tr("Cancel"))
-        hbox(self, text_label(tr("Save the plan as"), "muted"), (self.name, 1), self.save, leave)
+        leave = QPushButton("Cancel")
+        hbox(self, text_label("Save the plan as", "muted"), (self.name, 1), self.save, leave)
         self.name.textChanged.connect(self._show_action)
         self.name.returnPressed.connect(self._emit_name)
         self.save.clicked.connect(self._emit_name)
@@ -160,11 +155,11 @@ class PlanNameBar(QWidget):
 
     def _show_action(self) -> None:
         name = self.name.text().strip()
-        word = tr("Replace") if name in self._used_names else tr("Save")
+        word = "Replace" if name in self._used_names else "Save"
         self.save.setText(word)
-        self.save.setAccessibleName(tr("{word} the saved plan", word=word))
+        self.save.setAccessibleName(f"{word} the saved plan")
         self.save.setEnabled(bool(name))
-        self.save.setToolTip("" if name else tr("Type a name first"))
+        self.save.setToolTip("" if name else "Type a name first")
 
     def _emit_name(self) -> None:
         if name := self.name.text().strip():

@@ -8,7 +8,6 @@ import numpy as np
 
 from wina_app.pages.sparsity.cell_values import MAX_SPARSITY, balanced
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
@@ -59,28 +58,28 @@ def presets() -> tuple[Preset, ...]:
     """Return all presets in the order of the menu."""
     return (
         Preset(
-            tr("Uniform"),
-            tr("One target in all gated cells that meets the budget"),
+            "Uniform",
+            "One target in all gated cells that meets the budget",
             uniform,
         ),
         Preset(
-            tr("First and last layer dense"),
-            tr("Dense first and last layer; one target elsewhere that meets the budget"),
+            "First and last layer dense",
+            "Dense first and last layer; one target elsewhere that meets the budget",
             dense_ends,
         ),
         Preset(
-            tr("Rising with depth"),
-            tr("Targets rise evenly from the first to the last layer by 30 points, and meet the budget"),
+            "Rising with depth",
+            "Targets rise evenly from the first to the last layer by 30 points, and meet the budget",
             rising,
         ),
         Preset(
-            tr("Attention only"),
-            tr("The budget's percentage as the target of q, k, v and o; the MLP stays dense"),
+            "Attention only",
+            "The budget's percentage as the target of q, k, v and o; the MLP stays dense",
             attention_only,
         ),
         Preset(
-            tr("MLP only"),
-            tr("The budget's percentage as the target of gate, up and down; the attention stays dense"),
+            "MLP only",
+            "The budget's percentage as the target of gate, up and down; the attention stays dense",
             mlp_only,
         ),
     )
@@ -94,12 +93,8 @@ def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndar
     reached = float(np.average(table, weights=parameters))
     if not math.isclose(reached, budget, abs_tol=1e-6):
         raise WinaError(
-            tr(
-                "This preset cannot meet a budget of {budget}: its cells reach only {reached}; lower the budget or "
-                "choose another preset.",
-                budget=percent(budget),
-                reached=percent(reached),
-            )
+            f"This preset cannot meet a budget of {percent(budget)}: its cells reach only {percent(reached)}; "
+            "lower the budget or choose another preset."
         )
     return _plan(layout, table)
 
@@ -109,13 +104,7 @@ def _only(layout: PlanLayout, method: MethodSpec, target: float, attention: bool
     cells = block & _gated(layout, method)
     if not cells.any():
         names = ", ".join(name for name, inside in zip(layout.projections, block, strict=True) if inside)
-        raise WinaError(
-            tr(
-                'The method "{method}" gates none of {names}; choose another preset or method.',
-                method=method.name,
-                names=names,
-            )
-        )
+        raise WinaError(f'The method "{method.name}" gates none of {names}; choose another preset or method.')
     return _plan(layout, np.where(cells, target, 0.0))
 
 

@@ -11,7 +11,6 @@ from wina_app.pages.sparsity.plan_maps import CONTEXT, FigureKey, PlanFigures
 from wina_app.plots.colour_maps import signed_points, three_digits
 from wina_app.style.number_format import percent, size
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.controls import side_by_side, stacked, text_label
 from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
@@ -61,86 +60,83 @@ def _signed(value: float) -> str:
 
 
 _TEXTS: dict[FigureKey, FigureTexts] = {
-    "budget": _share(tr("Budget"), tr("Mean target over all cells, weighted by their numbers of weights.")),
+    "budget": _share("Budget", "Mean target over all cells, weighted by their numbers of weights."),
     "gated": _share(
-        tr("Sparsity"),
-        tr(
+        "Sparsity",
+        (
             "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
             "and low-rank parts count as read. From the plan and the model's sizes."
         ),
     ),
     "net": _share(
-        tr("Net sparsity"),
-        tr(
+        "Net sparsity",
+        (
             "The sparsity with everything else read counted as weights: the rotation's residual "
             "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
         ),
     ),
     "gated_saving": _share(
-        tr("FLOPs saved"),
-        tr(
+        "FLOPs saved",
+        (
             "Saved share of the dense model's operations for one generated token, as the paper counts them: "
             "gated matrices, low-rank parts and LM head."
         ),
     ),
     "net_saving": _share(
-        tr("of all FLOPs"),
-        tr(
-            "Saved share of all operations for one generated token that attends to {context:,} positions: "
-            "attention, norms, gating and residual shortcuts too.",
-            context=CONTEXT,
+        "of all FLOPs",
+        (
+            f"Saved share of all operations for one generated token that attends to {CONTEXT:,} positions: "
+            "attention, norms, gating and residual shortcuts too."
         ),
     ),
     "read": FigureTexts(
-        tr("Read"),
-        tr(
-            "Bytes read for one generated token that attends to {context:,} positions: kept weights, scales "
-            "and zeros, the head, norms, values of the masks, shortcuts and KV cache.",
-            context=CONTEXT,
+        "Read",
+        (
+            f"Bytes read for one generated token that attends to {CONTEXT:,} positions: kept weights, scales "
+            "and zeros, the head, norms, values of the masks, shortcuts and KV cache."
         ),
         size,
         _signed_size,
     ),
     "held": FigureTexts(
-        tr("Held"),
-        tr(
+        "Held",
+        (
             "Bytes of memory held by all weights, with scales and zeros, values of the masks, shortcuts, and "
-            "the KV cache of {context:,} positions.",
-            context=CONTEXT,
+            f"the KV cache of {CONTEXT:,} positions."
         ),
         size,
         _signed_size,
     ),
     "bits_read": _number(
-        tr("Bits read"),
-        tr(
+        "Bits read",
+        (
             "Bits read of the gated matrices for one token, scales and zeros included, over their weights. Of "
             "weights in planes it is an estimate, for normal weights and scores."
         ),
     ),
     "bits_held": _number(
-        tr("Bits held"),
-        tr("Bits held of the gated matrices, scales and zeros included, over their weights."),
+        "Bits held",
+        "Bits held of the gated matrices, scales and zeros included, over their weights.",
     ),
     "predicted": _number(
-        tr("Pred. error"),
-        tr(
+        "Pred. error",
+        (
             "Relative output error of every matrix at its target, read off the calibration's curves, as a mean "
             "weighted by numbers of weights. Each matrix is taken alone, with the dense model's inputs; "
             "the curves are measured with each token's own top k, whatever the selection."
         ),
     ),
     "kl": _number(
-        tr("Pred. KL (nats)"),
-        tr(
+        "Pred. KL (nats)",
+        (
             "Sum over all cells of the KL divergence from dense, in nats per token, that each causes alone at "
             "its target, read off the stored curves: an estimate that takes the cells' errors as independent. "
             "The curves are measured with each token's own top k, whatever the selection."
         ),
     ),
     "measured": _share(
-        tr("Measured"),
-        tr("Dropped fraction of the gated weights, counted from the masks of the latest run with this plan."),
+        "Measured",
+        "Dropped fraction of the gated weights, counted from the masks of the latest run with this plan.",
     ),
 }
 
@@ -153,7 +149,7 @@ class SparsityFigures(QWidget):
         self._labels: list[tuple[FigureKey, QLabel, QLabel]] = []
         self._figures: PlanFigures | None = None
         self._other: PlanFigures | None = None
-        self.setAccessibleName(tr("Figures of the plan"))
+        self.setAccessibleName("Figures of the plan")
         row = FlowLayout(self, spacing=2 * GRID)
         for key in _STRIP:
             caption = text_label(_TEXTS[key].caption, "muted")
@@ -161,7 +157,7 @@ class SparsityFigures(QWidget):
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
             row.addWidget(stacked(_with_term(caption, key), number))
             self._labels.append((key, caption, number))
-        self.copy_action = QAction(tr("Copy the read-outs"), self)
+        self.copy_action = QAction("Copy the read-outs", self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
         self.copy_action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.copy_action.triggered.connect(self.copy)
@@ -179,7 +175,7 @@ class SparsityFigures(QWidget):
             _set_text(number, _text(texts, value, other_values.get(key)))
             tip = texts.explanation
             if value is None:
-                tip += tr("\n\nUnknown: {reason}", reason=figures.reasons.get(key, ""))
+                tip += "\n\nUnknown: {reason}".format(reason=figures.reasons.get(key, ""))
             tip = plain_tip(tip)
             for label in (caption, number):
                 label.setToolTip(tip)

@@ -23,7 +23,6 @@ from wina_app.shared.method_choices import (
 )
 from wina_app.style.number_format import duration, fraction, percent
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, captioned, push_button, side_by_side, text_label
 from wina_app.widgets.fields import choices, decimal
@@ -34,9 +33,9 @@ from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
 
 _USUAL_READ = 4.5
-_ANY, _EIGHT = tr("any"), tr("8 bits")
-_READ = tr("Most bits of the gated weights read for a token, over their number; scales included")
-_HELD = tr("Most bits of the gated weights held in memory, over their number; scales included")
+_ANY, _EIGHT = "any", "8 bits"
+_READ = "Most bits of the gated weights read for a token, over their number; scales included"
+_HELD = "Most bits of the gated weights held in memory, over their number; scales included"
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,14 @@ class JointBudgetFields(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.read = _field(_USUAL_READ)
-        self.read.setAccessibleName(tr("Budget: bits read per weight and token"))
+        self.read.setAccessibleName("Budget: bits read per weight and token")
         self.held = _field(0.0)
-        self.held.setAccessibleName(tr("Budget: bits held per weight"))
-        self.refined = QCheckBox(tr("Refined"))
+        self.held.setAccessibleName("Budget: bits held per weight")
+        self.refined = QCheckBox("Refined")
         self.refined.setToolTip(
-            tr("Also measure the divergence that each mask causes alone: some 5 % less KL, for a pass for each mask")
+            "Also measure the divergence that each mask causes alone: some 5 % less KL, for a pass for each mask"
         )
-        hbox(self, captioned(tr("Read"), self.read), captioned(tr("Held"), self.held), self.refined)
+        hbox(self, captioned("Read", self.read), captioned("Held", self.held), self.refined)
         self.show_planes(False)
 
     @property
@@ -76,29 +75,29 @@ class JointBudgetFields(QWidget):
         """Show what weights in planes need: bits read, and held ones if they are not to be 8."""
         self.refined.setVisible(chosen)
         self.held.setSpecialValueText(_EIGHT if chosen else _ANY)
-        self.read.setToolTip(_READ + (tr("; planes need it") if chosen else ""))
-        self.held.setToolTip(_HELD + (tr("; planes hold 8 without it") if chosen else ""))
+        self.read.setToolTip(_READ + ("; planes need it" if chosen else ""))
+        self.held.setToolTip(_HELD + ("; planes hold 8 without it" if chosen else ""))
 
 
 def _field(value: float) -> QDoubleSpinBox:
-    field = decimal(0.0, MAX_BITS + 1, value, tr(" bits"), decimals=2, step=0.25, lowest=_ANY)
+    field = decimal(0.0, MAX_BITS + 1, value, " bits", decimals=2, step=0.25, lowest=_ANY)
     field.setMinimumWidth(12 * GRID)
     return field
 
 
 _SELECTIONS = {
-    "topk": tr("Top k"),
-    "threshold": tr("Threshold"),
-    "statistical": tr("Statistical"),
-    "top_p": tr("Top p"),
-    "mixed": tr("Mixed"),
+    "topk": "Top k",
+    "threshold": "Threshold",
+    "statistical": "Statistical",
+    "top_p": "Top p",
+    "mixed": "Mixed",
 }
-_JOINT = tr(
+_JOINT = (
     "Bits and target of every matrix together, within budgets of bits read and held; the quantizer is chosen above the "
     "map of bits. For planes, one price of a bit, in a few passes over a text; gates then select by threshold. "
     "Otherwise the least sum of KL, measured for each matrix, width and target alone"
 )
-_NO_MASKS = tr("The masks of this method are the same for all matrices with the same input")
+_NO_MASKS = "The masks of this method are the same for all matrices with the same input"
 
 
 class SparsityToolbar(QWidget):
@@ -121,18 +120,18 @@ class SparsityToolbar(QWidget):
         super().__init__()
         self._running = False
         methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
-        self.method = choices(methods, tr("Gate rule"))
+        self.method = choices(methods, "Gate rule")
         selections = [(_SELECTIONS[key], key, text) for key, (_, text) in SELECTIONS.items()]
-        self.selection = choices(selections, tr("Selection of inputs"))
+        self.selection = choices(selections, "Selection of inputs")
         self.options = QToolButton()
-        self.options.setText(tr("Options"))
-        self.options.setAccessibleName(tr("Further options of the gate rule"))
+        self.options.setText("Options")
+        self.options.setAccessibleName("Further options of the gate rule")
         self.options.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.options)
         menu.setAccessibleName(self.options.accessibleName())
         menu.setToolTipsVisible(True)
-        self.shared = _toggle_action(menu, tr("Masks shared by q, k, v and gate, up"), MASKS["shared"][1])
-        menu.addSection(tr("Correction of dropped inputs"))
+        self.shared = _toggle_action(menu, "Masks shared by q, k, v and gate, up", MASKS["shared"][1])
+        menu.addSection("Correction of dropped inputs")
         exclusive = QActionGroup(menu)
         self.corrections = {key: _toggle_action(menu, name, tip) for key, (name, tip) in CORRECTIONS.items()}
         for action in self.corrections.values():
@@ -140,13 +139,13 @@ class SparsityToolbar(QWidget):
         self.options.setMenu(menu)
         self._build_allocation()
         line = FlowLayout(self)
-        for widget in (captioned(tr("Method"), self.method), self.selection, self.options):
+        for widget in (captioned("Method", self.method), self.selection, self.options):
             line.addWidget(widget)
         self.edited = SegmentedControl(
-            tr("Edited map"),
+            "Edited map",
             (
-                ("sparsity", tr("Sparsity"), tr("Show and edit the target sparsities")),
-                ("bits", tr("Bits"), tr("Show and edit the bits of the weights")),
+                ("sparsity", "Sparsity", "Show and edit the target sparsities"),
+                ("bits", "Bits", "Show and edit the bits of the weights"),
             ),
         )
         line.addWidget(side_by_side(self.edited, self._map_choice()))
@@ -163,23 +162,23 @@ class SparsityToolbar(QWidget):
 
     def _build_allocation(self) -> None:
         self.presets = QToolButton()
-        self.presets.setText(tr("Presets"))
-        self.presets.setAccessibleName(tr("Presets: plans to start from"))
-        self.presets.setToolTip(tr("Plans to start from, at the budget on the right"))
+        self.presets.setText("Presets")
+        self.presets.setAccessibleName("Presets: plans to start from")
+        self.presets.setToolTip("Plans to start from, at the budget on the right")
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.presets.setMenu(self._preset_menu())
         offered: list[tuple[str, object, str]] = [
             (spec.label[:1].upper() + spec.label[1:], spec, text) for spec, text in allocators()
         ]
-        offered.append((tr("Joint"), None, _JOINT))
-        self.allocator = choices(offered, tr("Allocator of the budget"))
+        offered.append(("Joint", None, _JOINT))
+        self.allocator = choices(offered, "Allocator of the budget")
         # The list is wider than the box, whose narrow width would cut its names.
         self.allocator.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.allocator.setMinimumContentsLength(9)
         self.allocator.view().setMinimumWidth(GRID * 24)
         self.budget = decimal(0.0, 100 * MAX_SPARSITY, 50.0, " %", decimals=1, step=1.0)
-        self.budget.setAccessibleName(tr("Budget: mean target sparsity in percent"))
-        self.budget.setToolTip(tr("Mean target over all cells, weighted by their numbers of weights"))
+        self.budget.setAccessibleName("Budget: mean target sparsity in percent")
+        self.budget.setToolTip("Mean target over all cells, weighted by their numbers of weights")
         self.joint = JointBudgetFields()
         self.allocate = StartButton()
         self.allocate.setMinimumWidth(GRID * 11)  # room for its longest text: nothing moves when that changes
@@ -191,16 +190,14 @@ class SparsityToolbar(QWidget):
         self._running = running
         spec: AllocatorSpec | None = self.allocator.currentData()
         at_once = spec is not None and spec.name == "uniform"
-        text = tr("Set all") if at_once else tr("Allocate")
+        text = "Set all" if at_once else "Allocate"
         self.allocate.setText(text)
         name = self.allocator.currentText().lower()
-        self.allocate.setAccessibleName(tr("{action}: {allocator} allocation", action=text, allocator=name))
+        self.allocate.setAccessibleName(f"{text}: {name} allocation")
         tip = (
-            tr("Give every projection of every layer this target")
-            if at_once
-            else tr("Allocate the budget, in the background")
+            "Give every projection of every layer this target" if at_once else "Allocate the budget, in the background"
         )
-        self.allocate.setToolTip(tr("An allocation is running; wait for it or cancel it") if running else tip)
+        self.allocate.setToolTip("An allocation is running; wait for it or cancel it" if running else tip)
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
         for control in (self.allocator, self.budget, self.joint, self.allocate):
             control.setEnabled(not running)
@@ -230,14 +227,14 @@ class SparsityToolbar(QWidget):
         self.edited.choose("bits" if key == "bits" else "sparsity")
         self.map.setEnabled(key != "bits")
         if key == "bits":
-            self.map.setToolTip(tr("Choose Sparsity to see its other tables"))
+            self.map.setToolTip("Choose Sparsity to see its other tables")
             return
         with QSignalBlocker(self.map):
             self.map.setCurrentIndex(self.map.findData(key))
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
     def _map_choice(self) -> QComboBox:
-        self.map = choices(name=tr("Table shown in the map"))
+        self.map = choices(name="Table shown in the map")
         self.map.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.map.setMinimumContentsLength(8)
         self.map.view().setMinimumWidth(GRID * 30)
@@ -257,15 +254,15 @@ class SparsityToolbar(QWidget):
             action = menu.addAction(preset.name)
             action.setToolTip(plain_tip(preset.explanation))
             action.triggered.connect(lambda _=False, preset=preset: self.choose_preset(preset))
-        menu.addSection(tr("The paper's budgets"))
+        menu.addSection("The paper's budgets")
         first = presets()[0]
         for budget in PAPER_BUDGETS:
-            action = menu.addAction(tr("{name}, {budget}", name=first.name, budget=percent(budget)))
+            action = menu.addAction(f"{first.name}, {percent(budget)}")
             action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))
-        menu.addSection(tr("Bits of all matrices"))
+        menu.addSection("Bits of all matrices")
         self._widths: dict[float, QAction] = {}
         for bits in reversed(BITS_STOPS):
-            text = tr("{bits} bits", bits=f"{bits:g}") if bits < 16 else tr("16 bits: not quantized")
+            text = f"{bits:g} bits" if bits < 16 else "16 bits: not quantized"
             self._widths[bits] = menu.addAction(text)
             self._widths[bits].triggered.connect(lambda _=False, bits=bits: self.bits_chosen.emit(bits))
         return menu
@@ -314,15 +311,15 @@ class AllocationStrip(QWidget):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setFixedWidth(GRID * 20)
-        self.bar.setAccessibleName(tr("Progress of the allocator"))
+        self.bar.setAccessibleName("Progress of the allocator")
         self.amount = text_label("")
         self.outcome = ElidedLabel("muted")
         self.outcome.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.cancel = push_button(
-            tr("Cancel"),
+            "Cancel",
             self.cancel_requested.emit,
-            name=tr("Cancel the allocator"),
-            tip=tr("Stop at the next batch; results so far are kept"),
+            name="Cancel the allocator",
+            tip="Stop at the next batch; results so far are kept",
         )
         hbox(self, self.bar, self.amount, (self.outcome, 1), self.cancel)
         self._outcome_texts = ("", "")
@@ -357,6 +354,6 @@ class AllocationStrip(QWidget):
 def _amount(entry: JobEntry) -> str:
     if waiting := waiting_text(entry):
         return waiting
-    share = tr("preparing") if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
-    left = "" if entry.remaining_seconds is None else tr("{time} left", time=duration(entry.remaining_seconds))
+    share = "preparing" if entry.fraction is None else f"{100 * entry.fraction:.0f} %"
+    left = "" if entry.remaining_seconds is None else f"{duration(entry.remaining_seconds)} left"
     return "  \N{MIDDLE DOT}  ".join(filter(None, (share, left)))

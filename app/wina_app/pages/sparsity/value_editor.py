@@ -9,7 +9,6 @@ from wina_app.pages.sparsity.cell_values import SPARSITY, CellValues
 from wina_app.pages.sparsity.edit_model import ModelBits
 from wina_app.pages.sparsity.plan_maps import PlanFigures
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, captioned, ignore_unfocused_wheel, pad_text, text_label
@@ -19,7 +18,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import quantization_label
 from wina_core.specs.quantization import NESTED, QUANTIZER_PLUGINS, GroupSize, HeadBits
 
-_NOTHING = tr("Select cells in the heatmap first, or turn the brush on")
+_NOTHING = "Select cells in the heatmap first, or turn the brush on"
 
 
 class ValueEditor(QWidget):
@@ -42,10 +41,10 @@ class ValueEditor(QWidget):
         ignore_unfocused_wheel(self.slider)
         self.spin = _ValueBox()
         self.spin.setMinimumWidth(17 * GRID)
-        self.brush = _toggle_button(tr("Brush"))
-        self.brush.setToolTip(tr("Drag over cells to set this value; Shift selects instead"))
-        self.lock = _toggle_button(tr("Lock"))
-        self.keep = _toggle_button(tr("Keep budget"))
+        self.brush = _toggle_button("Brush")
+        self.brush.setToolTip("Drag over cells to set this value; Shift selects instead")
+        self.lock = _toggle_button("Lock")
+        self.keep = _toggle_button("Keep budget")
         self.show_locked(False, possible=False)
         self.show_kept(None)
         hbox(self, self._subject, (self.slider, 1), self.spin, self.brush, self.lock, self.keep)
@@ -69,10 +68,10 @@ class ValueEditor(QWidget):
             self.slider.setRange(*(round(end / values.resolution) for end in (values.lowest, values.highest)))
             self.slider.setPageStep(max(round(0.05 * (values.highest - values.lowest) / values.resolution), 1))
             self.spin.show_values(values)
-        name = tr("{quantity} of the selection", quantity=values.name)
+        name = f"{values.name} of the selection"
         self.slider.setAccessibleName(name)
-        self.spin.setAccessibleName(tr("{name} in{unit}", name=name, unit=values.suffix))
-        self.show_targets(tr("nothing selected"), None)
+        self.spin.setAccessibleName(f"{name} in{values.suffix}")
+        self.show_targets("nothing selected", None)
 
     def show_targets(self, subject: str, span: tuple[float, float] | None) -> None:
         """Show whose value this is, and its lowest and highest one; None disables it."""
@@ -99,19 +98,16 @@ class ValueEditor(QWidget):
         """Show whether the selection is locked; impossible without a selection."""
         self.lock.setChecked(locked)
         self.lock.setEnabled(possible)
-        tip = tr("Unlock the selected cells") if locked else tr("Protect the selected cells from edits")
-        self.lock.setToolTip(with_shortcut(tip, "L") if possible else tr("Select cells in the heatmap first"))
+        tip = "Unlock the selected cells" if locked else "Protect the selected cells from edits"
+        self.lock.setToolTip(with_shortcut(tip, "L") if possible else "Select cells in the heatmap first")
 
     def show_kept(self, budget: float | None) -> None:
         self.keep.setChecked(budget is not None)
         if budget is None:
-            self.keep.setToolTip(tr("After every edit, all other unlocked cells compensate"))
+            self.keep.setToolTip("After every edit, all other unlocked cells compensate")
         else:
             self.keep.setToolTip(
-                tr(
-                    "The budget stays {budget}: other unlocked cells compensate for edits",
-                    budget=self._values.text(budget),
-                )
+                f"The budget stays {self._values.text(budget)}: other unlocked cells compensate for edits"
             )
 
     def _value(self, number: float) -> float:
@@ -158,34 +154,34 @@ def _toggle_button(name: str) -> QPushButton:
 
 
 _QUANTIZERS = (
-    ("RTN", "rtn", tr("Round to nearest, with optimized ranges; needs no text")),
-    ("HQQ", "hqq", tr("Half-quadratic quantization: zeros that lessen the error of outliers; needs no text")),
+    ("RTN", "rtn", "Round to nearest, with optimized ranges; needs no text"),
+    ("HQQ", "hqq", "Half-quadratic quantization: zeros that lessen the error of outliers; needs no text"),
     (
         "GPTQ",
         "gptq",
-        tr("Errors of a column are compensated in the next ones by the inputs' second moments on a text; slowest"),
+        "Errors of a column are compensated in the next ones by the inputs' second moments on a text; slowest",
     ),
     (
-        tr("Planes"),
+        "Planes",
         "planes",
-        tr("Planes of 2 bits, the highest first: gates read the first planes of inputs of low scores alone"),
+        "Planes of 2 bits, the highest first: gates read the first planes of inputs of low scores alone",
     ),
 )
-_NESTED = tr("Nested")
+_NESTED = "Nested"
 """Shown of old files and databases; it cannot be chosen."""
-_BY_ENERGY = tr(
+_BY_ENERGY = (
     "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "
     "mean is the cell's number; with equal cells, each matrix gets its share of the model's bits"
 )
-_PLANES_BY_ENERGY = tr(
+_PLANES_BY_ENERGY = (
     "1 to 6 planes for each input, more for those that carry more energy, E[x²] times the squares of its weights, each "
     "weighted by its output's sensitivity: the cell's number is all that is held, scales included; with equal cells, "
     "each matrix gets its share of the model's bits"
 )
-_GROUP = tr("Consecutive inputs with one scale and zero; smaller groups are closer and hold more")
-_NO_GROUPS = tr("Planes have no groups: each input has one scale")
-_REFUSED = tr("weights of the quantizer nested are no longer made; choose planes")
-_NOT_QUANTIZED = tr("not quantized: choose bits below 16")
+_GROUP = "Consecutive inputs with one scale and zero; smaller groups are closer and hold more"
+_NO_GROUPS = "Planes have no groups: each input has one scale"
+_REFUSED = "weights of the quantizer nested are no longer made; choose planes"
+_NOT_QUANTIZED = "not quantized: choose bits below 16"
 
 
 class QuantizationBar(QWidget):
@@ -201,24 +197,21 @@ class QuantizationBar(QWidget):
         """Bits held and read per gated weight; None if unknown."""
         self._quantizers = (
             *_QUANTIZERS,
-            *(
-                (name, name, tr("Of the package {package}", package=QUANTIZER_PLUGINS.version(name)))
-                for name in QUANTIZER_PLUGINS.names
-            ),
+            *((name, name, f"Of the package {QUANTIZER_PLUGINS.version(name)}") for name in QUANTIZER_PLUGINS.names),
         )
-        self.quantizer = choices(self._quantizers, tr("Quantizer"))
-        self.by_energy = QCheckBox(tr("By energy"))
+        self.quantizer = choices(self._quantizers, "Quantizer")
+        self.by_energy = QCheckBox("By energy")
         self.by_energy.setToolTip(plain_tip(_BY_ENERGY))
-        self.group = choices([(str(size), size, _GROUP) for size in sorted(get_args(GroupSize))], tr("Group size"))
-        head = tr("Bits of the output head, which is read for every token; 16 leaves it as it is")
-        self.head = choices([(str(bits), bits, head) for bits in get_args(HeadBits)], tr("Bits of the output head"))
+        self.group = choices([(str(size), size, _GROUP) for size in sorted(get_args(GroupSize))], "Group size")
+        head = "Bits of the output head, which is read for every token; 16 leaves it as it is"
+        self.head = choices([(str(bits), bits, head) for bits in get_args(HeadBits)], "Bits of the output head")
         self.state = ElidedLabel("muted")
         hbox(
             self,
-            captioned(tr("Quantizer"), self.quantizer),
+            captioned("Quantizer", self.quantizer),
             self.by_energy,
-            captioned(tr("Group"), self.group),
-            captioned(tr("Head bits"), self.head),
+            captioned("Group", self.group),
+            captioned("Head bits", self.head),
             HelpButton("Quantization"),
             (self.state, 1),
         )
@@ -233,7 +226,7 @@ class QuantizationBar(QWidget):
         settings = bits.settings
         in_planes, name = settings.quantizer == "planes", settings.quantizer
         installed = self.quantizer.findData(name) >= 0
-        self._refused = "" if installed else _REFUSED if name == NESTED else tr("no package with {name}", name=name)
+        self._refused = "" if installed else _REFUSED if name == NESTED else f"no package with {name}"
         with QSignalBlocker(self.by_energy):
             self.by_energy.setChecked(settings.by_energy)
         for field, box in self._boxes().items():
@@ -263,15 +256,12 @@ class QuantizationBar(QWidget):
         elif self._refused:
             self.state.setText(self._refused)
         elif held is None or read is None:
-            self.state.setText(tr("runs have {bits}", bits=self._label))
+            self.state.setText(f"runs have {self._label}")
         else:
             bits_read = f"{read:.3g}"
             self.state.setText(
-                tr(
-                    "{bits}: {held} bits held, {read} read per weight",
-                    bits=self._label,
-                    held=f"{held:.3g}",
-                    read=tr("about {bits}", bits=bits_read) if self._in_planes else bits_read,
+                "{bits}: {held} bits held, {read} read per weight".format(
+                    bits=self._label, held=f"{held:.3g}", read=f"about {bits_read}" if self._in_planes else bits_read
                 )
             )
 

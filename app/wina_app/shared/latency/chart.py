@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wina_app.shared.measured_sparsity import short_percent, target_miss
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_core.records import LatencyRecord
 from wina_core.records.texts import percent_apart
 from wina_core.specs import DENSE
@@ -20,24 +19,24 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 YAxis = Literal["speedup", "roofline"]
 Y_AXES: dict[YAxis, tuple[str, str]] = {
     "speedup": (
-        tr("Speed-up"),
-        tr("Times as fast as PyTorch's dense product; reading the kept weights alone allows 1 / (1 − s)"),
+        "Speed-up",
+        "Times as fast as PyTorch's dense product; reading the kept weights alone allows 1 / (1 − s)",
     ),
     "roofline": (
-        tr("Of memory bandwidth"),
-        tr("Bytes that must be read, in the median time, over the bandwidth measured when the sweep began"),
+        "Of memory bandwidth",
+        "Bytes that must be read, in the median time, over the bandwidth measured when the sweep began",
     ),
 }
 _CURVE_STEPS = 64
 _HEADROOM = 1.5
 """Largest drawn bound over the largest speed-up: beyond, it would flatten everything else."""
 _LEAST_HEIGHT = 3.0
-_PYTORCH = tr("PyTorch dense")
+_PYTORCH = "PyTorch dense"
 DENSE_NAMES: dict[str, str] = {
     "torch": _PYTORCH,
-    "torch-int8": tr("PyTorch with INT8 weights"),
-    "int8": tr("our kernel with INT8 weights"),
-    "int4": tr("our kernel with INT4 weights"),
+    "torch-int8": "PyTorch with INT8 weights",
+    "int8": "our kernel with INT8 weights",
+    "int4": "our kernel with INT4 weights",
 }
 """Names of dense products by backend; any other is our kernel at 0 %."""
 _DOT = "  \N{MIDDLE DOT}  "
@@ -123,18 +122,15 @@ def product_chart(rows: "Iterable[LatencyRow]", y_axis: YAxis) -> Chart:
     bandwidth = f"{max(timed, key=lambda row: row.recorded).record.bandwidth:.3g}" if timed else ""
     if y_axis == "speedup":
         strongest = [(f"{name} {record.speedup:.2f} ×", record.speedup) for name, record in _best_dense(dense)]
-        left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *strongest), _kept_bound(lines))
+        left = Panel("speed-up over PyTorch dense", ((_PYTORCH, 1.0), *strongest), _kept_bound(lines))
     else:
-        text = tr("memory bandwidth {bandwidth} GB/s", bandwidth=bandwidth)
-        left = Panel(tr("of the memory bandwidth (%)"), ((text, 100.0),))
+        text = f"memory bandwidth {bandwidth} GB/s"
+        left = Panel("of the memory bandwidth (%)", ((text, 100.0),))
     bounds = _bandwidth_bounds(timed, lines)
-    right = Panel(tr("latency, p10 to p90 (ms)"), references, bounds, _ceiling(lines, references))
-    best = tuple(
-        tr("{name}: {product}", name=name, product=dense_name(record.point.backend))
-        for name, record in _best_dense(dense)
-    )
+    right = Panel("latency, p10 to p90 (ms)", references, bounds, _ceiling(lines, references))
+    best = tuple(f"{name}: {dense_name(record.point.backend)}" for name, record in _best_dense(dense))
     if timed:
-        best = (*best, tr("PyTorch dense: median of its times in turns with the points, as in their speed-ups"))
+        best = (*best, "PyTorch dense: median of its times in turns with the points, as in their speed-ups")
     notes = (*best, *(curve.note for curve in (*bounds, *left.curves)), *_ring_note(lines))
     return Chart(lines, left, right, notes)
 
@@ -153,19 +149,19 @@ def decode_chart(rows: "Iterable[DecodeRow]", y_axis: YAxis) -> Chart:  # noqa: 
     )
     records = [row.record for row in timed]
     beside = sorted((100.0 * record.measured_sparsity, record.dense_tokens_per_second) for record in records)
-    note = tr("PyTorch dense (tokens/s): as measured in turns with each point")
+    note = "PyTorch dense (tokens/s): as measured in turns with each point"
     dense = (Curve(_PYTORCH, note, tuple(beside)),) if timed else ()
     zeros = (record for record in records if record.point.sparsity == 0.0)
     zero = max(zeros, key=lambda record: record.speedup, default=None)
     best: list[tuple[str, float]] = []
     fastest: list[tuple[str, float]] = []
     if zero is not None:
-        best = [(tr("our kernels at 0 %: {speedup} ×", speedup=f"{zero.speedup:.2f}"), zero.speedup)]
+        best = [(f"our kernels at 0 %: {zero.speedup:.2f} ×", zero.speedup)]
         speed = zero.tokens_per_second
-        fastest = [(tr("our kernels at 0 %: {speed} tokens/s", speed=f"{speed:.4g}"), speed)]
+        fastest = [(f"our kernels at 0 %: {speed:.4g} tokens/s", speed)]
     ceiling = _ceiling(lines, [*fastest, *(("", y) for _, y in beside)])
-    right = Panel(tr("tokens/s, p10 to p90"), tuple(fastest), dense, ceiling)
-    left = Panel(tr("speed-up over PyTorch dense"), ((_PYTORCH, 1.0), *best))
+    right = Panel("tokens/s, p10 to p90", tuple(fastest), dense, ceiling)
+    left = Panel("speed-up over PyTorch dense", ((_PYTORCH, 1.0), *best))
     return Chart(lines, left, right, (*(curve.note for curve in dense), *_ring_note(lines)))
 
 
@@ -214,7 +210,7 @@ def _lines(
 def _ring_note(lines: Sequence[ChartLine]) -> tuple[str, ...]:
     if all(all(line.stable) for line in lines):
         return ()
-    return (tr("ring: unstable, runs disagree by more than 20 %, or the dense product beside it is off by as much"),)
+    return ("ring: unstable, runs disagree by more than 20 %, or the dense product beside it is off by as much",)
 
 
 def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, LatencyRecord]]:
@@ -223,7 +219,7 @@ def _best_dense(dense: "Sequence[LatencyRow]") -> list[tuple[str, LatencyRecord]
     for record in sorted((row.record for row in dense), key=lambda record: record.speedup):
         best[record.point.dtype] = record
     return [
-        (_of_dtype(tr("best dense"), dtype, best), record)
+        (_of_dtype("best dense", dtype, best), record)
         for dtype, record in sorted(best.items())
         if record.point.backend != VENDOR
     ]
@@ -260,8 +256,8 @@ def _kept_bound(lines: Sequence[ChartLine]) -> tuple[Curve, ...]:
     if end <= 0.0:
         return ()
     points = tuple((100.0 * s, 1.0 / (1.0 - s)) for s in _steps(end))
-    note = tr("1 / (1 − s) bounds the speed-up of a product that reads the kept weights alone")
-    return (Curve(tr("bound 1 / (1 − s)"), note, points),)
+    note = "1 / (1 − s) bounds the speed-up of a product that reads the kept weights alone"
+    return (Curve("bound 1 / (1 − s)", note, points),)
 
 
 def _bandwidth_bounds(rows: "Sequence[LatencyRow]", lines: Sequence[ChartLine]) -> tuple[Curve, ...]:
@@ -272,12 +268,8 @@ def _bandwidth_bounds(rows: "Sequence[LatencyRow]", lines: Sequence[ChartLine]) 
     for size, latest in sorted(by_size.items()) if end > 0.0 else ():
         dense_ms = latest.point.outputs * latest.point.inputs * size / latest.bandwidth / 1e6
         bandwidth = f"{latest.bandwidth:.3g}"
-        name = tr("{bandwidth} GB/s, {bits} bits", bandwidth=bandwidth, bits=8 * size)
-        note = tr(
-            "memory bandwidth {bandwidth} GB/s: bound of reading the kept weights at {bits} bits",
-            bandwidth=bandwidth,
-            bits=8 * size,
-        )
+        name = f"{bandwidth} GB/s, {8 * size} bits"
+        note = f"memory bandwidth {bandwidth} GB/s: bound of reading the kept weights at {8 * size} bits"
         curves.append(Curve(name, note, tuple((100.0 * s, dense_ms * (1.0 - s)) for s in _steps(end))))
     return tuple(curves)
 
@@ -294,11 +286,7 @@ def _product_readout(name: str, row: "LatencyRow") -> str:
             _sparsities(row),
             f"{record.median_ms:.4g} ms (p10 {record.p10_ms:.4g}, p90 {record.p90_ms:.4g})",
             *_speedups(row),
-            tr(
-                "{bandwidth} GB/s, {percentage} % of the memory bandwidth",
-                bandwidth=f"{record.gigabytes_per_second:.4g}",
-                percentage=f"{100 * record.roofline:.1f}",
-            ),
+            f"{record.gigabytes_per_second:.4g} GB/s, {100 * record.roofline:.1f} % of the memory bandwidth",
             *filter(None, (instability(row),)),
         )
     )
@@ -309,12 +297,7 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
         (
             name,
             _sparsities(row),
-            tr(
-                "{median} tokens/s (p10 {p10}, p90 {p90})",
-                median=f"{row.record.tokens_per_second:.4g}",
-                p10=f"{row.record.p10:.4g}",
-                p90=f"{row.record.p90:.4g}",
-            ),
+            f"{row.record.tokens_per_second:.4g} tokens/s (p10 {row.record.p10:.4g}, p90 {row.record.p90:.4g})",
             *_speedups(row),
             *filter(None, (instability(row),)),
         )
@@ -322,32 +305,32 @@ def _decode_readout(name: str, row: "DecodeRow") -> str:
 
 
 def dense_name(backend: str) -> str:
-    return DENSE_NAMES.get(backend) or tr("our kernel at 0 % ({backend})", backend=backend)
+    return DENSE_NAMES.get(backend) or f"our kernel at 0 % ({backend})"
 
 
 def instability(row: "LatencyRow | DecodeRow") -> str:
     """Return why a point is unstable; empty for a stable one."""
     reasons = []
     if row.record.spread > STEADY:
-        reasons.append(tr("runs disagree by {percentage}", percentage=percent_apart(row.record.spread)))
+        reasons.append(f"runs disagree by {percent_apart(row.record.spread)}")
     if row.record.dense_spread > STEADY:
-        reasons.append(tr("dense runs disagree by {percentage}", percentage=percent_apart(row.record.dense_spread)))
+        reasons.append(f"dense runs disagree by {percent_apart(row.record.dense_spread)}")
     if row.drift > STEADY:
-        reasons.append(tr("dense beside it is off by {ratio} times", ratio=f"{row.drift:.2f}"))
-    return tr("⚠ unstable: {reasons}", reasons=", ".join(reasons)) if reasons else ""
+        reasons.append(f"dense beside it is off by {row.drift:.2f} times")
+    return f"⚠ unstable: {', '.join(reasons)}" if reasons else ""
 
 
 def _speedups(row: "LatencyRow | DecodeRow") -> list[str]:
     """Return the speed-up over PyTorch's dense product, and over the best one if others were timed."""
-    texts = [tr("{speedup} × PyTorch dense", speedup=f"{row.record.speedup:.3g}")]
+    texts = [f"{row.record.speedup:.3g} × PyTorch dense"]
     if row.best_speedup is not None:
-        texts.append(tr("{speedup} × best dense", speedup=f"{row.best_speedup:.3g}"))
+        texts.append(f"{row.best_speedup:.3g} × best dense")
     return texts
 
 
 def _sparsities(row: "LatencyRow | DecodeRow") -> str:
     """Return measured and target sparsity, and by how far the target is missed where that is beyond tolerance."""
     measured, target = row.record.measured_sparsity, row.record.point.sparsity
-    both = tr("measured {measured}, target {target}", measured=percent(measured), target=short_percent(target))
+    both = f"measured {percent(measured)}, target {short_percent(target)}"
     miss = target_miss(measured, target)
     return f"{both}{_DOT}{miss}" if miss else both

@@ -10,11 +10,10 @@ from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Reference, Trace
 from wina_app.shared.latency.chart import Chart, ChartLine, Panel
 from wina_app.style.theme import method_colour, restyle_when_shown, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel
 
-_AXIS = tr("measured sparsity (%)")
+_AXIS = "measured sparsity (%)"
 _MARKERS = ("s", "o", "t1", "d", "t", "star", "p", "h")
 """By backend or rotation."""
 _STYLES = (
@@ -30,7 +29,7 @@ _UNBOUNDED = 1e307
 """pyqtgraph's own limit of an axis without any."""
 _RING = 15
 """Pixels of the ring around an unstable point."""
-_UNSTABLE = tr("unstable")
+_UNSTABLE = "unstable"
 _DOT = "  \N{MIDDLE DOT}  "
 
 
@@ -40,8 +39,8 @@ class LatencyPlots(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._chart: Chart | None = None
-        self.left = DataPlot(tr("Speed-up against sparsity"))
-        self.right = DataPlot(tr("Latency against sparsity"))
+        self.left = DataPlot("Speed-up against sparsity")
+        self.right = DataPlot("Latency against sparsity")
         self.right.getPlotItem().setXLink(self.left.getPlotItem())
         self.readout = ElidedLabel("muted")
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

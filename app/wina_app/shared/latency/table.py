@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wina_app.shared.latency.chart import dense_name, instability
-from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, Key, TableEntry, Value
 from wina_core.records.texts import UNKNOWN, moment
 from wina_core.specs import DENSE
@@ -53,10 +52,10 @@ def _known(key: str, title: str, width: int, explanation: str, scale: float = 1.
     return Column(key, title, value, text, True, width, explanation)
 
 
-_TARGET = _figure("sparsity", "target %", 8, tr("Fraction of the inputs to be dropped"), scale=100.0, form=".1f")
-_TURNS = _figure("repetitions", "turns", 6, tr("Measurements behind the median"), form=",d")
+_TARGET = _figure("sparsity", "target %", 8, "Fraction of the inputs to be dropped", scale=100.0, form=".1f")
+_TURNS = _figure("repetitions", "turns", 6, "Measurements behind the median", form=",d")
 _WHEN = Column("when", "when", lambda row: moment(row.recorded), lambda row: moment(row.recorded)[:16], width=15)
-_SPEEDUP = tr("How many times as fast as PyTorch's dense product, the median over the turns")
+_SPEEDUP = "How many times as fast as PyTorch's dense product, the median over the turns"
 _BEST_SPEEDUP = Column(
     "best_speedup",
     "vs best dense",
@@ -64,7 +63,7 @@ _BEST_SPEEDUP = Column(
     lambda row: "\N{EN DASH}" if row.best_speedup is None else f"{row.best_speedup:.3g}",
     numeric=True,
     width=12,
-    explanation=tr(
+    explanation=(
         "How many times as fast as the fastest dense product of this shape, batch and dtype, quantized ones and our "
         "kernel at 0 % included; a dash where only PyTorch's was timed"
     ),
@@ -81,7 +80,7 @@ _STABLE = Column(
     lambda row: "yes" if row.stable else f"no: {_worst(row):.2f}",
     lambda row: "yes" if row.stable else f"\N{WARNING SIGN} {_worst(row):.2f}",
     width=8,
-    explanation=tr(
+    explanation=(
         "Unstable where runs disagree by more than 20 %: p90 is more than 1.2 times p10, of the point or of dense "
         "decoding beside it; or where dense beside it is more than 1.2 times off its median over all points"
     ),
@@ -95,29 +94,29 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         lambda row: row.record.point.shape.label,
         lambda row: row.record.point.shape.label,
         width=11,
-        explanation=tr("Outputs times inputs of the weight"),
+        explanation="Outputs times inputs of the weight",
     ),
-    _figure("batch", "batch", 6, tr("Rows of x"), form=",d"),
+    _figure("batch", "batch", 6, "Rows of x", form=",d"),
     _plain("dtype", "dtype", 8),
     _plain("method", "method", 7),
     _plain(
         "backend",
         "backend",
         9,
-        tr("Implementation of the product; torch is PyTorch's dense product, int8 and int4 are our kernels"),
+        "Implementation of the product; torch is PyTorch's dense product, int8 and int4 are our kernels",
     ),
-    _figure("measured_sparsity", "measured %", 10, tr("Counted from the masks"), scale=100.0, form=".1f"),
+    _figure("measured_sparsity", "measured %", 10, "Counted from the masks", scale=100.0, form=".1f"),
     _figure("speedup", "vs PyTorch dense", 14, _SPEEDUP, form=".3g"),
     _BEST_SPEEDUP,
     _STABLE,
     _figure("median_ms", "median ms", 9),
     _TARGET,
-    _figure("gigabytes_per_second", "GB/s", 6, tr("Bytes that must be read, in the median time")),
+    _figure("gigabytes_per_second", "GB/s", 6, "Bytes that must be read, in the median time"),
     _figure(
         "roofline",
         "of bandwidth %",
         13,
-        tr("The same against the bandwidth that the memory reached when the sweep began"),
+        "The same against the bandwidth that the memory reached when the sweep began",
         scale=100.0,
         form=".1f",
     ),
@@ -127,19 +126,19 @@ PRODUCT_COLUMNS: tuple[Column, ...] = (
         lambda row: row.best_dense,
         lambda row: row.best_dense and dense_name(row.best_dense),
         width=17,
-        explanation=tr("The fastest dense product of this shape, batch and dtype"),
+        explanation="The fastest dense product of this shape, batch and dtype",
     ),
-    _plain("op", "op", 14, tr("What reads a matrix of this shape")),
+    _plain("op", "op", 14, "What reads a matrix of this shape"),
     Column(
         "selection",
         "selection",
         _selection,
         _selection,
         width=9,
-        explanation=tr("threshold: a given value; topk: exactly k inputs of each row; none where the product is dense"),
+        explanation="threshold: a given value; topk: exactly k inputs of each row; none where the product is dense",
     ),
-    _figure("p10_ms", "p10 ms", 8, tr("A tenth of the turns was faster")),
-    _figure("p90_ms", "p90 ms", 8, tr("A tenth of the turns was slower")),
+    _figure("p10_ms", "p10 ms", 8, "A tenth of the turns was faster"),
+    _figure("p90_ms", "p90 ms", 8, "A tenth of the turns was slower"),
     _TURNS,
     _WHEN,
 )
@@ -152,44 +151,44 @@ DECODE_COLUMNS: tuple[Column, ...] = (
         "measured_sparsity",
         "measured %",
         11,
-        tr("Dropped fraction of the gated weights, as the method counts it"),
+        "Dropped fraction of the gated weights, as the method counts it",
         scale=100.0,
         form=".1f",
     ),
     _TARGET,
-    _figure("batch", "batch", 6, tr("Sequences at once"), form=",d"),
-    _figure("prompt_tokens", "prompt", 7, tr("Tokens before those that are timed"), form=",d"),
+    _figure("batch", "batch", 6, "Sequences at once", form=",d"),
+    _figure("prompt_tokens", "prompt", 7, "Tokens before those that are timed", form=",d"),
     _figure(
         "counted_tokens",
         "new",
         6,
-        tr("Tokens that are timed; fewer than requested where the time of the point ended"),
+        "Tokens that are timed; fewer than requested where the time of the point ended",
         form=",d",
     ),
-    _figure("tokens_per_second", "tokens/s", 9, tr("The median over the turns")),
-    _figure("p10", "p10 tokens/s", 12, tr("A tenth of the turns was slower")),
-    _figure("p90", "p90 tokens/s", 12, tr("A tenth of the turns was faster")),
-    _figure("dense_tokens_per_second", "dense tokens/s", 14, tr("Of the model without a rotation and without gates")),
-    _figure("speedup", "vs PyTorch dense", 14, tr("How many times as fast as the dense model"), form=".3g"),
+    _figure("tokens_per_second", "tokens/s", 9, "The median over the turns"),
+    _figure("p10", "p10 tokens/s", 12, "A tenth of the turns was slower"),
+    _figure("p90", "p90 tokens/s", 12, "A tenth of the turns was faster"),
+    _figure("dense_tokens_per_second", "dense tokens/s", 14, "Of the model without a rotation and without gates"),
+    _figure("speedup", "vs PyTorch dense", 14, "How many times as fast as the dense model", form=".3g"),
     _BEST_SPEEDUP,
     _STABLE,
-    _known("prefill_tokens_per_second", "prompt tokens/s", 13, tr("Tokens of the prompts, until the first new token")),
-    _known("dense_prefill_tokens_per_second", "dense prompt", 12, tr("The same of the dense model")),
-    _known("held_bytes", "held MB", 8, tr("Weights, norms and low-rank parts of the gated model"), 1e-6),
-    _known("peak_bytes", "peak MB", 8, tr("Largest memory while it decoded: of the process, or of the GPU"), 1e-6),
+    _known("prefill_tokens_per_second", "prompt tokens/s", 13, "Tokens of the prompts, until the first new token"),
+    _known("dense_prefill_tokens_per_second", "dense prompt", 12, "The same of the dense model"),
+    _known("held_bytes", "held MB", 8, "Weights, norms and low-rank parts of the gated model", 1e-6),
+    _known("peak_bytes", "peak MB", 8, "Largest memory while it decoded: of the process, or of the GPU", 1e-6),
     Column(
         "decoder",
         "decoder",
         lambda row: row.record.decoder or UNKNOWN,
         lambda row: row.record.decoder or UNKNOWN,
         width=14,
-        explanation=tr("compiled: one native call per token; else what decoded instead, and why"),
+        explanation="compiled: one native call per token; else what decoded instead, and why",
     ),
     _figure(
         "counted_turns",
         "turns",
         6,
-        tr("Measurements behind the median; fewer than requested where the time of the point ended"),
+        "Measurements behind the median; fewer than requested where the time of the point ended",
         form=",d",
     ),
     _WHEN,
@@ -247,8 +246,8 @@ class DecodeEntry(TimedEntry):
         """The tokens before, those timed, and the sequences."""
         point = self.row.record.point
         load = point.prompt_tokens, point.new_tokens, point.batch
-        text = tr("{new} after {prompt}", new=f"{point.new_tokens:,}", prompt=f"{point.prompt_tokens:,}")
-        return load, text if point.batch == 1 else tr("{load}, batch {batch}", load=text, batch=point.batch)
+        text = f"{point.new_tokens:,} after {point.prompt_tokens:,}"
+        return load, text if point.batch == 1 else f"{text}, batch {point.batch}"
 
 
 _Entry = TypeVar("_Entry", bound=TimedEntry)
