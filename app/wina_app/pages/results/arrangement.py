@@ -16,7 +16,7 @@ from wina_core.analysis.results.runs import MeasureColumn, RunResults, is_measur
 from wina_core.analysis.results.table import Codes, Mask, MetricResults, TableColumn, TableRows
 from wina_core.files.tables import Rows, neutralized, table_text, write_lines, write_table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pandas takes seconds to import
     import pandas as pd
     from pandas.core.groupby import SeriesGroupBy
 
@@ -71,7 +71,6 @@ class ClosedGroups:
     all_others: bool = False
 
     def toggled(self, key: str) -> "ClosedGroups":
-        """Return the same with this group opened or closed."""
         return ClosedGroups(self.named ^ {key}, self.all_others)
 
     def mask_of(self, keys: "pd.Series[str]") -> Mask:
@@ -86,7 +85,7 @@ class Groups:
     def __init__(
         self, table: MetricResults, cells: TableColumn, rows: Codes, group_of_row: Codes, closed: ClosedGroups
     ) -> None:
-        """Take the rows of all groups, one group after the other, and the number of each row's group."""
+        """`rows` are those of all groups, one group after the other; `group_of_row` numbers the group of each."""
         self._table, self._cells, self._rows, self._group_of_row = table, cells, rows, group_of_row
         self._first = rows[np.flatnonzero(np.diff(group_of_row, prepend=-1))]
         self._counts = np.bincount(group_of_row)
@@ -110,7 +109,6 @@ class Groups:
         return RowGroup(text, count, mean, low, high, is_open, decimals)
 
     def key(self, number: int) -> str:
-        """Return the key of a group among those of this column."""
         return str(self._keys.iloc[number])
 
     def mean(self, number: int, key: str) -> float | None:
@@ -119,7 +117,7 @@ class Groups:
         return None if np.isnan(mean) else mean
 
     def mean_text(self, number: int, key: str) -> str:
-        """Return this mean rounded as the column; empty for a column of no metric."""
+        """Return this mean rounded like the column; empty for a column without a metric."""
         cells = self._table[key]
         if not isinstance(cells, MeasureColumn):
             return ""
@@ -128,11 +126,11 @@ class Groups:
 
     @cached_property
     def _is_of_one_measure(self) -> Mask:
-        """Mask of the groups whose rows are all of one task and metric."""
         return (self._grouped(self._table.measures.codes[self._rows]).nunique() == 1).to_numpy(np.bool_)
 
     def _ranges_of(self, key: str) -> "pd.DataFrame":
         """Return mean, lowest and highest known number of each group in a column, NaN where it has none."""
+        # Once for all groups of a column: a group at a time would go through the rows for each.
         if key not in self._ranges:
             self._ranges[key] = self._grouped(self._table[key].numbers[self._rows]).agg(["mean", "min", "max"])
         return self._ranges[key]
@@ -145,7 +143,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The lines of a table: of each, the number of its row, or where it is the heading of a group, ~ its number."""
+    """Lines of a table: the number of a row, or the complement (~) of a group's number for its heading."""
 
     lines: Codes
     groups: Groups | None = None
@@ -165,8 +163,8 @@ def arrange(
 ) -> Arrangement:
     """Return the rows of the mask in the order of the keys, the first one first; unknown values come last either way.
 
-    Rows of pinned runs come before all others. With `group`, a column's key, rows with the same value are together; of
-    closed groups there are only the headings.
+    Rows of pinned runs come before all others. With `group`, a column's key, rows with the same value are together, and
+    a closed group has only its heading.
     """
     rows = _sorted(table, np.flatnonzero(mask), keys)
     return _grouped(table, rows, group, closed) if group and len(rows) else Arrangement(rows)
@@ -188,7 +186,7 @@ def _grouped(table: MetricResults, rows: Codes, column: str, closed: ClosedGroup
 
     cells = table[column]
     group_of_row, _ = pd.factorize(cells.ranks[cells.codes[rows]])  # numbers groups in the order of their first rows
-    order = np.argsort(group_of_row, kind="stable")
+    order = np.argsort(group_of_row, kind="stable")  # rows stay sorted within their group
     rows, group_of_row = rows[order], group_of_row[order]
     starts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
     groups = Groups(table, cells, rows, group_of_row, closed)
@@ -200,12 +198,12 @@ def _grouped(table: MetricResults, rows: Codes, column: str, closed: ClosedGroup
 _NOTES = frozenset(
     ("when", "status", "warning", "tags", "note", "pin", "seconds", "hardware", "user", "host", "study", "hash")
 )
-"""Columns that a paper has no use for."""
+"""Columns that a compact table omits."""
 
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """Lines of the table. Where they are nothing but headings of groups, a copy is of these, else of the rows alone."""
+    """Lines of the table. A copy has the rows alone, or the headings if there are no rows."""
 
     cells: MetricResults
     arrangement: Arrangement
@@ -215,7 +213,7 @@ class TableSnapshot:
     """Keys of the columns, in their order."""
 
     def write(self, path: Path, style: Style = PLAIN_STYLE) -> int:
-        """Write all lines; the suffix names the format. How many they are. Raises WinaError.
+        """Write all lines in the format of the suffix, and return their number. Raises WinaError.
 
         LaTeX and Markdown have texts as shown, all other formats numbers with every digit.
         """
@@ -229,25 +227,26 @@ class TableSnapshot:
         return len(rows)
 
     def copy(self, lines: Sequence[int], suffix: str, style: Style = PLAIN_STYLE) -> str:
-        """Return these lines in the format of files with this suffix, which is a text."""
+        """Return these lines as text, in the format of files with this suffix."""
         published = self.publication(lines, style) if suffix in SUFFIXES else None
         if published is not None:
             return "".join(published.write(suffix))
         return table_text(*self.table(lines, with_errors=True), suffix)
 
     def publication(self, lines: Sequence[int], style: Style = PLAIN_STYLE) -> Publication | None:
-        """Return these lines as texts for a paper; None where they are nothing but headings."""
+        """Return these lines as texts for a paper; None if all of them are headings."""
         chosen = self.arrangement.lines[np.asarray(lines, np.intp)]
         rows = chosen[chosen >= 0]
         if not len(rows) and len(chosen):
             return None
+        # Positions among the rows: without the headings before each.
         headings = np.flatnonzero(chosen < 0)
         breaks = frozenset((headings - np.arange(len(headings))).tolist())
         return Publication(self.cells, rows, self.keys, breaks, style)
 
     @property
     def compact(self) -> "TableSnapshot":
-        """The same without notes, dates and what is alike in all rows."""
+        """The table without notes, dates and columns that are the same in all rows."""
         rows = self.arrangement.rows
         alike = {key for key in self.keys if len(rows) > 1 and self.cells[key].common_text(rows) is not None}
         keys = [key for key in self.keys if key == "method" or is_measure(key) or key not in alike | _NOTES]
@@ -255,12 +254,11 @@ class TableSnapshot:
 
     @property
     def usual_style(self) -> Style:
-        """A caption that names the models, and a label."""
         rows = self.arrangement.rows
         return Style(usual_caption(self.cells, rows), "tab:results")
 
     def text(self, lines: Sequence[int]) -> str:
-        """Return these lines as shown, with tabs between cells; none is a formula for the spreadsheet it is put in."""
+        """Return these lines as shown, with tabs between cells; a spreadsheet takes no cell for a formula."""
         rows, columns = self._rows(lines), self._columns()
         titles, cells = self.table(lines) if not len(rows) else ([column.column.title for column in columns], [])
         table = [titles, *([str(cell) for cell in row] for row in cells)]

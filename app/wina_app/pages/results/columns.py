@@ -32,6 +32,7 @@ class ColumnChoice(QObject):
         self._offered: tuple[ResultColumn, ...] = COLUMNS
         self._order: list[str] = []
         self._visible: dict[str, bool] = {}
+        # An earlier choice states its pins, perhaps none.
         self._pinned: set[str] = set() if written else set(PINNED_AT_FIRST)
         for entry in written:
             key = entry.removeprefix(_HIDDEN).removeprefix(_PINNED)
@@ -51,27 +52,25 @@ class ColumnChoice(QObject):
 
     @property
     def offered(self) -> list[tuple[ResultColumn, bool]]:
-        """All columns there are in their order, the pinned ones first, and whether each is shown."""
+        """All columns in their order, the pinned ones first, each with whether it is shown."""
         columns = {column.key: column for column in self._offered}
         order = sorted((key for key in self._order if key in columns), key=lambda key: key not in self._pinned)
         return [(columns[key], self._visible[key]) for key in order]
 
     @property
     def grouping(self) -> list[ResultColumn]:
-        """The columns that rows can be grouped by: all but those of metrics, in which hardly two rows are alike."""
+        """The columns that rows can be grouped by."""
+        # A metric has hardly two rows alike.
         return [column for column, _ in self.offered if not is_measure(column.key)]
 
     @property
     def pinned(self) -> frozenset[str]:
-        """Keys of the pinned columns."""
         return frozenset(self._pinned)
 
     def visible_keys(self) -> list[str]:
-        """Keys of the shown columns in their order."""
         return [column.key for column, visible in self.offered if visible]
 
     def visible_without(self, common: Collection[str]) -> list[str]:
-        """Return the shown keys without those of columns that are the same in all rows."""
         return [key for key in self.visible_keys() if key in NEVER_COMMON or is_measure(key) or key not in common]
 
     def offer(self, columns: tuple[ResultColumn, ...]) -> None:
@@ -98,7 +97,7 @@ class ColumnChoice(QObject):
             self._choose()
 
     def pin(self, key: str, pinned: bool = True) -> None:
-        """Keep a column at the left, behind those that are pinned already, or let it go."""
+        """Pin a column behind those that are pinned already, or unpin it."""
         if pinned != (key in self._pinned):
             self._pinned ^= {key}
             self._order.remove(key)
@@ -107,7 +106,7 @@ class ColumnChoice(QObject):
             self._choose()
 
     def move(self, keys: Sequence[str]) -> None:
-        """Put these columns into this order, at the places that they have together."""
+        """Put these columns into this order, in the places that they occupy now; the others stay."""
         positions = [position for position, key in enumerate(self._order) if key in keys]
         order = list(self._order)
         for position, key in zip(positions, keys, strict=True):
@@ -117,7 +116,6 @@ class ColumnChoice(QObject):
             self._choose()
 
     def reset(self) -> None:
-        """Restore the usual columns in the usual order."""
         self._order, self._visible, self._pinned = [], {}, set(PINNED_AT_FIRST)
         self._complete()
         self._choose()

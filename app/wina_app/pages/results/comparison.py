@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store.reader import Reader
 
 LETTERS = "ABCDEFGH"
-"""Names of the runs in the headings of columns."""
+"""Names of the runs in the headings of columns, one for each of `MOST_RUNS`."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class TaskComparison:
 
     @property
     def reference(self) -> float:
-        """The reference's value."""
         return self._available[0].second
 
     @property
@@ -63,20 +62,17 @@ class TaskComparison:
 
     @cached_property
     def _decimals(self) -> int:
-        """Decimals of all numbers of the row, from the standard errors of the differences."""
+        # All numbers of a row have as many as the errors of its differences allow.
         values = [value for comparison in self._available for value in (comparison.first, comparison.second)]
         return decimals_of(np.array(values), np.array([comparison.stderr for comparison in self._available]))
 
     def text(self, value: float) -> str:
-        """Format a value."""
         return UNKNOWN if math.isnan(value) else value_text(value, self._decimals, 0.0)
 
     def signed(self, value: float) -> str:
-        """Format a difference."""
         return f"+{self.text(value)}" if value > 0 else self.text(value)
 
     def interval(self, at: int) -> str:
-        """Format the interval of a run's difference."""
         comparison = self.comparisons[at]
         if comparison is None or not math.isfinite(comparison.low + comparison.high):
             return UNKNOWN
@@ -163,8 +159,8 @@ def compare(
 def _tasks_of_measure(
     store: "Reader", pairs: Sequence[tuple[str, str]], study: "StudySpec | None", measure: tuple[str, str]
 ) -> tuple[TaskComparison, ...]:
-    """Compare a metric that the study or the published evaluation does not prefer; its values alone where nothing says
-    how sure they are."""
+    """Compare a metric that neither the study nor the published evaluation prefers; without any error or document to
+    test by, only its values."""
     from wina_core.analysis.comparison.compare_runs import compare_pairs
     from wina_core.analysis.comparison.compare_tasks import untested
     from wina_core.store import MetricFilter
@@ -207,7 +203,7 @@ def is_paired(row: "Comparison") -> bool:
 
 
 def heading(comparison: RunComparison) -> str:
-    """Return what the numbers are, in one sentence."""
+    """Return one sentence that explains the numbers."""
     count = len(comparison.names) - 1
     if count == 1:
         return tr("B − A, with 95 % interval and two-sided p")
@@ -230,7 +226,7 @@ def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
 
 
 def sparsity_tips(comparison: RunComparison) -> tuple[str, ...]:
-    """Return everything known of each run's sparsity, by how far it misses its target included."""
+    """Return all known sparsities of each run, with the distance from its target."""
     return tuple(", ".join(sparsity_parts(sparsity, comparison.count)) for sparsity in comparison.sparsities)
 
 
@@ -249,6 +245,7 @@ def spec_differences(specs: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, tup
     """Return (setting as "method.name", its value in each spec) of the settings that differ, in the specs' order."""
     flat = [dict(_flatten(spec)) for spec in specs]
     names = dict.fromkeys(name for settings in flat for name in settings)
+    # A setting that a spec lacks differs from one that is None.
     return tuple(
         (name, tuple(_text(settings[name]) if name in settings else UNKNOWN for settings in flat))
         for name in names

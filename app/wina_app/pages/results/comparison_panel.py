@@ -160,7 +160,7 @@ def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> s
 
 
 def _test(comparison: "Comparison") -> str:
-    """Return the test that was really used, with its p."""
+    """Return the test that was used, with its p."""
     if math.isnan(comparison.p):
         return tr("Not tested: it needs two documents, or standard errors of six documents or rows")
     sentences = [tr("{test}, p {p} before any correction", test=comparison.test, p=p_text(comparison.p))]
@@ -178,7 +178,7 @@ def _test(comparison: "Comparison") -> str:
 
 
 def _interval(comparison: "Comparison") -> str:
-    """Return the test and what its interval is made of."""
+    """Return the test and the method of its interval."""
     from wina_core.analysis.comparison.compare_tasks import INTERVALS
 
     if math.isinf(comparison.low) or math.isinf(comparison.high):
@@ -255,7 +255,7 @@ class ResultsComparison(QWidget):
         """Show runs side by side; None for the text alone."""
         self.comparison = comparison
         self._content.setVisible(comparison is not None)
-        self._column.setStretch(2, 0 if comparison else 1)
+        self._column.setStretch(2, 0 if comparison else 1)  # a remark alone stays at the top
         remarks = " ".join(filter(None, (text, *(comparison.remarks if comparison else ()))))
         self.remark.setText(remarks)
         self.remark.setVisible(bool(remarks))
@@ -293,7 +293,7 @@ class ResultsComparison(QWidget):
             self._captions.addWidget(caption)
 
     def text(self) -> str:
-        """Names, heading and both tables, with tabs between cells."""
+        """Return names, heading and both tables, with tabs between cells."""
         if self.comparison is None:
             return ""
         flags = flag_texts(self.comparison)

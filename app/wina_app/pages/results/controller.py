@@ -50,7 +50,7 @@ class _Reading(NamedTuple):
     cells: MetricResults
     rows: _PassingRows
     error: str
-    """Reason why everything passes, where the filter takes too long."""
+    """Reason why the filter was not applied and everything passes; empty otherwise."""
     metrics: int
     """Number of metrics of all studies."""
     runs: int
@@ -98,7 +98,6 @@ class ResultsController(QObject):
         columns.changed.connect(self._show_columns)
 
     def start(self) -> None:
-        """Read the store, now that the view shows the table."""
         self._on_content()
         self.refresh()
 
@@ -111,8 +110,7 @@ class ResultsController(QObject):
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the store again."""
-        if self._pandas.is_needed():
+        if self._pandas.is_needed():  # `refresh` is called again once it is imported
             return
         if self._is_reading:
             self._outdated = True
@@ -166,6 +164,7 @@ class ResultsController(QObject):
         self.listed.emit()
 
     def _on_store_changed(self) -> None:
+        # The first change is read at once, all changes during the pause together at its end.
         if self._pause.isActive():
             self._outdated = True
         else:
@@ -203,7 +202,7 @@ class ResultsController(QObject):
     def _narrow(self, scope: Scope | None) -> None:
         self._view.show_scope(scope.title if scope else "")
         self._scope = scope
-        self._terms = self._parse(self._text) or ()  # terms of columns that are no more are passed over
+        self._terms = self._parse(self._text) or ()  # no filter if the scope lacks one of its columns
         self.refresh()
 
     def _parse(self, text: str) -> Terms | None:
@@ -221,6 +220,7 @@ class ResultsController(QObject):
         terms, cells, form = self._terms, self._cells, self._form
 
         def show(rows: _PassingRows) -> None:
+            # Else the user typed on, or the store was read: another answer follows.
             if (terms, form) == (self._terms, self._form) and cells is self._cells:
                 self.table.show(cells, *rows)
 
@@ -243,7 +243,6 @@ class ResultsController(QObject):
         self._view.show_columns(self._keys(), self.columns.pinned, common)
 
     def _keys(self) -> list[str]:
-        """Return the keys of the columns that are shown, in their order."""
         cells = self.table.cells
         keys = self.columns.visible_without(self.table.common if self._differing else ())
         if not isinstance(cells, RunResults):
@@ -253,7 +252,6 @@ class ResultsController(QObject):
     # ---- selected rows -------------------------------------------------------------------------------------------
 
     def select_rows(self, rows: Sequence[int]) -> None:
-        """Highlight and compare the runs of the selected lines of the table."""
         self.selection.select(self.runs_of(rows))
 
     def select_measure(self, row: int, column: int) -> None:
@@ -263,7 +261,7 @@ class ResultsController(QObject):
             self.plots.select_measure(*measure)
 
     def runs_of(self, rows: Sequence[int]) -> list[str]:
-        """Return the runs of these lines of the table, each once."""
+        """Return the runs of these lines, each once."""
         return list(dict.fromkeys(run for row in rows if (run := self.table.run_at(row)) is not None))
 
     def export_problem(self) -> str:
@@ -284,7 +282,6 @@ class ResultsController(QObject):
     # ---- files and clipboard -------------------------------------------------------------------------------------
 
     def snapshot(self) -> TableSnapshot:
-        """Return what is shown, in its order and columns."""
         return self.table.snapshot(self._keys())
 
     def export(self, path: Path, style: Style | None = None, table: TableSnapshot | None = None) -> None:
@@ -297,11 +294,12 @@ class ResultsController(QObject):
             rows = tr("{n} rows", "{n} row", count)
             self._view.show_saved(path, tr("{rows} in {file}", rows=rows, file=path.name))
 
+        # On the store's thread, so that the window does not wait for a disk.
         self._store.ask(lambda _store: snapshot.write(path, style), done, self._view.show_error)
 
     def copy(self, rows: Sequence[int], suffix: str = "") -> None:
-        """Put these lines of the table on the clipboard, in the format of files with this suffix, or with none as they
-        read, with tabs between."""
+        """Put these lines on the clipboard in the format of files with this suffix, or if it is empty as shown, with
+        tabs between cells."""
         snapshot, lines = self.snapshot(), tuple(rows)
 
         def text(_store: object) -> str:

@@ -120,7 +120,6 @@ class PaperDialog(QDialog):
 
     @property
     def table(self) -> TableSnapshot:
-        """Return the table with the chosen columns."""
         return self._snapshot.compact if self.compact.isChecked() else self._snapshot
 
     @property

@@ -17,7 +17,7 @@ _LARGEST_SHARE = 0.6
 
 
 class FrozenColumns(QTableView):
-    """Copy of a view's pinned columns, shown where these have scrolled away; it shares model and selection."""
+    """Copy of a view's pinned columns, shown once these have scrolled away; it shares model and selection."""
 
     def __init__(self, main: "ResultsTableView", paint: Callable[[QPainter, QTableView], None]) -> None:
         super().__init__(main)
@@ -53,7 +53,6 @@ class FrozenColumns(QTableView):
         self.hide()
 
     def show_table(self, model: QAbstractItemModel) -> None:
-        """Show the pinned columns of this model."""
         self.setModel(model)
         self.setSelectionModel(self._main.selectionModel())
         self._pinned = ()
@@ -79,16 +78,15 @@ class FrozenColumns(QTableView):
         return sum(self._main.columnWidth(section) for section in self._pinned)
 
     def is_pinned(self, section: int) -> bool:
-        """Return whether this column is shown here."""
+        """Return whether this view shows the column now."""
         return not self.isHidden() and section in self._pinned
 
     def _on_resized(self, section: int, _before: int, width: int) -> None:
-        """Resize the view's column too; hiding a column is none of its business."""
-        if width and self.is_pinned(section):
+        if width and self.is_pinned(section):  # width 0: the column was hidden, here alone
             self._main.setColumnWidth(section, width)
 
     def follow(self) -> None:
-        """Take size, widths and scroll position of the view, and hide while its own columns are seen."""
+        """Take size, widths and scroll position of the view; hide unless its pinned columns have scrolled away."""
         view = self._main.viewport()
         width = self._width
         scrolled = self._main.horizontalScrollBar().value() > 0
@@ -96,7 +94,7 @@ class FrozenColumns(QTableView):
             self.hide()
             return
         header = self.horizontalHeader()
-        # Or `_on_resized` would write the widths back to the view.
+        # Otherwise `_on_resized` would write the widths back to the view.
         blocked = header.blockSignals(True)
         for section in self._pinned:
             self.setColumnWidth(section, self._main.columnWidth(section))
@@ -117,7 +115,6 @@ class FrozenColumns(QTableView):
         self._main.press_line(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scroll the view."""
         self._main.wheelEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -159,7 +159,6 @@ class ImportsDialog(QDialog):
         self.confirm.setFocus()
 
     def show_imports(self, imports: Sequence[StoredImport]) -> None:
-        """Show all imported points."""
         self.nothing.setVisible(not imports)
         self.table.setVisible(bool(imports))
         self.table.show_table(imports_table(imports))
@@ -167,11 +166,9 @@ class ImportsDialog(QDialog):
             explain_disabled(button, enabled=bool(imports), reason=tr("Nothing is imported"))
 
     def show_saved(self, path: Path) -> None:
-        """Report a saved file on the page."""
         self.saved.emit(path)
 
     def ask_remove(self, files: str) -> bool:
-        """Ask before files are removed with their points."""
         text = tr("Remove {files} with all points? The files themselves stay where they are.", files=files)
         return QMessageBox.question(self, tr("Remove imported results"), text) == QMessageBox.StandardButton.Yes
 
@@ -202,7 +199,6 @@ class ImportsController(QObject):
         self._imports: list[StoredImport] = []
 
     def read(self) -> None:
-        """Read what is imported."""
         self._store.ask(lambda store: store.imports(), self._show, self._view.show_error)
 
     def choose(self, files: Sequence[Path], location: str) -> None:
@@ -235,7 +231,6 @@ class ImportsController(QObject):
         self._store.ask(question, answer, self._view.show_error)
 
     def discard(self) -> None:
-        """Drop the preview."""
         self._candidates = ()
         self._view.show_error("")
         self._view.show_preview(())
@@ -255,6 +250,7 @@ class ImportsController(QObject):
     def export(self, path: Path) -> None:
         """Write all imported points; the suffix names the format."""
         table = import_rows(self._imports)
+        # On the store's thread, so that the window does not wait for a disk.
         self._store.ask(
             lambda _: write_table(*table, path), lambda _: self._view.show_saved(path), self._view.show_error
         )
@@ -270,7 +266,7 @@ class ImportsController(QObject):
 
 
 def offer_imports(workbench: Workbench, page: "ResultsPage") -> None:
-    """Open the dialog when the page asks for it; it is made for the first time."""
+    """Open the dialog when the page asks for it; make it the first time."""
 
     @cache
     def opened() -> tuple[ImportsDialog, ImportsController]:
@@ -283,6 +279,7 @@ def offer_imports(workbench: Workbench, page: "ResultsPage") -> None:
         dialog.remove_requested.connect(control.remove)
         dialog.export_requested.connect(control.export)
         dialog.saved.connect(page.show_saved)
+        # A hidden dialog reads the imports when it is shown.
         workbench.results_changed.connect(lambda: control.read() if dialog.isVisible() else None)
         return dialog, control
 

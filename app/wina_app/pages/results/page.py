@@ -53,7 +53,7 @@ _NO_RUN = tr("No run is selected; select one of its rows in the table first.")
 
 
 class ResultsPage(Page):
-    """Page that shows what its controller read from the store, and emits the user's choices to it."""
+    """Page that shows its controller's reading of the store, and emits the user's choices to it."""
 
     inspector: ResultsInspector
     plan_requested = Signal(str)
@@ -158,8 +158,7 @@ class ResultsPage(Page):
         self.list.show_scope(title)
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
-        """Show these columns in this order, some of them pinned, and say what all rows have in common, where that is
-        hidden."""
+        """Show these columns in this order, and the text of the hidden ones that are the same in all rows."""
         self.list.show_columns(keys, pinned, common)
         self.filter.offer_columns([cells.column.key for cells in self.controller.table.metrics.cells])
 
@@ -167,24 +166,20 @@ class ResultsPage(Page):
         """Show an error of the filter; empty for none."""
         self.problem.show_text(text)
         self.filter.setProperty("state", "invalid" if text else "")
-        self.filter.style().polish(self.filter)
+        self.filter.style().polish(self.filter)  # else the style sheet does not see the property
 
     def copy_text(self, text: str) -> None:
-        """Put a text on the clipboard."""
         QGuiApplication.clipboard().setText(text)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Draw what came while another page was shown."""
         super().showEvent(event)
         self.controller.plots.set_visible(True)  # beneath the table too: a click on a tab shows a drawn plot
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Leave the plots alone while another page is shown."""
         super().hideEvent(event)
         self.controller.plots.set_visible(False)
 
     def show_spec(self, spec: RunSpec) -> None:
-        """Show how a number was computed."""
         ResultsSpec(spec, self).open()
 
     # ---- what the next start restores ----------------------------------------------------------------------------
@@ -229,6 +224,7 @@ class ResultsPage(Page):
     # ---- what the user does --------------------------------------------------------------------------------------
 
     def _selected_rows(self) -> list[int]:
+        # Counted by ranges: all rows of a large table are one range, and are not listed.
         ranges = self.table.selectionModel().selection()
         count = sum(ranges.at(number).height() for number in range(ranges.size()))
         return self.table.selected_rows() if count <= _MAX_SELECTED else []
@@ -239,7 +235,7 @@ class ResultsPage(Page):
         self.controller.select_measure(index.row(), index.column())
 
     def _follow_selection(self) -> None:
-        """Select the rows of the runs that a plot selected; rows that are of just these runs stay as they are."""
+        """Select the rows of the runs that a plot selected."""
         runs = self.controller.selection.runs
         explain_disabled(
             self.compare,
@@ -248,6 +244,7 @@ class ResultsPage(Page):
             explanation=tr("The difference on every task that they share, with its interval and p"),
         )
         self.export.show_reason(self.controller.export_problem())
+        # The table itself may have selected them: selecting all rows of its runs would undo a choice of single rows.
         if set(runs) == set(self.controller.runs_of(self._selected_rows())):
             return
         rows, table = QItemSelection(), self.controller.table
@@ -259,7 +256,7 @@ class ResultsPage(Page):
             self.table.scrollTo(rows.indexes()[0])
 
     def _select_restored(self) -> None:
-        """Select the rows of the runs that an earlier window had selected, now that they are there."""
+        """Select the rows of the runs that the last session had selected, once they are listed."""
         if self.controller.selection.runs and not self.table.selectionModel().hasSelection():
             self._follow_selection()
 
@@ -294,7 +291,7 @@ class ResultsPage(Page):
             self.plan_requested.emit(run)
 
     def _edit(self, key: str) -> None:
-        """Edit a mark of the current row in place, in its column, which is shown if it was not."""
+        """Edit tags or note of the current row in place, and show their column for it."""
         if self._current_run() is None:
             return
         self.columns.show(key)
@@ -402,30 +399,31 @@ class TableAndPlots(QSplitter):
         self.control.choose(half)
         self._table.setVisible(half != "plots")
         self._plots.fold(half == "table")
+        # Tabs alone must not take a plot's share of the splitter.
         self._plots.setMaximumHeight(self._plots.sizeHint().height() if half == "table" else _NO_LIMIT)
         if half == "both":
             self.setSizes(self._last_sizes or self._first_sizes())
 
     @property
     def sizes_of_both(self) -> list[int]:
-        """Heights of both where they are shown together; empty if they never were."""
+        """Last heights of table and plots while both were shown; empty if they never were."""
         return self.sizes() if self.chosen == "both" else self._last_sizes
 
     def restore(self, half: Half | None, sizes: list[int]) -> None:
-        """Choose what was chosen in an earlier window; sizes that do not fit are passed over."""
+        """Restore the choice of an earlier session; ignore invalid sizes."""
         if len(sizes) == 2 and min(sizes) > 0:
             self._last_sizes = sizes
         if half is not None:
             self.choose(half)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Choose what there is room for, unless the user has chosen."""
+        """Show what there is room for, unless the user has chosen."""
         super().showEvent(event)
         if self.chosen is None:
             self.choose("both" if self.window().height() >= scaled(_ROOM) else "table")
 
     def _show_plots(self) -> None:
-        """Show what the user asks for, beside the table if there is room."""
+        """Show the plots, beside the table if there is room."""
         if self.chosen == "table":
             self.choose("both" if self.window().height() >= scaled(_ROOM) else "plots")
 
@@ -435,7 +433,7 @@ class TableAndPlots(QSplitter):
 
 
 class _ViewState(BaseModel):
-    """Stored view; an unreadable field has its default and costs no other."""
+    """Stored view; an unreadable field gets its default and leaves the others alone."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -25,7 +25,6 @@ class NoteEdit(QPlainTextEdit):
         self.setFixedHeight(10 * GRID)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Emit that the text is finished."""
         super().focusOutEvent(event)
         self.finished.emit()
 
@@ -48,6 +47,7 @@ class ResultsInspector(QScrollArea):
         self.note.setPlaceholderText(tr("What you want to remember of this run"))
         self.note.finished.connect(self._write_note)
         self.pinned = QCheckBox(tr("Pinned to the top"))
+        # `toggled` would also follow `show_runs`.
         self.pinned.clicked.connect(lambda: self.pin_toggled.emit(self._runs))
         self._cells = QGridLayout()
         self._cells.setHorizontalSpacing(2 * GRID)
@@ -65,10 +65,9 @@ class ResultsInspector(QScrollArea):
         self.show_runs([], None)
 
     def show_runs(self, runs: Sequence[str], facts: RunFacts | None) -> None:
-        """Show what is known of the first of the selected runs; None when none is selected. What is being written goes
-        to the runs that were selected when it was begun."""
+        """Show what is known of the first of the selected runs; None when none is selected."""
         changed = list(runs) != self._runs
-        if changed:
+        if changed:  # unsaved text belongs to the runs that were selected so far
             self._write_tags()
             self._write_note()
         self._runs = list(runs)
@@ -79,6 +78,7 @@ class ResultsInspector(QScrollArea):
             self.title.setText(tr("{count:,} runs", count=len(runs)))
         else:
             self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
+        # Results that land must not replace what is being typed.
         if changed or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
             self.tags.setText(", ".join(facts.annotations.tags) if facts else "")
             self.tags.setModified(False)

@@ -47,17 +47,18 @@ class Scope:
     configurations: Mapping[str, str]
     """Run's hash: the name of its configuration."""
     models: Mapping[str, tuple[str, str]]
-    """Model's hash: the paper's model whose numbers are shown, by default its role or location; its quantization."""
+    """Model's hash: (the paper's model whose numbers are shown, by default its role or location; quantization)."""
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
         """The table's, with the paper's numbers where the study repeats it."""
+        # Cached: columns made anew are unequal by their functions, and every cell would be made anew with them.
         at = 1 + BY_KEY["value"]
         return (*COLUMNS[:at], self._paper_column, *COLUMNS[at:]) if self.paper else COLUMNS
 
     @property
     def published_measures(self) -> frozenset[tuple[str, str]]:
-        """(task, metric) of everything that the paper has of this study."""
+        """(task, metric) of all published numbers of this study."""
         return frozenset((cell.task, cell.metric) for cell in published(self.paper)) if self.paper else frozenset()
 
     @property
@@ -118,7 +119,6 @@ def scope_of(study: StudySpec) -> Scope:
 
 
 def is_dense(line: PublishedLine) -> bool:
-    """Return whether a line is that of the full model."""
     return line.method == _DENSE
 
 
@@ -150,12 +150,10 @@ class RunSelection(QObject):
             self.select((*self.runs, *runs))
 
     def make_reference(self, run: str) -> None:
-        """Compare the others with this one of the selected runs."""
         if run in self.runs:
             self._set((run, *(other for other in self.runs if other != run)))
 
     def retain(self, passing: Collection[str]) -> None:
-        """Forget the runs that are not among these."""
         self._set(tuple(run for run in self.runs if run in passing))
 
     def _set(self, runs: tuple[str, ...]) -> None:

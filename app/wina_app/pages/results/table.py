@@ -54,14 +54,14 @@ class ResultsTable(QAbstractTableModel):
         super().__init__()
         self.columns: tuple[ResultColumn, ...] = COLUMNS
         self.metrics = MetricResults(columns=COLUMNS)
-        """All metrics, of which runs are made too."""
+        """All metrics; runs are made of them too."""
         self.cells = self.metrics
         """Cells of the rows, which are runs or metrics."""
         self._passing: Mask = np.zeros(0, np.bool_)
         self._mask: Mask = self._passing
         self._arrangement = Arrangement(np.zeros(0, np.intp))
         self._keys: tuple[SortKey, ...] = ()
-        """Sort keys, perhaps of columns that the table has not now."""
+        """Sort keys; some may be of columns that the table lacks now."""
         self._group = ""
         self._closed = ClosedGroups()
 
@@ -69,7 +69,7 @@ class ResultsTable(QAbstractTableModel):
 
     @property
     def keys(self) -> tuple[SortKey, ...]:
-        """Columns that the rows are sorted by, the first one first."""
+        """Sort keys whose columns the table has, the first one first."""
         return tuple(key for key in self._keys if key.column in self.cells)
 
     @property
@@ -79,12 +79,10 @@ class ResultsTable(QAbstractTableModel):
 
     @property
     def of_runs(self) -> bool:
-        """Return whether a row is a run, not a metric."""
         return isinstance(self.cells, RunResults)
 
     @property
     def stored(self) -> int:
-        """Number of rows there are."""
         return len(self.cells)
 
     @property
@@ -99,8 +97,7 @@ class ResultsTable(QAbstractTableModel):
 
     @property
     def listed_rows(self) -> list[MetricRow]:
-        """The metrics that are shown, or the first one of each run, in the order of the table, without headings and
-        what is under closed ones."""
+        """Shown metrics, or the first one of each shown run, in the table's order."""
         rows = self._arrangement.rows
         return self._rows(self.cells.first_rows[rows] if isinstance(self.cells, RunResults) else rows)
 
@@ -109,12 +106,10 @@ class ResultsTable(QAbstractTableModel):
         return partial(_passing, self.metrics.metrics, self._passing)
 
     def passing_runs(self, runs: Collection[str]) -> frozenset[str]:
-        """Return those of the runs that have a row that passes."""
         rows = self.metrics.rows_of_runs(runs) if runs else ()
         return frozenset(str(self.metrics["hash"].value(row)) for row in rows if self._passing[row])
 
     def passing_rows(self, runs: Collection[str]) -> tuple[MetricRow, ...]:
-        """Return those metrics of the runs that pass the filter."""
         rows = self.metrics.rows_of_runs(runs) if runs else np.zeros(0, np.intp)
         return tuple(self._rows(rows[self._passing[rows]]))
 
@@ -128,9 +123,10 @@ class ResultsTable(QAbstractTableModel):
         return common(self.cells, self._mask)
 
     def show(self, cells: MetricResults, mask: Mask, runs: RunResults | None = None) -> None:
-        """Show those metrics of another reading that are in the mask, or the runs that are made of these."""
+        """Show the metrics of a reading that are in the mask, or the runs that are made of these."""
         listed, listed_mask = (cells, mask) if runs is None else (runs, np.ones(len(runs), np.bool_))
         self.metrics, self._passing = cells, mask
+        # A reset costs selection and scroll position: it is for columns that are gone or moved.
         if _is_subsequence(self.columns, listed.columns):
             self._insert_columns(listed.columns)
             self._rearrange(listed, listed_mask)
@@ -142,7 +138,8 @@ class ResultsTable(QAbstractTableModel):
         self._pass()
 
     def _insert_columns(self, columns: tuple[ResultColumn, ...]) -> None:
-        """Insert the columns that are new, in which nothing is shown yet: selection and scroll stay."""
+        """Insert the new columns, whose cells stay empty until the rows follow."""
+        # One at a time: Qt's signal is about neighbours.
         for position, column in enumerate(columns):
             if position == len(self.columns) or self.columns[position] != column:
                 self.beginInsertColumns(_TOP, position, position)
@@ -162,7 +159,6 @@ class ResultsTable(QAbstractTableModel):
         self.sort_by((SortKey(self.columns[column].key, descending),) if column >= 0 else ())
 
     def sort_by(self, keys: tuple[SortKey, ...]) -> None:
-        """Sort by several columns, the first one first."""
         if keys != self._keys:
             self._keys = keys
             self._rearrange(self.cells, self._mask)
@@ -170,13 +166,12 @@ class ResultsTable(QAbstractTableModel):
                 self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.columns) - 1)
 
     def sort_further(self, column: int, descending: bool | None = None) -> None:
-        """Sort by one column more, or by this one, which is sorted by already, the other way round."""
+        """Append a column to the sort keys; if it is one, set its direction, by default the other one."""
         key, keys = self.columns[column].key, {sort_key.column: sort_key.descending for sort_key in self.keys}
         keys[key] = (key in keys and not keys[key]) if descending is None else descending
         self.sort_by(tuple(SortKey(*sort_key) for sort_key in keys.items()))
 
     def unsort(self, column: int) -> None:
-        """Stop sorting by this column."""
         self.sort_by(tuple(key for key in self.keys if key.column != self.columns[column].key))
 
     def group_by(self, key: str) -> None:
@@ -193,7 +188,6 @@ class ResultsTable(QAbstractTableModel):
             self._rearrange(self.cells, self._mask)
 
     def close_groups(self, closed: bool) -> None:
-        """Close or open all groups."""
         self._closed = ClosedGroups(all_others=closed)
         self._rearrange(self.cells, self._mask)
 
@@ -229,12 +223,12 @@ class ResultsTable(QAbstractTableModel):
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def row_at(self, line: int) -> int | None:
-        """Return the number of the row in this line; None for the heading of a group and where there is no line."""
+        """Return the number of the row in this line; None for the heading of a group and beyond the last line."""
         lines = self._arrangement.lines
         return int(lines[line]) if 0 <= line < len(lines) and lines[line] >= 0 else None
 
     def run_at(self, line: int) -> str | None:
-        """Return the run of the row in this line; None for the heading of a group and where there is no line."""
+        """Return the run of the row in this line; None for the heading of a group and beyond the last line."""
         row = self.row_at(line)
         return None if row is None else str(self.cells["hash"].value(row))
 
@@ -259,33 +253,27 @@ class ResultsTable(QAbstractTableModel):
         return groups.mean_text(number, self.columns[column].key) if of_runs and groups is not None else ""
 
     def is_pinned(self, line: int) -> bool:
-        """Return whether this line is a row of a pinned run."""
         row = self.row_at(line)
         return row is not None and self.cells["pin"].value(row) == PINNED
 
     def lines_of_runs(self, runs: Collection[str]) -> list[int]:
-        """Return the lines with rows of these runs."""
         selected = np.zeros(self.stored + 1, np.bool_)  # the last is that of headings
         selected[self.cells.rows_of_runs(runs)] = True
         lines = self._arrangement.lines
         return [int(line) for line in np.flatnonzero(selected[np.where(lines < 0, -1, lines)])]
 
     def snapshot(self, keys: Sequence[str]) -> TableSnapshot:
-        """Return the lines in the columns with these keys."""
         return TableSnapshot(self.cells, self._arrangement, self.group, tuple(keys))
 
     # ---- Qt's interface ------------------------------------------------------------------------------------------
 
     def rowCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of shown lines."""
         return 0 if parent.isValid() else len(self._arrangement.lines)
 
     def columnCount(self, parent: _Index = _TOP) -> int:
-        """Return the number of columns, including those that the view hides."""
         return 0 if parent.isValid() else len(self.columns)
 
     def flags(self, index: _Index) -> Qt.ItemFlag:
-        """Let tags and notes be edited in place."""
         editable = self.columns[index.column()].key in EDITED and self.row_at(index.row()) is not None
         return _EDITABLE if editable else _SELECTABLE
 
@@ -340,7 +328,7 @@ class ResultsTable(QAbstractTableModel):
 
 
 def _is_subsequence(previous: tuple[ResultColumn, ...], columns: tuple[ResultColumn, ...]) -> bool:
-    """Return whether `columns` are `previous` with others between them."""
+    """Return whether `columns` has all of `previous` in their order."""
     remaining = iter(columns)
     return all(column in remaining for column in previous)
 

@@ -87,16 +87,14 @@ class ResultsList(QWidget):
         self.group.fill([(tr("nothing"), ""), *offered], self.group.currentData() or "")
 
     def choose_columns(self) -> None:
-        """Open the chooser of columns."""
         self._chooser.pop_up(self.columns)
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
-        """Show these columns in this order, and say what is common to all rows."""
         self.table.show_columns(keys, pinned)
         self.common.setText(tr("Same in all rows: {common}", common=common) if common else "")
 
     def show_scope(self, title: str) -> None:
-        """Say to which study the table is narrowed; empty for none."""
+        """Name the study that the table is narrowed to; empty for none."""
         self.scope.setText(tr("Study: {title}", title=title))
         self._scope.setVisible(bool(title))
 
@@ -125,16 +123,16 @@ class FilterLine(QLineEdit):
         self._names = QStringListModel()
         self._completer = QCompleter(self._names, self)
         self._completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        # `QLineEdit.setCompleter` would complete the whole line, not the name before the cursor.
         self._completer.setWidget(self)
         popup = self._completer.popup()
         assert popup is not None
         self._popup = popup
-        apply_stylesheet(popup)
+        apply_stylesheet(popup)  # a window of its own, which inherits none
         self._completer.activated.connect(self._complete)
         self.textEdited.connect(self._offer)
 
     def offer_columns(self, keys: Sequence[str]) -> None:
-        """Set the names to complete."""
         self._names.setStringList(sorted(keys))
 
     def _typed_name(self) -> str:
@@ -184,12 +182,14 @@ class ColumnChooser(QFrame):
         self.usual = push_button(tr("Default"), columns.reset, name=tr("Back to the default columns"))
         for keys, step in (("Alt+Up", -1), ("Alt+Down", 1)):
             shortcut = QShortcut(QKeySequence(keys), self.list)
+            # The table sorts by the same keys.
             shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
             shortcut.activated.connect(lambda step=step: self._move(step))
         hint = text_label(tr("Drag, or Alt with Up and Down, to reorder; pinned columns stay at the left"), "muted")
         hint.setWordWrap(True)
         buttons = hbox(None, self.every, self.none, self.pin, self.usual)
         vbox(self, self.search, hint, (self.list, 1), buttons, margins=(GRID, GRID, GRID, GRID))
+        # A hidden chooser is filled when it pops up.
         columns.changed.connect(lambda: self._fill() if self.isVisible() else None)
         self._fill()
 
@@ -212,7 +212,7 @@ class ColumnChooser(QFrame):
         offered = self._columns.offered
         row = max(self.list.currentRow(), 0)
         keys = [column.key for column, _ in offered]
-        with QSignalBlocker(self.list):
+        with QSignalBlocker(self.list):  # a tick set here is no choice of the user's
             if [item.data(_KEY) for item in self._items()] != keys:
                 while self.list.takeItem(0) is not None:  # `clear` leaves the items that Python still knows
                     pass

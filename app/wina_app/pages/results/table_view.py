@@ -62,7 +62,7 @@ class ResultsTableView(RowTableView):
         super().__init__(name)
         self.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed)
         self.widths: dict[str, float] = {}
-        """Widths that the user gave to columns, in digits."""
+        """Widths that the user gave to columns, in digits, so that they follow the text size."""
         self.pinned: frozenset[str] = frozenset()
         self._placing = False
         """True while the program changes the columns, not the user."""
@@ -94,19 +94,17 @@ class ResultsTableView(RowTableView):
         self.addAction(action)
 
     def add_separator(self) -> None:
-        """Add a separator to the context menu."""
         line = QAction(self)
         line.setSeparator(True)
         self.addAction(line)
 
     def model(self) -> ResultsTable:  # type: ignore[override]
-        """Return the table that is shown."""
         return cast(ResultsTable, QTableView.model(self))
 
     def show_table(self, table: QAbstractTableModel) -> None:
         """Show a table; clicks on its headings sort it, with Shift within what is sorted already."""
         super().show_table(table)
-        self.setSortingEnabled(False)
+        self.setSortingEnabled(False)  # Qt sorts by one column; `_sort` knows several
         # For headings that look selected Qt asks for each row whether it is, time and again.
         self.horizontalHeader().setSelectionModel(QItemSelectionModel(table, self.horizontalHeader()))
         self.horizontalHeader().setSectionsClickable(True)
@@ -115,7 +113,8 @@ class ResultsTableView(RowTableView):
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str] = ()) -> None:
         """Show these columns in this order, and hide the others; the pinned ones, which stand first, do not scroll."""
-        # Nothing is laid out anew where nothing changed: this runs with every reading of the store.
+        # Nothing is laid out anew where nothing changed: this runs with every reading of the store. The first rows
+        # count as a change, since a column of words is as wide as its content.
         columns, self.pinned = self.model().columns, frozenset(pinned)
         widths = tuple(column.width for column in columns)
         placed = columns, widths, tuple(keys), self.pinned, self.model().stored > 0
@@ -146,16 +145,17 @@ class ResultsTableView(RowTableView):
         if column.key in self.widths:
             return round(self.widths[column.key] * digit)
         lines = (column.heading or column.title).split("\n")
+        # Room for the sort mark in a heading of two lines.
         lines[-1] += "  \N{BLACK UP-POINTING SMALL TRIANGLE}1" if len(lines) > 1 else ""
         return max(math.ceil(_digits(self.model(), column) * digit), *map(heading.horizontalAdvance, lines)) + 2 * GRID
 
     def resizeColumnToContents(self, column: int) -> None:
-        """Fit a column to its content, and keep this width."""
         super().resizeColumnToContents(column)
         self._keep_width(column)
 
     def _on_resized(self, section: int, _before: int, width: int) -> None:
-        """Keep a width that the user drags; Qt itself stretches the last column, and restores it."""
+        """Keep a width that the user drags."""
+        # Qt itself stretches the last column, and restores it.
         by_user = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton and section != self._last_section()
         if by_user and width and not self._placing:
             self._keep_width(section)
@@ -169,7 +169,6 @@ class ResultsTableView(RowTableView):
         return next((section for section in sections if not header.isSectionHidden(section)), -1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Let the pinned columns follow."""
         super().resizeEvent(event)
         self._frozen.follow()
 
@@ -178,10 +177,10 @@ class ResultsTableView(RowTableView):
         index: QModelIndex | QPersistentModelIndex,
         hint: QAbstractItemView.ScrollHint = QAbstractItemView.ScrollHint.EnsureVisible,
     ) -> None:
-        """Scroll to a cell, out from under the pinned columns, which are seen anyway."""
+        """Scroll to a cell, out from under the pinned columns."""
         bar = self.horizontalScrollBar()
         before = bar.value()
-        if self._frozen.is_pinned(index.column()):
+        if self._frozen.is_pinned(index.column()):  # it is visible however far the others have scrolled
             super().scrollTo(index, hint)
             bar.setValue(before)
             return
@@ -233,7 +232,6 @@ class ResultsTableView(RowTableView):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Open or close a group on a click on its heading."""
         super().mousePressEvent(event)
         self.press_line(event)
 
@@ -246,6 +244,7 @@ class ResultsTableView(RowTableView):
     def _toggle(self, line: int) -> None:
         column = self.currentIndex().column()
         self.model().toggle(line)
+        # A heading has no key by which the new arrangement finds it: the current cell is lost.
         self.setCurrentIndex(self.model().index(line, max(column, 0)))
 
     def _copy(self) -> None:
@@ -293,7 +292,7 @@ class ResultsTableView(RowTableView):
         painter.drawLine(rect.bottomLeft(), rect.bottomRight())
         painter.setFont(font(bold=True, tabular=True))
         painter.setPen(QColor(tokens().text))
-        means = self._paint_means(painter, rect, line, view)
+        means = self._paint_means(painter, rect, line, view)  # first: the label is elided before them
         room = rect.adjusted(GRID, 0, -GRID, 0)
         room.setRight(min(room.right(), means))
         text = painter.fontMetrics().elidedText(label, Qt.TextElideMode.ElideRight, room.width())

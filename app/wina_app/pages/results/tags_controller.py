@@ -59,7 +59,7 @@ class AnnotationsController(QObject):
     # ---- what is written -----------------------------------------------------------------------------------------
 
     def annotations(self, runs: Collection[str]) -> dict[str, RunAnnotations]:
-        """Return the annotations of those of the runs that are stored."""
+        """Return the annotations of the runs; unknown runs have none."""
         details = self._table.cells.details
         if details is None:
             return {}
@@ -80,7 +80,7 @@ class AnnotationsController(QObject):
         return RunFacts(run, annotations[run], tuple((title, text) for title, text in cells if text))
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
-        """Replace the tags of the runs by those of the line, which has commas between them."""
+        """Replace the tags of the runs by those in the text, which has commas between them."""
         tags = split_tags(text)
         self._annotate(
             "tags", tr("tags"), {run: marks._replace(tags=tags) for run, marks in self.annotations(runs).items()}
@@ -94,7 +94,7 @@ class AnnotationsController(QObject):
         )
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
-        """Pin the runs, or unpin them where all of them are pinned."""
+        """Pin the runs, or unpin them if all are pinned."""
         before = self.annotations(runs)
         pinned = not all(marks.pinned for marks in before.values())
         change = tr("pin") if pinned else tr("unpin")
@@ -104,8 +104,7 @@ class AnnotationsController(QObject):
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
     def _annotate(self, field: str, change: str, annotated: Mapping[str, RunAnnotations]) -> None:
-        """Write that field of the annotations, and of tags only those that are added or taken away: the others may have
-        been written meanwhile, here or in another window."""
+        """Write that field of the annotations, and of tags only the added and the removed ones."""
         before = self.annotations(annotated)
         changed = {run: annotations for run, annotations in annotated.items() if annotations != before[run]}
         if not changed:
@@ -115,6 +114,7 @@ class AnnotationsController(QObject):
         if len(changed) > 1:
             text = tr("{what} of {count:,} runs", what=change, count=len(changed))
         only = (field,)
+        # `seen` limits a write to its own changes: other tags may be written meanwhile, here or in another window.
         self._push(
             text,
             lambda store: store.annotate_runs(changed, only, seen=previous),
@@ -124,7 +124,7 @@ class AnnotationsController(QObject):
     # ---- what is deleted -----------------------------------------------------------------------------------------
 
     def delete(self, runs: Sequence[str]) -> None:
-        """Take the runs, with all their rows, out of the table and of all that is reused, until it is undone."""
+        """Delete the runs with all their rows, so that nothing reuses them until it is undone."""
         runs = list(dict.fromkeys(runs))
         if not runs:
             return
@@ -149,11 +149,12 @@ class AnnotationsController(QObject):
         )
 
     def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:
+        # `push` calls `redo`, which writes for the first time.
         self.undo_stack.push(_UndoableWrite(text, lambda: self._write(do), lambda: self._write(undo)))
 
     def _write(self, change: "Callable[[Store], object]") -> None:
         self._store.write(change, self._view.show_error)
-        self._refresh()
+        self._refresh()  # at once, after the write on the same thread: the store's `changed` is throttled
 
 
 class _UndoableWrite(QUndoCommand):

@@ -66,7 +66,7 @@ class StudyCatalogue(QObject):
         def question(
             _store: Any,
         ) -> tuple[list[GalleryEntry], dict[str, str], str]:
-            # Needs no store: its thread reads the files, so that the window does not wait for a disk.
+            # On the store's thread, so that the window does not wait for a disk.
             shipped = list(gallery())
             shipped_files = {entry.file for entry in shipped}
             entries = [*shipped, *(entry_of(file, "own") for file in own_files if file not in shipped_files)]
@@ -87,7 +87,7 @@ class StudyCatalogue(QObject):
         self._workbench.store.ask(question, answer, self.failed.emit)
 
     def is_own(self, file: Path | None) -> bool:
-        """Return whether the user added this file; others lie in listed folders."""
+        """Return whether the user added this file to the list."""
         return file in self._own_files
 
     def add(self, file: Path) -> None:
@@ -178,18 +178,19 @@ class StudyCatalogue(QObject):
                 self._read_state(file, study)
 
     def read_next(self) -> bool:
-        """Read the next waiting study, so that other queries pass between; return whether there was one."""
+        """Read the next waiting study; return whether there was one."""
+        # One at a time, so that other queries of the store pass between.
         file = self._waiting.pop(0) if self._waiting else None
         self.read_states_of([file] if file else [])
         return file is not None
 
     def stop_reading(self) -> None:
-        """Drop all waiting studies."""
         self._waiting = []
 
     def _read_state(self, file: Path, study: StudySpec) -> None:
         # Without models for its roles the runs are those of the published weights.
         stand_in = {role.name: role.hub or role.name for role in needs(study, self.roles)}
+        # All inputs are taken here: the question runs on the store's thread, while the window may change them.
         bound, reading, queued = bind(study, self.roles | stand_in), self._reading, self._workbench.jobs.queued_runs
         needs_data = needs_data_folder(study)
         environment, samples = self.environment, self.samples and file == self.selected
@@ -215,11 +216,11 @@ class StudyCatalogue(QObject):
         self._workbench.store.ask(question, answer, refused)
 
     def forget_expansion(self, file: Path) -> None:
-        """Expand a study anew when it is read next: its models' machines have been asked."""
+        """Expand a study anew when it is read next."""
+        # A launch asks the machines that hold the models; the earlier expansion was made without them.
         self._expanded.pop(file, None)
 
     def set_state(self, file: Path, state: StudyState) -> None:
-        """Store and announce a study's state."""
         self.states[file] = state
         if self._waiting:
             self._next.start()

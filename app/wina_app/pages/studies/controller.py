@@ -60,12 +60,13 @@ class StudiesController(QObject):
         self._reports = reports or StudyReports(workbench)
         self._arrays = arrays or SubmittedArrays(workbench)
         self._submission = SubmitChoice()
-        """The last one."""
+        """Settings of the last submission."""
         self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
         self._estimates: dict[Path, str] = {}
         self._visible = self._launching = False
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
+        # Consent to run code is given for the chosen machines.
         workbench.machines.changed.connect(view.withdraw_consent)
         self._catalogue.listed.connect(self._on_listed)
         self._catalogue.mapped.connect(self._on_mapped)
@@ -100,12 +101,11 @@ class StudiesController(QObject):
             self._catalogue.stop_reading()
 
     def select(self, file: Path) -> None:
-        """Select a study."""
         if file != self._selected and file in self._catalogue.entries:
             self._view.clear_message()
             before, self._catalogue.selected = self._selected, file
             self._show_selected()
-            if self._catalogue.samples:  # which are asked of the selected study alone
+            if self._catalogue.samples:  # they are required of the selected study alone
                 self._catalogue.read_states_of([path for path in (before, file) if path])
 
     def restore(self, file: Path) -> None:
@@ -178,8 +178,8 @@ class StudiesController(QObject):
         self._workbench.store.ask(question, answer, self._view.show_error)
 
     def run(self) -> None:
-        """Queue all measurements of runs and sweep that are neither stored nor queued, after a question where they take
-        much."""
+        """Queue all measurements of runs and sweep that are neither stored nor queued, after a question if they take
+        much time, memory or disk."""
         file, study = self._selected, self._catalogue.bound_study(self._selected)
         if file is None or study is None or self._launching:
             return
@@ -261,25 +261,21 @@ class StudiesController(QObject):
         self._workbench.store.ask(lambda _: or_refusal(lambda: task_code(missing)), answer, self._view.show_error)
 
     def pause(self) -> None:
-        """Pause the selected study's jobs."""
         self._jobs.pause(self._selected)
 
     def resume(self) -> None:
-        """Resume the study's jobs."""
         self._jobs.resume(self._selected)
 
     def cancel(self) -> None:
-        """Cancel the study's jobs; stored results stay."""
+        """Cancel the selected study's jobs; stored results stay."""
         self._jobs.cancel(self._selected)
 
     def show_results(self) -> None:
-        """Show the selected study's results."""
         study = self._catalogue.bound_study(self._selected)
         if study is not None:
             self.results_requested.emit(study)
 
     def report(self, folder: Path) -> None:
-        """Write the selected study's report into a folder."""
         file, study = self._selected, self._catalogue.bound_study(self._selected)
         if file is not None and study is not None:
             self._view.show_notice(tr("Writing the report…"))
@@ -294,7 +290,7 @@ class StudiesController(QObject):
         for file, state in catalogue.states.items():
             if file in catalogue.entries:
                 self._view.show_state(file, state)
-        if self._shown_study != self._selected_study():
+        if self._shown_study != self._selected_study():  # showing the same again would withdraw the consent
             self._show_selected()
         self._read_states()
 
@@ -313,13 +309,12 @@ class StudiesController(QObject):
             self._catalogue.read_states()
 
     def _read_current(self) -> None:
-        """Read the states of the selected and the running studies."""
         if self._visible:
             self._catalogue.read_states_of(self._jobs.files.union([self._selected] if self._selected else []))
 
     def _selected_study(self) -> tuple[GalleryEntry | None, list[Role]]:
         file = self._selected
-        if file is None or file not in self._catalogue.entries:  # one that was just opened is yet to be read
+        if file is None or file not in self._catalogue.entries:  # one that was just opened is not read yet
             return None, []
         entry = replace(self._catalogue.entries[file], study=self._catalogue.study(file))
         return entry, self._catalogue.open_roles(file)

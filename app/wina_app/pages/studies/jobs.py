@@ -64,13 +64,11 @@ class StudyJobs(QObject):
         self.changed.emit(file)
 
     def pause(self, file: Path | None) -> None:
-        """Pause a study's jobs."""
         for entry in self.measuring(file):
             if entry.phase in ("queued", "running"):
                 self._workbench.pause(entry.id)
 
     def resume(self, file: Path | None) -> None:
-        """Resume the study's jobs."""
         for entry in self.measuring(file):
             if entry.phase == "paused":
                 self._workbench.resume(entry.id)
@@ -82,7 +80,7 @@ class StudyJobs(QObject):
 
     @property
     def files(self) -> frozenset[Path]:
-        """Return the files of studies with jobs."""
+        """Files of the studies with active jobs."""
         return frozenset(self._files[entry.id] for entry in self._workbench.jobs.active if entry.id in self._files)
 
     def measuring(self, file: Path | None) -> list[JobEntry]:
@@ -90,7 +88,6 @@ class StudyJobs(QObject):
         return [entry for entry in self._active_jobs(file) if not isinstance(entry.job, EstimateJob)]
 
     def is_estimating(self, file: Path) -> bool:
-        """Return whether an estimate of the study is queued or running."""
         return any(isinstance(entry.job, EstimateJob) for entry in self._active_jobs(file))
 
     def _active_jobs(self, file: Path | None) -> list[JobEntry]:
@@ -124,7 +121,7 @@ class StudyReports(QObject):
     failed = Signal(str)
 
     def __init__(self, workbench: Workbench, command: Sequence[str] = own_command("wina_core.cli")) -> None:
-        """Take the command that runs `wina`."""
+        """`command` runs `wina`."""
         super().__init__()
         self.pages: dict[Path, Path] = {}
         self._store, self._command = workbench.store, tuple(command)
@@ -135,7 +132,8 @@ class StudyReports(QObject):
         """Write the report of a study with its roles mapped into a folder; a signal follows."""
 
         def question(store: Any) -> str:
-            if store.study_spec(study.content_hash()) is None:  # its runs are those of others
+            # `wina report` reads the study from the database, which lacks one whose runs other studies measured.
+            if store.study_spec(study.content_hash()) is None:
                 expansion = expanded(study)
                 if not store.pending(expansion.runs):
                     store.save_study(study, expansion.labelled)
@@ -143,7 +141,7 @@ class StudyReports(QObject):
 
         def answer(url: str) -> None:
             words = ("report", study.content_hash(), "--output-path", str(folder.absolute()))
-            # Of a command line everyone on the machine sees a database's password, of the environment nobody else.
+            # Everyone on the machine can read a command line, and with it a database's password.
             process = SideProcess((*self._command, *words), {"WINA_DATABASE": url}, self)
             process.succeeded.connect(lambda output: self._on_written(process, file, output))
             process.failed.connect(lambda reason: self._on_failed(process, reason))

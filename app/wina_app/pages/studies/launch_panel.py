@@ -51,6 +51,7 @@ class StudyLaunch(SidePanel):
         self._texts: tuple[str, ...] = ()
         self.options = LaunchFields()
         self.options.changed.connect(self.changed)
+        # In this order: the estimate is of the folder that was typed.
         self.estimate = push_button(tr("Estimate time"), self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
@@ -97,15 +98,12 @@ class StudyLaunch(SidePanel):
         )
 
     def choice(self) -> LaunchOptions:
-        """Return the ticked options of the next launch."""
         return self.options.choice()
 
     def commit(self) -> None:
-        """Emit the typed data folder."""
         self.data_chosen.emit(self.data.edit.text())
 
     def withdraw_consent(self) -> None:
-        """Untick the consent: it holds for one launch."""
         self.options.withdraw_consent()
 
     def show_study(self, study: StudySpec | None) -> None:
@@ -198,6 +196,7 @@ class StudyLaunch(SidePanel):
         self.estimated.setVisible(bool(text))
         self._enable_estimate()
 
+    # The constructor calls `show_estimate` before any state is known.
     _can_estimate = _estimating = False
     _trouble = ""
 
@@ -219,6 +218,7 @@ class StudyLaunch(SidePanel):
             return
         self._paused = progress.paused
         self.amount.setText(progress.text)
+        # Qt draws an empty range as a busy bar: the fraction is unknown.
         self.bar.setRange(0, 1000 if progress.fraction is not None else 0)
         self.bar.setValue(round(1000 * (progress.fraction or 0.0)))
         self.pause.setText(tr("Resume") if progress.paused else tr("Pause"))

@@ -82,7 +82,7 @@ class StudyDetail(QWidget):
         self.file.setToolTip(plain_tip(str(entry.file) if entry else ""))
         self.error.setText(entry.error if entry else "")
         self.error.setVisible(bool(entry and entry.error))
-        self._facts.removeWidget(self.file)
+        self._facts.removeWidget(self.file)  # `clear_layout` deletes the widgets that it finds
         self.file.setVisible(entry is not None)
         clear_layout(self._facts)
         rows: list[tuple[str, QWidget]] = (
@@ -107,7 +107,7 @@ class StudyDetail(QWidget):
         for label, text in texts.items():
             label.setText(text)
             label.setVisible(bool(text))
-        self._column.setStretch(self._rest, 0 if grid else 1)
+        self._column.setStretch(self._rest, 0 if grid else 1)  # without a grid the texts stay at the top
 
 
 def _remark(state: StudyState) -> str:
@@ -166,6 +166,7 @@ class StudiesPage(Page):
         self.set_content(self._build())
         self.add_command(tr("Search the studies"), self._to_search, "Ctrl+F")
         self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
+        # In this order: the shortcut does not take the focus from a data folder that is being typed.
         self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
         self.show_study(None)
@@ -212,7 +213,7 @@ class StudiesPage(Page):
         self.list.select_first()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Go from the search into the list by the Down key."""
+        """Go from the search into the list on the Down key."""
         pressed = event.key() if isinstance(event, QKeyEvent) and event.type() == QEvent.Type.KeyPress else None
         if watched is self.search and pressed == Qt.Key.Key_Down:
             self._select_first_match()
@@ -220,26 +221,21 @@ class StudiesPage(Page):
         return super().eventFilter(watched, event)
 
     def view_state(self) -> dict[str, object]:
-        """Return options, width of the list and the selected study."""
         return super().view_state() | ({"study": str(self._entry.file)} if self._entry else {})
 
     def restore_view(self, state: Mapping[str, object]) -> None:
-        """Restore options, width of the list and the selected study."""
         super().restore_view(state)
         if isinstance(file := state.get("study"), str):
             self.study_restored.emit(Path(file))
 
     def choice(self) -> LaunchOptions:
-        """Return the ticked options of the next launch."""
         return self.launch.choice()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Accept study files."""
         if _dropped_file(event) is not None:
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Emit the dropped study file."""
         file = _dropped_file(event)
         if file is not None:
             event.acceptProposedAction()
@@ -269,14 +265,12 @@ class StudiesPage(Page):
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
 
     def withdraw_consent(self) -> None:
-        """Untick the consent: it holds for one launch."""
         self.launch.withdraw_consent()
 
     def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
         return ask_task_code(codes, self)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        """List the studies in order."""
         self.list.show_list(entries, selected)
 
     def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
@@ -290,11 +284,9 @@ class StudiesPage(Page):
         self._enable()
 
     def show_roles(self, roles: Sequence[Role]) -> None:
-        """Show the models of the selected study's roles."""
         self.launch.show_roles(roles)
 
     def show_data(self, folder: str, file_folder: str) -> None:
-        """Show the selected study's data folder, or the file's own if empty."""
         self.launch.show_data(folder, file_folder)
 
     def show_state(self, file: Path, state: StudyState | None) -> None:
@@ -307,17 +299,14 @@ class StudiesPage(Page):
             self._enable()
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark the studies with jobs."""
         self.list.show_active(files)
 
     def show_progress(self, progress: StudyProgress | None) -> None:
-        """Show the progress of the selected study's jobs; None for none."""
         self._progress = progress
         self.launch.show_progress(progress)
         self._enable()
 
     def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Show the estimated time of the selected study; empty if unknown."""
         self.launch.show_estimate(text, running=running)
 
     def show_report(self, page: Path | None) -> None:

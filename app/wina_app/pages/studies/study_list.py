@@ -78,9 +78,9 @@ class StudyList(QTreeWidget):
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
         """List the studies by kind, and mark the selected one."""
-        with QSignalBlocker(self):
+        with QSignalBlocker(self):  # an item that becomes current here is no choice of the user's
             listed = [(entry.file, entry.kind + entry.title + entry.error) for entry in entries]
-            if listed != self._listed:
+            if listed != self._listed:  # filling the list again would lose its scroll position
                 self._listed = listed
                 self._search = StudySearch(entries)
                 self._fill(entries)
@@ -137,7 +137,6 @@ class StudyList(QTreeWidget):
         return len(matches)
 
     def select_first(self) -> None:
-        """Select the first visible study, and give the list the focus."""
         self._select_first()
         self.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
@@ -147,22 +146,18 @@ class StudyList(QTreeWidget):
             self.setCurrentItem(first)
 
     def show_active(self, files: Collection[Path]) -> None:
-        """Mark the studies with jobs."""
         if self._active != frozenset(files):
             self._active = frozenset(files)
             self._restyle()
 
     @property
     def files(self) -> Collection[Path]:
-        """Return the files of the listed studies."""
         return self._items.keys()
 
     def select(self, file: Path) -> None:
-        """Select a study."""
         self.setCurrentItem(self._items[file])
 
     def text_of(self, file: Path) -> str:
-        """Return a study's text in the list."""
         return self._items[file].data(0, Qt.ItemDataRole.AccessibleTextRole)
 
     def _mark(self, file: Path, text: str, word: str) -> None:

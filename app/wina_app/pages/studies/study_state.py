@@ -75,17 +75,14 @@ class StudyState:
 
     @property
     def to_do(self) -> int:
-        """Return the number of missing measurements."""
         return sum(len(run.units) for run in self.missing) + self.points_missing
 
     @property
     def stored(self) -> int:
-        """Return the number of stored measurements."""
         return self.total - self.to_do
 
     @property
     def complete(self) -> bool:
-        """Return whether everything is stored."""
         return self.total > 0 and self.to_do == 0
 
     @property
@@ -103,7 +100,6 @@ class StudyState:
 
     @property
     def text(self) -> str:
-        """Return the state in words, for the list."""
         if self.trouble:
             return tr("cannot run here")
         if self.needs or self.needs_data:
@@ -116,7 +112,7 @@ class StudyState:
 
 
 def expanded(study: StudySpec) -> Expansion:
-    """Expand a study whose roles are mapped, reading its files. Raise WinaError like `expand`."""
+    """Expand a study whose roles are mapped, reading its files. Raises WinaError as `expand`."""
     return expansion_of(study, labelled(study) if study.models else ())
 
 
@@ -126,7 +122,6 @@ def outline_of(study: StudySpec) -> Expansion:
 
 
 def expansion_of(study: StudySpec, runs: tuple[LabelledRun, ...]) -> Expansion:
-    """Return the expansion of a study into these runs."""
     sweep = study.latency
     points, hashes = (len(sweep.points()), sweep.hashes()) if sweep else (0, frozenset())
     return Expansion(specs_of(runs), runs, label_runs(study, runs), points, hashes)
@@ -169,7 +164,6 @@ def label_runs(study: StudySpec, runs: Iterable[LabelledRun]) -> dict[str, str]:
 
 
 def _allocators(study: StudySpec) -> Iterator[str]:
-    """Yield the labels of the allocators that its configurations use."""
     for configuration in study.configurations:
         yield from (allocator.label for allocator in study.allocators_of(configuration))
 
@@ -289,7 +283,7 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
 
 
 def _size(entry: JobEntry) -> int:
-    runs = getattr(entry.job, "runs", ())
+    runs = getattr(entry.job, "runs", ())  # a sweep has none; the engine counts its points
     return sum(len(run.units) for run in runs) if runs else int(entry.total or 0)
 
 

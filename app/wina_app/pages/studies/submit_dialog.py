@@ -70,12 +70,9 @@ class SubmitDialog(QDialog):
         self._check()
 
     def choice(self) -> SubmitChoice:
-        """Return what was entered."""
         return SubmitChoice(self.settings.text().strip(), self.runs.value())
 
     def _check(self) -> None:
-        """Say what is wrong with the settings, and submit none of these."""
-
         try:
             parse_settings([self.settings.text().strip()] if self.settings.text().strip() else [])
         except WinaError as error:

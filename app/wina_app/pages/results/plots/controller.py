@@ -66,7 +66,7 @@ class ResultsPlotsController(QObject):
         self._stale = set(PLOTS)
         """Plots whose rows, choices or runs changed since they were computed."""
         self._requests = dict.fromkeys(PLOTS, 0)
-        """Number of the last request of each plot, by which answers to earlier ones are known."""
+        """Number of the last request of each plot; answers to earlier ones are dropped."""
         self._measure: FrontierMeasure | None = None
         self._compared: tuple[str, str] | None = None
         """Task and metric that the user selected last, in the frontier or the table; None for the frontier's."""
@@ -108,7 +108,7 @@ class ResultsPlotsController(QObject):
         }
 
     def restore_view(self, state: Mapping[str, object]) -> None:
-        """Restore choices of `view_state`; what is not offered any more is passed over when the plots are computed."""
+        """Restore choices of `view_state`; a plot ignores those that are no longer offered."""
         measure, compared = state.get("measure"), state.get("compared")
         with suppress(TypeError, ValueError):
             self._measure = FrontierMeasure(**measure) if isinstance(measure, dict) else None
@@ -129,7 +129,6 @@ class ResultsPlotsController(QObject):
         self._compute_if_stale()
 
     def show(self, plot: Plot) -> None:
-        """Show another of the plots."""
         self._plot = plot
         self._compute_if_stale()
 
@@ -158,7 +157,6 @@ class ResultsPlotsController(QObject):
         self._outdate(*_OF_ROWS, *(_OF_SELECTION if before != self._selected else ()))
 
     def _rows_of_selection(self) -> "tuple[MetricRow, ...]":
-        """Return all rows of the selected runs."""
         return self._table.passing_rows(self._selection.runs)
 
     def _on_selection(self) -> None:
@@ -166,7 +164,7 @@ class ResultsPlotsController(QObject):
         rows = self._selected_runs()
         timed = frozenset(matching_key(row.method, row.target_sparsity) for row in rows)
         self._view.show_selected(self._selection.runs, timed)
-        self._rest.start()
+        self._rest.start()  # the comparison alone waits: it takes longest
         self._outdate("layers", "allocation")
 
     def _on_stored(self) -> None:
@@ -199,7 +197,6 @@ class ResultsPlotsController(QObject):
     # ---- what the user does --------------------------------------------------------------------------------------
 
     def choose_measure(self, measure: FrontierMeasure) -> None:
-        """Plot another metric."""
         self._measure = measure
         self._outdate("frontier")
         self.select_measure(measure.task, measure.metric)
@@ -228,7 +225,6 @@ class ResultsPlotsController(QObject):
         self._outdate("frontier")
 
     def choose_bar_metric(self, metric: str) -> None:
-        """Let the bars show another metric."""
         self._bar_metric = metric
         self._outdate("tasks")
 
@@ -238,17 +234,15 @@ class ResultsPlotsController(QObject):
         self._outdate("tasks")
 
     def overlay_paper(self, on: bool) -> None:
-        """Show or hide the published numbers."""
         self._paper = on
         self._outdate(*_OF_ROWS)
 
     def choose_kind(self, kind: str) -> None:
-        """Show timed products, or decoding."""
+        """Show timed "products" or "decoding"."""
         self._kind, self._point_selection = kind, PointSelection()
         self._outdate("latency")
 
     def choose_y_axis(self, y_axis: YAxis) -> None:
-        """Plot the speed-up or the share of the memory bandwidth."""
         self._y_axis = y_axis
         self._outdate("latency")
 
@@ -275,7 +269,6 @@ class ResultsPlotsController(QObject):
         self.choose_runs([row.run for row in rows if matching_key(row.method, row.target_sparsity) in clicked], more)
 
     def choose_reference(self, run: str) -> None:
-        """Compare the other runs with this one."""
         self._selection.make_reference(run)
 
     # ---- what is computed ----------------------------------------------------------------------------------------
@@ -327,6 +320,7 @@ class ResultsPlotsController(QObject):
             self._view.tasks.show_choices(choices)
             self._view.tasks.show_bars(chart)
 
+        # Without the paper's numbers the study still names the configurations.
         drawn_scope = scope if paper or not scope else replace(scope, paper="")
         self._ask("tasks", lambda _: bars_of(passing(), metrics, sparsities, model, drawn_scope, count), answer)
 
@@ -379,6 +373,5 @@ class ResultsPlotsController(QObject):
 
     @property
     def _frontier_measure(self) -> tuple[str, str] | None:
-        """Task and metric of the frontier."""
         measure = self._measure or self._first.get("measure")
         return None if measure is None else (measure.task, measure.metric)

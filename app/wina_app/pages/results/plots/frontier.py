@@ -45,7 +45,6 @@ class FrontierMeasure:
 
     @property
     def title(self) -> str:
-        """Title of the choice and the axis, for example "demo_choice: acc"."""
         return f"{self.task}: {self.metric}"
 
 
@@ -93,7 +92,7 @@ def lines_of(
 
 
 def measures(metrics: "pd.DataFrame") -> list[FrontierMeasure]:
-    """Return the metrics there are, in the order of their titles; of one that is stored twice the first."""
+    """Return the stored metrics in the order of their titles, each once."""
     first = metrics.drop_duplicates(["task", "metric"])
     stored = [FrontierMeasure(row.task, row.metric, row.higher_is_better) for row in metric_rows_of(first)]
     return sorted(stored, key=lambda measure: measure.title)
@@ -119,12 +118,11 @@ def first_choice(offered: Sequence[FrontierMeasure], scope: Scope | None) -> Fro
 
 
 def first_offered(preferred: Iterable[T | None], offered: Sequence[T]) -> T | None:
-    """Return the first preferred value that is offered; None where none is."""
     return next((choice for choice in preferred if choice in offered), None)
 
 
 def models(metrics: "pd.DataFrame") -> dict[str, str]:
-    """Return the hash and the short name of each model there is."""
+    """Return the short name of each model by its hash."""
     first = metrics.drop_duplicates("model_hash")
     return dict(zip(first["model_hash"], first["model"], strict=True))
 
@@ -252,7 +250,6 @@ class ParetoData:
 
     @property
     def quality(self) -> Quality:
-        """Return the metric as the front has it."""
         return Quality(self.measure.task, self.measure.metric, self.measure.higher_is_better)
 
 
@@ -283,6 +280,7 @@ def pareto_of(
     if measure is None:
         return choices, None
     quality = Quality(measure.task, measure.metric, measure.higher_is_better)
+    # No other axis needs the timed tokens.
     decodings = store.decode_rows() if axis == "tokens_per_s" else ()
     frame = frontier_points(metrics, sources, original, quality, axis, decodings, store.imports())
     front = tuple(map(bool, frame.pop("front")))
@@ -311,7 +309,7 @@ def has_plan(point: "Point") -> bool:
 
 
 def groups(points: "Sequence[Point]") -> dict[str, list[int]]:
-    """Return the places of the points by what colour and marker show: bits, method and rotation, or their tool."""
+    """Return the indices of the points by name: bits, method and rotation, or one name for all imported points."""
     by_name: dict[str, list[int]] = {}
     for index, point in sorted(enumerate(points), key=lambda pair: pair[1].x):
         rotation = point.rotation if point.rotation != "none" and point.method != "dense" else ""

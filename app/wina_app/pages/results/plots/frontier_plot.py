@@ -103,7 +103,7 @@ class FrontierPlot(DataPlot):
         self.show_traces([trace for trace in traces if trace.x], references)
 
     def _bound(self, values: list[float]) -> None:
-        """Begin the axis at 0, with room for markers, where nothing is negative."""
+        # From 0 on if nothing is negative, with room for the markers there.
         floor = -0.04 * (max(values) or 1.0) if values and min(values) >= 0.0 else -UNBOUNDED
         self.set_y_limits(floor)
 
@@ -202,6 +202,7 @@ class ParetoPlot(DataPlot):
             colour = tokens().text if first.imported else method_colour(first.method.split(" ")[0])
             traces += [
                 _points(data, name, QColor(colour), symbol, prominent, named=True),
+                # Both are one series: its name is written once.
                 _points(data, name, _mixed(QColor(colour)), symbol, faded, named=not prominent),
             ]
         self.show_traces([trace for trace in traces if trace.x])
@@ -228,7 +229,7 @@ def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: l
 
 
 def _front_line(data: ParetoData, group: str) -> Trace:
-    """Return the steps of a group's front: at a cost between two of its points one has the quality of the cheaper."""
+    """Return the steps of a group's front: a cost between two of its points buys the quality of the cheaper one."""
     on_front = zip(data.points, data.front, strict=True)
     points = sorted((point for point, on in on_front if on and point.group == group), key=lambda point: point.x)
     x, y = front_steps([(point.x, data.quality.height(point.y)) for point in points], x_up=data.axis.higher_is_better)
@@ -244,7 +245,8 @@ def _front_line(data: ParetoData, group: str) -> Trace:
 
 
 def _mixed(colour: QColor) -> QColor:
-    """Return the colour faded into the background, as one that files can have."""
+    """Return the colour faded into the background."""
+    # Mixed, not transparent: files take the name of a colour, which has no alpha.
     behind = QColor(tokens().surface)
     channels = ((colour.red(), behind.red()), (colour.green(), behind.green()), (colour.blue(), behind.blue()))
     return QColor(*(round(_FADED * level + (1 - _FADED) * background) for level, background in channels))
@@ -275,7 +277,6 @@ class FrontierPanel(PlotPanel):
 
     @property
     def current(self) -> DataPlot:
-        """Return the plot of the chosen axis."""
         return self.pareto if self._stack.currentWidget() is self.pareto else self.plot
 
     def show_pareto(self, data: ParetoData | None, x_axis: str) -> None:
@@ -300,7 +301,6 @@ class FrontierPanel(PlotPanel):
         self.plot.show_frontier(data, x_axis)
 
     def show_measures(self, measures: Sequence[FrontierMeasure], measure: FrontierMeasure | None) -> None:
-        """Offer the metrics, and mark the one that is shown."""
         self.measure.fill([(choice.title, choice) for choice in measures], measure)
 
 

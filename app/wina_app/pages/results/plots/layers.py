@@ -84,7 +84,7 @@ def _read(store: "Store", row: "MetricRow", name: str) -> RunLayers:
     if isinstance(plan, SparsityPlan) and measured is not None:
         target = _of_table(plan, projections, measured.shape)
     elif isinstance(plan, UniformSparsity) and measured is not None:
-        target = np.where(np.isnan(measured), np.nan, plan.sparsity)
+        target = np.where(np.isnan(measured), np.nan, plan.sparsity)  # of the gated projections alone
     elif plan is not None and (targets := store.layer_map(row.run, "target")) is not None:
         target = np.asarray(targets.values, dtype=float) if targets.projections == projections else None
     return RunLayers(row.run, name, row.method.partition(" ")[0], projections, target, measured)
@@ -99,7 +99,6 @@ def _of_table(plan: SparsityPlan, projections: Sequence[str], shape: tuple[int, 
 
 
 def profile_choices(runs: Sequence[RunLayers]) -> tuple[str, ...]:
-    """Return the choices of a profile: the mean, all projections, and each projection."""
     names = tuple(dict.fromkeys(name for run in runs for name in run.projections))
     return (MEAN, EACH, *names)
 
@@ -180,7 +179,7 @@ class LayerHeatmap(QWidget):
         self._bar.set_scale(scale)
 
     def figure(self) -> Figure:
-        """Return the map under its title."""
+        # The label may show its text elided.
         return tuple(replace(panel, title=self.title.whole()) for panel in self.heatmap.figure())
 
     def _cell_text(self, cell: Cell) -> str:
@@ -225,7 +224,6 @@ class ResultsLayers(QWidget):
         self._draw()
 
     def figure(self) -> Figure:
-        """Return the shown maps."""
         return tuple(panel for layer_map in self.maps if not layer_map.isHidden() for panel in layer_map.figure())
 
     def _draw(self) -> None:
@@ -304,6 +302,7 @@ def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
 
 
 def _projection_colour(name: str) -> QColor:
+    # By name: a projection keeps its colour whichever others are drawn.
     return category(_PROJECTIONS.index(name) if name in _PROJECTIONS else len(_PROJECTIONS))
 
 
@@ -319,7 +318,6 @@ class AllocationPanel(PlotPanel):
         self.show_profiles(())
 
     def show_profiles(self, runs: Sequence[RunLayers]) -> None:
-        """Draw the selected runs."""
         self._runs = tuple(runs)
         chosen = self.projection.currentData()
         choices = profile_choices(runs)

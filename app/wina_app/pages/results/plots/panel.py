@@ -33,7 +33,6 @@ class PlotPanel(QWidget):
             content.readout_changed.connect(self.readout.setText)
 
     def show_notes(self, *notes: str) -> None:
-        """Show those of the notes that are not empty beside the choices."""
         self.note.setText("   ".join(filter(None, notes)))
 
 

@@ -40,7 +40,7 @@ _NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it i
 
 
 class ResultsPlots(QWidget):
-    """The view of the plots' controller."""
+    """View of the plots' controller."""
 
     error_shown = Signal(str)
     plot_requested = Signal()
@@ -85,11 +85,9 @@ class ResultsPlots(QWidget):
         self._stack.setMinimumHeight(scaled(26 * GRID))
 
     def fold(self, folded: bool) -> None:
-        """Show the tabs alone, or the plot below them."""
         self._stack.setVisible(not folded)
 
     def connect_to(self, controller: ResultsPlotsController) -> None:
-        """Connect the user's choices and clicks to the controller."""
         frontier, tasks, latency = self.frontier, self.tasks, self.latency
         self.tabs.currentChanged.connect(lambda at: controller.show(PLOTS[at]))
         self.paper.toggled.connect(controller.overlay_paper)
@@ -106,6 +104,7 @@ class ResultsPlots(QWidget):
             (latency.load, lambda load: controller.pick_timed(load=load)),
         )
         for box, choose in choices:
+            # `currentIndexChanged` would take a filled box for a choice of the user's.
             box.activated.connect(lambda _, box=box, choose=choose: choose(box.currentData()))
         latency.kind.chosen.connect(controller.choose_kind)
         for plot in (frontier.plot, tasks.plot, self.allocation.plot):
@@ -163,11 +162,9 @@ class ResultsPlots(QWidget):
 
     @property
     def plot(self) -> Plot:
-        """The shown plot."""
         return PLOTS[self.tabs.currentIndex()]
 
     def show_plot(self, plot: Plot) -> None:
-        """Show another of the plots."""
         self.tabs.setCurrentIndex(PLOTS.index(plot))
         self.plot_requested.emit()
 
@@ -191,7 +188,7 @@ class ResultsPlots(QWidget):
         """Offer metrics and models, and mark those that are shown."""
         for box in (self.frontier.model, self.tasks.model):
             box.fill([(name, key) for key, name in models.items()], model)
-        if self.plot == "frontier":
+        if self.plot == "frontier":  # the bars' choices come without the frontier's metrics
             self.frontier.show_measures(measures, measure)
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
@@ -214,7 +211,7 @@ class ResultsPlots(QWidget):
         self._highlight()
 
     def _highlight(self) -> None:
-        """Highlight the selected runs in the shown plot alone: drawing the others would take as long."""
+        # In the shown plot alone: drawing the others would take as long.
         runs, timed = self._selected
         plots = {
             "frontier": ((self.frontier.current, runs),),
@@ -225,7 +222,7 @@ class ResultsPlots(QWidget):
             plot.highlight(keys)
 
     def show_paper(self, named: bool, checked: bool) -> None:
-        """Enable the published numbers' switch with `named`, and set it to `shown`."""
+        """Enable the switch of the published numbers if there are any (`named`), and set it to `checked`."""
         explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
         # Only a click is a choice of the user's.
         blocked = self.paper.blockSignals(True)
@@ -233,7 +230,6 @@ class ResultsPlots(QWidget):
         self.paper.blockSignals(blocked)
 
     def show_error(self, text: str) -> None:
-        """Hand an error to the page."""
         self.error_shown.emit(text)
 
 
@@ -281,5 +277,4 @@ class LatencyPanel(PlotPanel):
         self.plots.show_chart(chart, fresh=fresh)
 
     def figure(self) -> Figure:
-        """Return both plots."""
         return (*self.plots.left.figure(), *self.plots.right.figure())

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
 
 OWN_METRIC = ""
-"""Each task's own preferred metric, of the tasks in which that is a fraction."""
+"""Each task's preferred one of its fractions; tasks without a fraction are left out."""
 MOST_ARMS = 24
 """Most bars beside each other."""
 _FIRST_CHOICE = 0.5
@@ -96,7 +96,6 @@ class BarChart:
 
     @property
     def flagged(self) -> int:
-        """The number of configurations that miss the chosen sparsity."""
         return sum(bool(configuration.flag) for configuration in self.configurations)
 
 
@@ -175,6 +174,7 @@ def bar_chart(
     ]
     title = tr("own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
     left_out = len(by_run) - len(runs)
+    # `once`: no sparsity decides between several dense runs, so the first counts.
     return BarChart(
         title, sparsity, tasks, tuple(configurations), _bars(dense, tasks, scope, once=True), left_out, count
     )
@@ -321,7 +321,7 @@ class BarsPlot(DataPlot):
 
     def _show(self, chart: BarChart) -> None:
         self.set_axes("", chart.metric)
-        self.getPlotItem().showGrid(x=False, y=True)
+        self.getPlotItem().showGrid(x=False, y=True)  # `set_axes` has drawn the vertical lines again
         self.set_ticks(tuple(enumerate(chart.tasks)))
         width = min(_GROUP / max(len(chart.configurations), 1), _WIDEST)
         bars = [
@@ -362,7 +362,7 @@ class BarsPlot(DataPlot):
 
 
 def _colours(configurations: Sequence[BarConfiguration]) -> list[QColor]:
-    """Return each configuration's colour: its method's hue, darker where the method has several."""
+    """Return each configuration's colour: its method's hue, in other shades for its further configurations."""
     methods = [configuration.method for configuration in configurations]
     return [
         method_colour(method).darker(_SHADES[methods[:index].count(method) % len(_SHADES)])
@@ -375,6 +375,7 @@ def _dense(chart: BarChart) -> list[Trace]:
     if not chart.dense:
         return []
     colour = method_colour("dense")
+    # The points of the line are the ends of its pieces: a second trace, without a line, has those to read.
     pieces = [(x, y) for bar in chart.dense for x, y in _piece(bar)]
     half = _GROUP / 2 + 0.05
     traces = [
@@ -395,6 +396,7 @@ def _dense(chart: BarChart) -> list[Trace]:
 
 def _piece(bar: TaskBar) -> tuple[tuple[float, float], ...]:
     half = _GROUP / 2 + 0.05
+    # NaN ends the line before the next task.
     return ((bar.task - half, bar.value), (bar.task + half, bar.value), (bar.task + half, math.nan))
 
 
