@@ -36,12 +36,10 @@ def run(arguments: Sequence[str] | None) -> int:
 
     skip_feature_scan()  # before all that takes long to import
     from wina_app.services.process import EndingSignals, configure_malloc
-    from wina_app.style import translation
 
     configure_malloc()
     app = QApplication(sys.argv[:1])
-    translation.install(app)
-    from wina_app.application import Application  # after the translation: its texts are made at import
+    from wina_app.application import Application
     from wina_app.services.settings import Settings
 
     app.setApplicationName("WINA Workbench")

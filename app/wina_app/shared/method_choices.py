@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QCoreApplication
-
 from wina_core.specs import DENSE, AllocatorSpec, Correction, Masks, MethodSpec, Selection, Thresholds
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.methods import get_method
@@ -139,4 +137,4 @@ def has_low_rank(method: MethodSpec) -> bool:
 
 
 def explanation(method: MethodSpec) -> str:
-    return QCoreApplication.translate("", get_method(method).summary)
+    return get_method(method).summary

@@ -1,1 +1,1 @@
-"""Theme, icons, number formats, translation."""
+"""Theme, icons, number formats."""

@@ -20,11 +20,6 @@ BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 """Projections that read the same input, and may therefore share a mask."""
 
 
-def tr(text: str) -> str:
-    """Return a text as it is."""
-    return text  # pyside6-lupdate collects the arguments of tr, and the window shows their translations
-
-
 class MethodChoice(Protocol):
     """The fields of a `MethodSpec` that make a method."""
 

@@ -13,14 +13,14 @@
 from typing import Any, ClassVar
 
 from wina_core.errors import WinaError
-from wina_core.specs.methods.base import Method, MethodChoice, Variant, released_kept, tr
+from wina_core.specs.methods.base import Method, MethodChoice, Variant, released_kept
 
 
 class Dense(Method):
     """y = W x for every matrix."""
 
     name: ClassVar[str] = "dense"
-    summary: ClassVar[str] = tr("The model as it is: every input is kept")
+    summary: ClassVar[str] = "The model as it is: every input is kept"
     projections = ()
 
 
@@ -33,7 +33,7 @@ class Teal(Method):
     """
 
     name: ClassVar[str] = "teal"
-    summary: ClassVar[str] = tr("Keeps the inputs of largest magnitude")
+    summary: ClassVar[str] = "Keeps the inputs of largest magnitude"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
     def __init__(self, choice: MethodChoice) -> None:
@@ -52,7 +52,7 @@ class Wina(Method):
     """
 
     name: ClassVar[str] = "wina"
-    summary: ClassVar[str] = tr("Keeps the inputs with the largest product of magnitude and weight norm")
+    summary: ClassVar[str] = "Keeps the inputs with the largest product of magnitude and weight norm"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
     def norms_of(self, name: str, block: tuple[str, ...], *, fused: bool, rho: float | None = None) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Cats(Method):
     """
 
     name: ClassVar[str] = "cats"
-    summary: ClassVar[str] = tr("Keeps the neurons of the MLP whose gate activation is largest; attention stays dense")
+    summary: ClassVar[str] = "Keeps the neurons of the MLP whose gate activation is largest; attention stays dense"
     projections = ("up", "down")
     by_gate_activation: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class RSparse(Method):
     """
 
     name: ClassVar[str] = "rsparse"
-    summary: ClassVar[str] = tr("Keeps the largest inputs and approximates the dropped ones by a low-rank product")
+    summary: ClassVar[str] = "Keeps the largest inputs and approximates the dropped ones by a low-rank product"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
     default_rho = OWN_RHO
 
@@ -166,7 +166,7 @@ class Scap(Method):
     """
 
     name: ClassVar[str] = "scap"
-    summary: ClassVar[str] = tr("Keeps the inputs farthest from their most frequent value, which the dropped ones take")
+    summary: ClassVar[str] = "Keeps the inputs farthest from their most frequent value, which the dropped ones take"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released", "own")
 
     def __init__(self, choice: MethodChoice) -> None:
@@ -191,7 +191,7 @@ class Larosa(Method):
     """
 
     name: ClassVar[str] = "larosa"
-    summary: ClassVar[str] = tr("Keeps the inputs of largest magnitude, fewer in o and down; meant for principal axes")
+    summary: ClassVar[str] = "Keeps the inputs of largest magnitude, fewer in o and down; meant for principal axes"
     keeps_ties: ClassVar[bool] = True
 
     def kept(self, inputs: Any, sparsity: Any) -> Any:

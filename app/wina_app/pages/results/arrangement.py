@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.analysis.results.measures import with_error
 from wina_core.analysis.results.publication import PLAIN_STYLE, SUFFIXES, Publication, Style, usual_caption
 from wina_core.analysis.results.runs import MeasureColumn, RunResults, is_measure, with_error_columns
@@ -53,14 +53,14 @@ class RowGroup:
     def label(self) -> str:
         """Describe the group: the number of rows, and the range of their values."""
         mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}" if self.open else "\N{BLACK RIGHT-POINTING SMALL TRIANGLE}"
-        rows = tr("{n} rows", "{n} row", self.count)
+        rows = plural(self.count, "rows", "row")
         if self.of_runs:
-            rows = tr("{n} runs", "{n} run", self.count)
-        name = self.text or tr("(nothing)")
+            rows = plural(self.count, "runs", "run")
+        name = self.text or "(nothing)"
         if self.mean is None or self.low is None or self.high is None:
             return f"{mark} {name}   {rows}"
         mean, low, high = (with_error(value, None, self.decimals) for value in (self.mean, self.low, self.high))
-        return f"{mark} {name}   {rows}, " + tr("mean {mean}, from {low} to {high}", mean=mean, low=low, high=high)
+        return f"{mark} {name}   {rows}, " + f"mean {mean}, from {low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -276,11 +276,11 @@ class TableSnapshot:
         headings = [groups[number] for number in numbers]
         if isinstance(self.cells, RunResults):
             metrics = [column.column for column in columns if is_measure(column.column.key)]
-            return [by, tr("runs"), *(metric.title for metric in metrics)], [
+            return [by, "runs", *(metric.title for metric in metrics)], [
                 [group.text, group.count, *(groups.mean(number, metric.key) for metric in metrics)]
                 for number, group in zip(numbers, headings, strict=True)
             ]
-        return [by, tr("rows"), tr("mean"), tr("lowest"), tr("highest")], [
+        return [by, "rows", "mean", "lowest", "highest"], [
             [group.text, group.count, group.mean, group.low, group.high] for group in headings
         ]
 

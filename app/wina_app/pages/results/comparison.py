@@ -19,7 +19,6 @@ from wina_app.shared.measured_sparsity import (
     stored_runs,
     with_means,
 )
-from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Column, TableEntry
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, measured_sparsity
@@ -128,17 +127,15 @@ def compare(
     if len(remarks) == len(columns) and not tasks:
         raise WinaError(remarks[0])
     if left_out:
-        remarks.insert(0, tr("Only the first {most} of the selected runs are compared.", most=MOST_RUNS))
+        remarks.insert(0, f"Only the first {MOST_RUNS} of the selected runs are compared.")
     results = [column.found for column in columns]
     if any(not is_paired(task) for column in results for task in column.tasks):
         remarks.append(
-            tr(
-                "Some comparisons are not paired, since no samples are stored: run the study again with "
-                '"Log samples of every document" for narrower intervals.'
-            )
+            "Some comparisons are not paired, since no samples are stored: run the study again with "
+            '"Log samples of every document" for narrower intervals.'
         )
     if len({column.averaged for column in results if column.mean}) > 1:
-        remarks.append(tr("Each mean is over the tasks that the run shares with A; its tooltip lists them."))
+        remarks.append("Each mean is over the tasks that the run shares with A; its tooltip lists them.")
 
     specs = [store.run_spec(row.run) for row in rows]
     dumps = [spec.model_dump(mode="json") if spec is not None else {} for spec in specs]
@@ -206,11 +203,8 @@ def heading(comparison: RunComparison) -> str:
     """Return one sentence that explains the numbers."""
     count = len(comparison.names) - 1
     if count == 1:
-        return tr("B − A, with 95 % interval and two-sided p")
-    return tr(
-        "Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task",
-        count=count,
-    )
+        return "B − A, with 95 % interval and two-sided p"
+    return f"Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task"
 
 
 def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
@@ -220,7 +214,7 @@ def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
         if measured_sparsity(sparsity, comparison.count) is not None
         else sparsity_name(sparsity, comparison.count)
         if sparsity.target_sparsity > 0
-        else tr("nothing dropped")
+        else "nothing dropped"
         for sparsity in comparison.sparsities
     )
 
@@ -232,10 +226,7 @@ def sparsity_tips(comparison: RunComparison) -> tuple[str, ...]:
 
 def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
     """Return a warning for each run that is not as sparse as the reference, "" for the others."""
-    return tuple(
-        tr("{warning} {difference} than A", warning=WARNING, difference=flag) if flag else ""
-        for flag in comparison.flags
-    )
+    return tuple(f"{WARNING} {flag} than A" if flag else "" for flag in comparison.flags)
 
 
 _LONGEST = 60
@@ -267,9 +258,7 @@ def _text(value: Any) -> str:
         cells = [cell for row in value for cell in row]
         if all(isinstance(cell, int | float) for cell in cells):
             mean = sum(cells) / len(cells)
-            return tr(
-                "{rows} x {columns} numbers, mean {mean}", rows=len(value), columns=len(value[0]), mean=f"{mean:.4g}"
-            )
+            return f"{len(value)} x {len(value[0])} numbers, mean {mean:.4g}"
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
@@ -288,5 +277,5 @@ def difference_columns(letters: str) -> tuple[Column, ...]:
     def cell(at: int) -> Column:
         return Column(letters[at], letters[at], lambda row: row[1][at], lambda row: row[1][at], width=18)
 
-    setting = Column("setting", tr("setting"), lambda row: row[0], lambda row: row[0], width=20)
+    setting = Column("setting", "setting", lambda row: row[0], lambda row: row[0], width=20)
     return (setting, *map(cell, range(len(letters))))

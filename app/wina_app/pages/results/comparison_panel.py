@@ -24,7 +24,6 @@ from wina_app.pages.results.comparison import (
 )
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.combo_box import ComboBox
@@ -54,8 +53,8 @@ def columns_of(comparison: RunComparison, *, of_file: bool = False) -> tuple[Col
     of documents and tests. In a file an interval has two columns."""
     runs = range(len(comparison.names) - 1)
     columns = (
-        Column("task", tr("task"), lambda row: row.task, lambda row: row.task, width=16),
-        Column("metric", tr("metric"), lambda row: row.metric, lambda row: row.metric, width=11),
+        Column("task", "task", lambda row: row.task, lambda row: row.task, width=16),
+        Column("metric", "metric", lambda row: row.metric, lambda row: row.metric, width=11),
         Column("A", "A", lambda row: row.reference, lambda row: row.text(row.reference), numeric=True, width=8),
         *(column for at in runs for column in _columns_of_run(at, of_file)),
         Column("n", "n", _documents, lambda row: count_text(_documents(row)), numeric=True, width=7),
@@ -74,18 +73,16 @@ def _widest(column: Column, tasks: Sequence[TaskComparison]) -> int:
 
 def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
     letter = LETTERS[at + 1]
-    explanation = tr("95 % confidence interval of the difference; the tooltip of a cell names its method")
+    explanation = "95 % confidence interval of the difference; the tooltip of a cell names its method"
     interval: tuple[Column, ...] = (
-        _column(
-            at, "interval", tr("95 % interval"), "low", lambda row, _: row.interval(at), 18, explanation, _interval
-        ),
+        _column(at, "interval", "95 % interval", "low", lambda row, _: row.interval(at), 18, explanation, _interval),
     )
     if of_file:
         interval = (
-            _column(at, "low", tr("95 % from"), "low", TaskComparison.signed, 9, explanation, _interval),
-            _column(at, "high", tr("to"), "high", TaskComparison.signed, 9, explanation, _interval),
+            _column(at, "low", "95 % from", "low", TaskComparison.signed, 9, explanation, _interval),
+            _column(at, "high", "to", "high", TaskComparison.signed, 9, explanation, _interval),
         )
-    difference = tr("The difference, in the metric's own unit")
+    difference = "The difference, in the metric's own unit"
     return (
         _column(at, "value", letter, "first", TaskComparison.text, 8),
         _column(at, "effect", f"{letter} \N{MINUS SIGN} A", "effect", TaskComparison.signed, 9, difference),
@@ -97,7 +94,7 @@ def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
             lambda row: _p(row, at),
             numeric=True,
             width=7,
-            explanation=tr(
+            explanation=(
                 "Two-sided: how often chance alone would make a difference as large; min is the smallest that so few "
                 "documents allow; a cell's tooltip names the test"
             ),
@@ -107,7 +104,7 @@ def _columns_of_run(at: int, of_file: bool) -> tuple[Column, ...]:
 
 
 def _test_column(at: int) -> Column:
-    title = tr("test") if at == 0 else tr("test of {letter}", letter=LETTERS[at + 1])
+    title = "test" if at == 0 else f"test of {LETTERS[at + 1]}"
     return _column(at, "test", title, "test", lambda _, test: test, 14, numeric=False)
 
 
@@ -155,25 +152,22 @@ def _tip(at: int, read: "Callable[[Comparison], str]", row: TaskComparison) -> s
     comparison, averaged = row.comparisons[at], row.averaged[at]
     if comparison is None:
         return ""
-    over = [tr("mean of {tasks}", tasks=listed(averaged))] if averaged else []
+    over = [f"mean of {listed(averaged)}"] if averaged else []
     return "; ".join((read(comparison), *over))
 
 
 def _test(comparison: "Comparison") -> str:
     """Return the test that was used, with its p."""
     if math.isnan(comparison.p):
-        return tr("Not tested: it needs two documents, or standard errors of six documents or rows")
-    sentences = [tr("{test}, p {p} before any correction", test=comparison.test, p=p_text(comparison.p))]
+        return "Not tested: it needs two documents, or standard errors of six documents or rows"
+    sentences = [f"{comparison.test}, p {p_text(comparison.p)} before any correction"]
     if comparison.first_only is not None:
         sentences.append(
-            tr(
-                "{first} documents right in this run alone, {second} in A alone",
-                first=count_text(comparison.first_only),
-                second=count_text(comparison.second_only),
-            )
+            f"{count_text(comparison.first_only)} documents right in this run alone, "
+            f"{count_text(comparison.second_only)} in A alone"
         )
     if comparison.smallest_p is not None and comparison.smallest_p >= 0.001:
-        sentences.append(tr("the documents that differ allow no p below {p}", p=p_text(comparison.smallest_p)))
+        sentences.append(f"the documents that differ allow no p below {p_text(comparison.smallest_p)}")
     return "; ".join(sentences)
 
 
@@ -182,8 +176,8 @@ def _interval(comparison: "Comparison") -> str:
     from wina_core.analysis.comparison.compare_tasks import INTERVALS
 
     if math.isinf(comparison.low) or math.isinf(comparison.high):
-        return tr("{test}: too few documents differ for a 95 % interval, which needs 6", test=comparison.test)
-    return tr("{test}, 95 % interval: {interval}", test=comparison.test, interval=INTERVALS[comparison.test])
+        return f"{comparison.test}: too few documents differ for a 95 % interval, which needs 6"
+    return f"{comparison.test}, 95 % interval: {INTERVALS[comparison.test]}"
 
 
 def file_rows(comparison: RunComparison) -> tuple[list[str], list[list[object]]]:
@@ -217,16 +211,16 @@ class ResultsComparison(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.comparison: RunComparison | None = None
-        self.reference = ComboBox(tr("Reference run"))
+        self.reference = ComboBox("Reference run")
         self.reference.activated.connect(lambda: self.reference_chosen.emit(self.reference.currentData()))
         self.heading = ElidedLabel("muted")
-        self.copy = push_button(tr("Copy"), self._copy, name=tr("Copy the comparison"))
-        self.export = push_button(tr("Export…"), self.export_requested.emit, name=tr("Export the comparison"))
+        self.copy = push_button("Copy", self._copy, name="Copy the comparison")
+        self.export = push_button("Export…", self.export_requested.emit, name="Export the comparison")
         self._captions = FlowLayout()
         self.remark = text_label("", "muted", wrap=True)
-        self.table = RowTableView(tr("Differences by task"))
-        self.specs = RowTableView(tr("What differs in the runs' specs"))
-        caption = text_label(tr("Reference"), "muted")
+        self.table = RowTableView("Differences by task")
+        self.specs = RowTableView("What differs in the runs' specs")
+        caption = text_label("Reference", "muted")
         caption.setBuddy(self.reference)
         bar = beside(
             caption,

@@ -15,7 +15,7 @@ from wina_app.pages.results.table import ResultsTable
 from wina_app.pages.results.tags_controller import AnnotationsController
 from wina_app.services.process import BackgroundImport
 from wina_app.services.store_thread import StoreThread
-from wina_app.style.translation import tr
+from wina_app.style.number_format import plural
 from wina_core.analysis.results.columns import COLUMNS, ResultColumn
 from wina_core.analysis.results.filter import Terms, parse_filter, passing
 from wina_core.analysis.results.publication import Style
@@ -268,10 +268,10 @@ class ResultsController(QObject):
         """Return why the selection is no sparse model; empty for one run that is gated."""
         runs, cells = self.selection.runs, self.table.cells
         if len(runs) != 1:
-            return tr("Select the rows of one run")
+            return "Select the rows of one run"
         rows = cells.rows_of_runs(runs)
         dense = len(rows) > 0 and cells["method"].text(rows[0]) == DENSE.label
-        return tr("The dense model drops nothing; select a run with a method") if dense else ""
+        return "The dense model drops nothing; select a run with a method" if dense else ""
 
     def explain(self, row: int) -> None:
         """Show the spec of the run in this line."""
@@ -291,8 +291,8 @@ class ResultsController(QObject):
         style = snapshot.usual_style if style is None else style
 
         def done(count: int) -> None:
-            rows = tr("{n} rows", "{n} row", count)
-            self._view.show_saved(path, tr("{rows} in {file}", rows=rows, file=path.name))
+            rows = plural(count, "rows", "row")
+            self._view.show_saved(path, f"{rows} in {path.name}")
 
         # On the store's thread, so that the window does not wait for a disk.
         self._store.ask(lambda _store: snapshot.write(path, style), done, self._view.show_error)

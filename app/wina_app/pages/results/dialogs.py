@@ -6,7 +6,6 @@ from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLineEdit, Q
 
 from wina_app.pages.results.arrangement import TableSnapshot
 from wina_app.style.theme import GRID, monospace, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.controls import labelled, push_button, text_label
 from wina_app.widgets.file_dialogs import save_as
@@ -37,16 +36,16 @@ class ResultsSpec(QDialog):
 
     def __init__(self, spec: RunSpec, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("How this was computed"))
+        self.setWindowTitle("How this was computed")
         self.resize(80 * GRID, 64 * GRID)
-        saved = tr("Saved as run.json, this study is computed again by <b>wina study run run.json</b>.")
+        saved = "Saved as run.json, this study is computed again by <b>wina study run run.json</b>."
         intro = text_label(saved, wrap=True, rich=True)
         self.text = QPlainTextEdit(study_of(spec).model_dump_json(indent=2, exclude_defaults=True))
         self.text.setReadOnly(True)
         self.text.setFont(monospace())
-        self.text.setAccessibleName(tr("Study of this run as JSON"))
+        self.text.setAccessibleName("Study of this run as JSON")
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copy = buttons.addButton(tr("Copy"), QDialogButtonBox.ButtonRole.ActionRole)
+        copy = buttons.addButton("Copy", QDialogButtonBox.ButtonRole.ActionRole)
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self.text.toPlainText()))
         buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
@@ -70,33 +69,33 @@ class PaperDialog(QDialog):
     def __init__(self, snapshot: TableSnapshot, parent: QWidget) -> None:
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.setWindowTitle(tr("Table for a paper"))
+        self.setWindowTitle("Table for a paper")
         self.resize(scaled(104 * GRID), scaled(72 * GRID))
         self._snapshot, usual = snapshot, snapshot.usual_style
         self.format = SegmentedControl(
-            tr("Format"),
+            "Format",
             (
-                (".tex", "LaTeX", tr("Needs only the package booktabs")),
-                (".md", "Markdown", tr("For READMEs and issues")),
+                (".tex", "LaTeX", "Needs only the package booktabs"),
+                (".md", "Markdown", "For READMEs and issues"),
             ),
         )
         self.caption, self.label = QLineEdit(usual.caption), QLineEdit(usual.label)
-        self.bold = QCheckBox(tr("Best values bold"))
-        tip = tr("The best value of each metric for each model and target sparsity, and all that read the same")
+        self.bold = QCheckBox("Best values bold")
+        tip = "The best value of each metric for each model and target sparsity, and all that read the same"
         self.bold.setToolTip(tip)
         self.bold.setChecked(True)
-        self.compact = QCheckBox(tr("Compact"))
-        self.compact.setToolTip(tr("Without notes, dates and columns that are the same in all rows"))
+        self.compact = QCheckBox("Compact")
+        self.compact.setToolTip("Without notes, dates and columns that are the same in all rows")
         self.compact.setChecked(True)
         self.preview = QPlainTextEdit()
         self.preview.setReadOnly(True)
         self.preview.setFont(monospace())
         self.preview.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self.preview.setAccessibleName(tr("Preview"))
+        self.preview.setAccessibleName("Preview")
         self.remark = text_label("", "muted", wrap=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        self.copy = push_button(tr("Copy"), self._copy, name=tr("Copy the table"))
-        self.save = push_button(tr("Save…"), self._save, name=tr("Choose a file and save the table"))
+        self.copy = push_button("Copy", self._copy, name="Copy the table")
+        self.save = push_button("Save…", self._save, name="Choose a file and save the table")
         buttons.addButton(self.copy, QDialogButtonBox.ButtonRole.ActionRole)
         buttons.addButton(self.save, QDialogButtonBox.ButtonRole.ActionRole)
         self.save.setDefault(True)
@@ -104,8 +103,8 @@ class PaperDialog(QDialog):
         vbox(
             self,
             hbox(None, self.format, self.bold, self.compact, STRETCH),
-            labelled(tr("Caption"), self.caption),
-            labelled(tr("Label"), self.label),
+            labelled("Caption", self.caption),
+            labelled("Label", self.label),
             (self.preview, 1),
             self.remark,
             buttons,
@@ -134,9 +133,7 @@ class PaperDialog(QDialog):
             edit.setEnabled(self.format.value == ".tex")
         count = len(self._snapshot.arrangement.lines)
         self.preview.setPlainText(self._text(min(count, _MOST)))
-        shortened = tr(
-            "The preview has the first {most} lines, with the best of these bold; a file has all.", most=_MOST
-        )
+        shortened = f"The preview has the first {_MOST} lines, with the best of these bold; a file has all."
         self.remark.setText(shortened if count > _MOST else "")
         self.remark.setVisible(count > _MOST)
 
@@ -148,6 +145,6 @@ class PaperDialog(QDialog):
 
     def _save(self) -> None:
         suffix = self.format.value
-        path = save_as(self, tr("Save the table"), f"results{suffix}", _FORMATS[suffix])
+        path = save_as(self, "Save the table", f"results{suffix}", _FORMATS[suffix])
         if path is not None:
             self.save_requested.emit(path, self.style_chosen, self.table)

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import GRID, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import beside, explain_disabled, push_button, text_label
@@ -32,8 +31,8 @@ _LAST = ("tool", "version", "hardware", "settings", "date of", "imported")
 _WIDTHS = {"name": 24, "model": 12, "file": 18, "date": 10, "settings": 40, "hardware": 24, "version": 18}
 _LARGE = 1e4
 _EXPLAINED = {
-    "date": tr("Of the measurement, or of the import where the file states none"),
-    "imported": tr("Marks these points wherever they are joined with measured ones"),
+    "date": "Of the measurement, or of the import where the file states none",
+    "imported": "Marks these points wherever they are joined with measured ones",
     **{metric.column: f"{metric.meaning} ({metric.unit})" for metric in METRICS.values()},
 }
 
@@ -60,13 +59,13 @@ def _column(name: str, at: int, numeric: bool) -> Column:
         if cell is None:
             return UNKNOWN
         if isinstance(cell, bool):
-            return tr("yes") if cell else tr("no")
+            return "yes" if cell else "no"
         return (f"{cell:,.0f}" if abs(cell) >= _LARGE else f"{cell:.4g}") if isinstance(cell, float) else str(cell)
 
     return Column(name, name, value, text, numeric, _WIDTHS.get(name, 9), _EXPLAINED.get(name, ""))
 
 
-_NOTHING = tr(
+_NOTHING = (
     "Nothing is imported. Choose results of llama-bench (JSON, JSONL, CSV), llama-perplexity with --kl-divergence, "
     "lm-eval, or a CSV table; Help, Files, lists its columns."
 )
@@ -86,43 +85,43 @@ class ImportsDialog(QDialog):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Results of other tools"))
+        self.setWindowTitle("Results of other tools")
         self.resize(scaled(130 * GRID), scaled(72 * GRID))
-        self.model = ComboBox(tr("Measured model"))
+        self.model = ComboBox("Measured model")
         self.model.setEditable(True)
         self.model.setMinimumWidth(scaled(40 * GRID))
-        self.choose = push_button(tr("Choose files…"), self._choose)
+        self.choose = push_button("Choose files…", self._choose)
         self.error = text_label("", "failed", wrap=True)
         self.heading = text_label("", wrap=True)
         self.remarks = text_label("", "muted", wrap=True)
-        self.preview = RowTableView(tr("Preview of the chosen files"))
-        self.confirm = push_button(tr("Import"), self.import_requested.emit, role="primary")
-        self.discard = push_button(tr("Discard"), self.discard_requested.emit)
+        self.preview = RowTableView("Preview of the chosen files")
+        self.confirm = push_button("Import", self.import_requested.emit, role="primary")
+        self.discard = push_button("Discard", self.discard_requested.emit)
         self._offer = QWidget()
         vbox(
             self._offer,
-            text_label(tr("Preview"), "section"),
+            text_label("Preview", "section"),
             self.heading,
             (self.preview, 1),
             self.remarks,
             hbox(None, STRETCH, self.discard, self.confirm),
         )
         self.nothing = text_label(_NOTHING, "muted", wrap=True)
-        self.table = RowTableView(tr("Imported points"))
-        self.remove = push_button(tr("Remove files…"), self._remove, name=tr("Remove the files of the selected rows"))
-        self.export = push_button(tr("Export…"), self._export, name=tr("Export the imported points"))
-        for text, do in ((tr("Remove files…"), self._remove), (tr("Export…"), self._export)):
+        self.table = RowTableView("Imported points")
+        self.remove = push_button("Remove files…", self._remove, name="Remove the files of the selected rows")
+        self.export = push_button("Export…", self._export, name="Export the imported points")
+        for text, do in (("Remove files…", self._remove), ("Export…", self._export)):
             self.table.addAction(text, do)
-        caption = text_label(tr("Measured model"), "muted")
+        caption = text_label("Measured model", "muted")
         caption.setBuddy(self.model)
-        note = tr("Imported points are marked everywhere, and enter no statistic, comparison or ranking.")
-        close = push_button(tr("Close"), self.close)
+        note = "Imported points are marked everywhere, and enter no statistic, comparison or ranking."
+        close = push_button("Close", self.close)
         vbox(
             self,
             beside(caption, self.model, self.choose),
             self.error,
             (self._offer, 2),
-            text_label(tr("Imported"), "section"),
+            text_label("Imported", "section"),
             self.nothing,
             (self.table, 3),
             hbox(None, text_label(note, "muted"), STRETCH, self.remove, self.export, close),
@@ -152,10 +151,10 @@ class ImportsDialog(QDialog):
             f"{candidate.content.file} ({candidate.content.tool} {candidate.content.version})"
             for candidate in candidates
         )
-        self.heading.setText(tr("{files}, as results on {model}", files=files, model=candidates[0].model))
+        self.heading.setText(f"{files}, as results on {candidates[0].model}")
         self.remarks.setText("\n".join(remarks))
         self.remarks.setVisible(bool(remarks))
-        self.confirm.setText(tr("Import {n} points", "Import {n} point", points))
+        self.confirm.setText(f"Import {points:,} point" if points == 1 else f"Import {points:,} points")
         self.confirm.setFocus()
 
     def show_imports(self, imports: Sequence[StoredImport]) -> None:
@@ -163,18 +162,18 @@ class ImportsDialog(QDialog):
         self.table.setVisible(bool(imports))
         self.table.show_table(imports_table(imports))
         for button in (self.remove, self.export):
-            explain_disabled(button, enabled=bool(imports), reason=tr("Nothing is imported"))
+            explain_disabled(button, enabled=bool(imports), reason="Nothing is imported")
 
     def show_saved(self, path: Path) -> None:
         self.saved.emit(path)
 
     def ask_remove(self, files: str) -> bool:
-        text = tr("Remove {files} with all points? The files themselves stay where they are.", files=files)
-        return QMessageBox.question(self, tr("Remove imported results"), text) == QMessageBox.StandardButton.Yes
+        text = f"Remove {files} with all points? The files themselves stay where they are."
+        return QMessageBox.question(self, "Remove imported results", text) == QMessageBox.StandardButton.Yes
 
     def _choose(self) -> None:
-        kinds = tr("Results") + " (*.json *.jsonl *.csv *.log *.txt);;" + tr("All files") + " (*)"
-        chosen, _ = QFileDialog.getOpenFileNames(self, tr("Choose results of other tools"), "", kinds)
+        kinds = "Results" + " (*.json *.jsonl *.csv *.log *.txt);;" + "All files" + " (*)"
+        chosen, _ = QFileDialog.getOpenFileNames(self, "Choose results of other tools", "", kinds)
         if chosen:
             self.files_chosen.emit([Path(file) for file in chosen], self.model.currentText().strip())
 
@@ -205,7 +204,7 @@ class ImportsController(QObject):
         """Check files as results on the model at a location, and preview them."""
         self.discard()
         if not location:
-            self._view.show_error(tr("Name the model that was measured: a folder, a Hugging Face id, or demo."))
+            self._view.show_error("Name the model that was measured: a folder, a Hugging Face id, or demo.")
             return
 
         def question(store: "Store") -> "tuple[Candidate, ...]":

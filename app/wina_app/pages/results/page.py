@@ -19,8 +19,8 @@ from wina_app.pages.results.plots.tabs import ResultsPlots
 from wina_app.pages.results.run_inspector import ResultsInspector
 from wina_app.pages.results.table_panel import FilterLine, ResultsList
 from wina_app.shared.sparse_export import SparseExportCommand
+from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.controls import explain_disabled, push_button, text_label
 from wina_app.widgets.fields import FieldProblem
@@ -49,7 +49,7 @@ _MAX_REMEMBERED = 100
 """Most selected runs that the next start selects again."""
 _REST_MS = 150
 """Debounce of the filter."""
-_NO_RUN = tr("No run is selected; select one of its rows in the table first.")
+_NO_RUN = "No run is selected; select one of its rows in the table first."
 
 
 class ResultsPage(Page):
@@ -62,7 +62,7 @@ class ResultsPage(Page):
     imports_requested = Signal()
 
     def __init__(self, columns: ColumnChoice, plots: ResultsPlots) -> None:
-        super().__init__("results", tr("Results"))
+        super().__init__("results", "Results")
         self.columns = columns
         self.filter = FilterLine()
         self.problem = FieldProblem(self.filter, lambda: self)
@@ -73,14 +73,12 @@ class ResultsPage(Page):
         self.table = self.list.table
         self.inspector = ResultsInspector()
         self.plots = plots
-        self.compare = push_button(
-            tr("Compare"), lambda: self.plots.show_plot("compare"), name=tr("Compare the selected runs")
-        )
+        self.compare = push_button("Compare", lambda: self.plots.show_plot("compare"), name="Compare the selected runs")
         self.imports = push_button(
-            tr("Imports…"),
+            "Imports…",
             self.imports_requested.emit,
-            name=tr("Results of other tools…"),
-            tip=tr("Import what llama.cpp, lm-eval or another tool measured, and list what is imported"),
+            name="Results of other tools…",
+            tip="Import what llama.cpp, lm-eval or another tool measured, and list what is imported",
         )
         self._rest = QTimer(self, singleShot=True, interval=_REST_MS)
         self.halves = TableAndPlots(self.list, self.plots)
@@ -133,25 +131,25 @@ class ResultsPage(Page):
         """Show the number of runs or metrics; none stored is the empty state."""
         if stored == 0 and not self.is_empty:
             self.show_empty(
-                tr("No results yet"),
-                tr(
+                "No results yet",
+                (
                     "Every run is a row here as soon as it has a number: filter and sort them, plot a "
                     "metric against sparsity, look at what each layer dropped, and export table and plots."
                 ),
-                tr("Evaluate a plan"),
+                "Evaluate a plan",
             )
         elif stored and self.is_empty:
             self.show_content()
         for widget in (self.filter, self._count, self.compare, self.halves.control):
             widget.setVisible(stored > 0)
-        self.set_primary(tr("Export table"), enabled=passing > 0, reason=tr("There are no rows to export"))
+        self.set_primary("Export table", enabled=passing > 0, reason="There are no rows to export")
         of_runs = form == "runs"
         if passing == stored:
-            self._count.setText(tr("{n} runs", "{n} run", passing) if of_runs else tr("{n} rows", "{n} row", passing))
+            self._count.setText(plural(passing, "runs", "run") if of_runs else plural(passing, "rows", "row"))
         else:
             shown, of = f"{passing:,}", f"{stored:,}"
-            runs = tr("{shown} of {stored} runs", shown=shown, stored=of)
-            self._count.setText(runs if of_runs else tr("{shown} of {stored} rows", shown=shown, stored=of))
+            runs = f"{shown} of {of} runs"
+            self._count.setText(runs if of_runs else f"{shown} of {of} rows")
 
     def show_scope(self, title: str) -> None:
         """Name the study that the page is narrowed to; empty for none."""
@@ -240,8 +238,8 @@ class ResultsPage(Page):
         explain_disabled(
             self.compare,
             enabled=len(runs) > 1,
-            reason=tr("Select rows of two or more runs, the others with Ctrl held"),
-            explanation=tr("The difference on every task that they share, with its interval and p"),
+            reason="Select rows of two or more runs, the others with Ctrl held",
+            explanation="The difference on every task that they share, with its interval and p",
         )
         self.export.show_reason(self.controller.export_problem())
         # The table itself may have selected them: selecting all rows of its runs would undo a choice of single rows.
@@ -301,24 +299,24 @@ class ResultsPage(Page):
 
     def _add_commands(self) -> None:
         control, groups = self.controller, self.list
-        self.add_command(tr("Filter the table"), self.filter.setFocus, "Ctrl+F")
-        self.add_command(tr("Choose the columns…"), groups.choose_columns, "Ctrl+Shift+K")
-        self.add_command(tr("Show only what differs"), groups.differing.toggle, "Ctrl+Shift+D")
-        self.add_command(tr("Group by…"), self._choose_group, "Ctrl+R")
-        self.add_command(tr("Close all groups"), lambda: control.table.close_groups(True), "Ctrl+[")
-        self.add_command(tr("Open all groups"), lambda: control.table.close_groups(False), "Ctrl+]")
-        self.add_command(tr("Pin or unpin the selected runs"), self._pin, "Ctrl+B")
-        self.add_command(tr("Edit the tags of the current run"), lambda: self._edit("tags"), "Ctrl+T")
-        self.add_command(tr("Edit the note of the current run"), lambda: self._edit("note"), "Ctrl+Shift+N")
-        self.add_command(tr("Delete the selected runs"), self._delete, "Ctrl+Del")
+        self.add_command("Filter the table", self.filter.setFocus, "Ctrl+F")
+        self.add_command("Choose the columns…", groups.choose_columns, "Ctrl+Shift+K")
+        self.add_command("Show only what differs", groups.differing.toggle, "Ctrl+Shift+D")
+        self.add_command("Group by…", self._choose_group, "Ctrl+R")
+        self.add_command("Close all groups", lambda: control.table.close_groups(True), "Ctrl+[")
+        self.add_command("Open all groups", lambda: control.table.close_groups(False), "Ctrl+]")
+        self.add_command("Pin or unpin the selected runs", self._pin, "Ctrl+B")
+        self.add_command("Edit the tags of the current run", lambda: self._edit("tags"), "Ctrl+T")
+        self.add_command("Edit the note of the current run", lambda: self._edit("note"), "Ctrl+Shift+N")
+        self.add_command("Delete the selected runs", self._delete, "Ctrl+Del")
         self.add_command(
-            tr("Open the plan of the current run"), self._open_plan, "Ctrl+Alt+P", tr("Targets and bits, on Sparsity")
+            "Open the plan of the current run", self._open_plan, "Ctrl+Alt+P", "Targets and bits, on Sparsity"
         )
-        self.add_command(tr("Table for a paper…"), self._export_for_paper, "Ctrl+Shift+L")
-        self.add_command(tr("Results of other tools…"), self.imports_requested.emit, "Ctrl+Shift+I")
+        self.add_command("Table for a paper…", self._export_for_paper, "Ctrl+Shift+L")
+        self.add_command("Results of other tools…", self.imports_requested.emit, "Ctrl+Shift+I")
         for text, suffix, keys in (
-            (tr("Copy rows as Markdown"), ".md", "Ctrl+Shift+M"),
-            (tr("Copy rows as LaTeX"), ".tex", "Ctrl+Shift+T"),
+            ("Copy rows as Markdown", ".md", "Ctrl+Shift+M"),
+            ("Copy rows as LaTeX", ".tex", "Ctrl+Shift+T"),
         ):
             self.add_command(text, partial(self._copy, suffix), keys)
 
@@ -326,7 +324,7 @@ class ResultsPage(Page):
         if rows := self.table.selected_rows():
             self.controller.copy(rows, suffix)
         else:
-            self.show_error(tr("No row is selected; select those to copy first."))
+            self.show_error("No row is selected; select those to copy first.")
 
     def _choose_group(self) -> None:
         self.list.group.setFocus()
@@ -334,17 +332,17 @@ class ResultsPage(Page):
 
     def _fill_menu(self) -> None:
         table = self.table
-        table.add_action(tr("Pin or unpin"), self._pin)
-        table.add_action(tr("Edit tags"), lambda: self._edit("tags"))
-        table.add_action(tr("Edit note"), lambda: self._edit("note"))
-        table.add_action(tr("Delete runs"), self._delete)
+        table.add_action("Pin or unpin", self._pin)
+        table.add_action("Edit tags", lambda: self._edit("tags"))
+        table.add_action("Edit note", lambda: self._edit("note"))
+        table.add_action("Delete runs", self._delete)
         table.add_separator()
-        table.add_action(tr("Export table…"), self._export)
-        table.add_action(tr("Table for a paper…"), self._export_for_paper)
-        table.add_action(tr("Compare the selected runs"), lambda: self.plots.show_plot("compare"))
-        table.add_action(tr("Open its plan"), self._open_plan)
+        table.add_action("Export table…", self._export)
+        table.add_action("Table for a paper…", self._export_for_paper)
+        table.add_action("Compare the selected runs", lambda: self.plots.show_plot("compare"))
+        table.add_action("Open its plan", self._open_plan)
         table.addAction(self.export.action)
-        table.add_action(tr("How was this computed"), lambda: self.controller.explain(table.currentIndex().row()))
+        table.add_action("How was this computed", lambda: self.controller.explain(table.currentIndex().row()))
 
     def _export_for_paper(self) -> None:
         if self.controller.table.rowCount():
@@ -352,7 +350,7 @@ class ResultsPage(Page):
             dialog.save_requested.connect(self.controller.export)
             dialog.show()
         else:
-            self.show_error(tr("There are no rows to export"))
+            self.show_error("There are no rows to export")
 
     def _export(self) -> None:
         path = ask_table_file(self, "results")
@@ -370,13 +368,13 @@ class TableAndPlots(QSplitter):
         """None until the user chooses or the window is shown."""
         self._last_sizes: list[int] = []
         tips = (
-            tr("The table alone; a click on the tab of a plot shows it"),
-            tr("Table and plot, one above the other"),
-            tr("The plot alone"),
+            "The table alone; a click on the tab of a plot shows it",
+            "Table and plot, one above the other",
+            "The plot alone",
         )
-        texts = (tr("Table"), tr("Both"), tr("Plot"))
+        texts = ("Table", "Both", "Plot")
         choices = zip(HALVES, texts, map(with_shortcut, tips, _KEYS), strict=True)
-        self.control = SegmentedControl(tr("Show"), tuple(choices))
+        self.control = SegmentedControl("Show", tuple(choices))
         self.control.chosen.connect(lambda half: self.choose(cast(Half, half)))
         plots.plot_requested.connect(self._show_plots)
         self.addWidget(table)
@@ -387,7 +385,7 @@ class TableAndPlots(QSplitter):
 
     def offer_on(self, page: Page) -> None:
         """Give the page a command for each choice."""
-        texts = (tr("Show the table alone"), tr("Show table and plot"), tr("Show the plot alone"))
+        texts = ("Show the table alone", "Show table and plot", "Show the plot alone")
         for half, text, keys in zip(HALVES, texts, _KEYS, strict=True):
             page.add_command(text, partial(self.choose, half), keys)
 

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QPlainTextEdit,
 
 from wina_app.pages.results.tags_controller import RunFacts
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, vbox
 from wina_app.widgets.controls import labelled, text_label, wrap_words
 
@@ -41,12 +40,12 @@ class ResultsInspector(QScrollArea):
         self._runs: list[str] = []
         self.title = text_label("", "section", wrap=True)
         self.tags = QLineEdit()
-        self.tags.setPlaceholderText(tr("best, for the report"))
+        self.tags.setPlaceholderText("best, for the report")
         self.tags.editingFinished.connect(self._write_tags)
         self.note = NoteEdit()
-        self.note.setPlaceholderText(tr("What you want to remember of this run"))
+        self.note.setPlaceholderText("What you want to remember of this run")
         self.note.finished.connect(self._write_note)
-        self.pinned = QCheckBox(tr("Pinned to the top"))
+        self.pinned = QCheckBox("Pinned to the top")
         # `toggled` would also follow `show_runs`.
         self.pinned.clicked.connect(lambda: self.pin_toggled.emit(self._runs))
         self._cells = QGridLayout()
@@ -56,7 +55,7 @@ class ResultsInspector(QScrollArea):
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        tags, note = labelled(tr("Tags, with commas between"), self.tags), labelled(tr("Note"), self.note)
+        tags, note = labelled("Tags, with commas between", self.tags), labelled("Note", self.note)
         margins = (2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID)
         vbox(content, self.title, tags, note, self.pinned, self._cells, STRETCH, margins=margins)
         self.setWidgetResizable(True)
@@ -73,11 +72,11 @@ class ResultsInspector(QScrollArea):
         self._runs = list(runs)
         for control in (self.tags, self.note, self.pinned):
             control.setEnabled(facts is not None)
-            control.setToolTip("" if facts else tr("Select a row of the table"))
+            control.setToolTip("" if facts else "Select a row of the table")
         if len(runs) > 1:
-            self.title.setText(tr("{count:,} runs", count=len(runs)))
+            self.title.setText(f"{len(runs):,} runs")
         else:
-            self.title.setText(tr("Run {run}", run=facts.run) if facts else tr("No run is selected"))
+            self.title.setText(f"Run {facts.run}" if facts else "No run is selected")
         # Results that land must not replace what is being typed.
         if changed or facts is None or not (self.tags.hasFocus() or self.tags.isModified()):
             self.tags.setText(", ".join(facts.annotations.tags) if facts else "")

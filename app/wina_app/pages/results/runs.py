@@ -9,7 +9,6 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.shared.measured_sparsity import sparsity_name
 from wina_app.shared.method_choices import WORDS
-from wina_app.style.translation import tr
 from wina_core.analysis.results.columns import BY_KEY, COLUMNS, ResultColumn, made_of
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count
 from wina_core.records.texts import number
@@ -69,7 +68,7 @@ class Scope:
             made=lambda metrics: made_of(metrics, _OF_A_CELL, self._published),
             numeric=True,
             width=8,
-            explanation=tr("The number that the paper published for the same cell, of the model that the study names"),
+            explanation="The number that the paper published for the same cell, of the model that the study names",
             text=number,
         )
 

@@ -8,7 +8,6 @@ import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from wina_app.pages.results.arrangement import Arrangement, ClosedGroups, RowGroup, SortKey, TableSnapshot, arrange
-from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.analysis.results.columns import COLUMNS, PINNED, ResultColumn
 from wina_core.analysis.results.filter import common
@@ -309,7 +308,7 @@ class ResultsTable(QAbstractTableModel):
         if role == _DISPLAY:
             return (column.heading or column.title) + self._sort_mark(column.key)
         if role == _TIP:
-            sorts = tr("Click to sort; with Shift, within what is sorted already. Right-click for more.")
+            sorts = "Click to sort; with Shift, within what is sorted already. Right-click for more."
             return "\n".join(filter(None, (column.title if column.heading else "", column.explanation, sorts)))
         if role == _ALIGNMENT:
             return _NUMBERS if column.numeric else _WORDS

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table_view import ResultsTableView
 from wina_app.style.theme import GRID, apply_stylesheet, font, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, push_button, text_label
@@ -41,32 +40,32 @@ class ResultsList(QWidget):
     def __init__(self, columns: ColumnChoice, export: QWidget) -> None:
         """`export` is a button for the selected run."""
         super().__init__()
-        self.table = ResultsTableView(tr("Stored results"))
+        self.table = ResultsTableView("Stored results")
         self.table.setMinimumHeight(13 * GRID)
         self.table.columns_moved.connect(columns.move)
         self.table.column_pinned.connect(columns.pin)
         self.table.column_hidden.connect(lambda key: columns.show(key, False))
         self.table.columns_requested.connect(self.choose_columns)
         self.form = SegmentedControl(
-            tr("Rows"),
+            "Rows",
             (
-                ("runs", tr("Runs"), tr("One row for each run, with a column for each metric")),
-                ("metrics", tr("Metrics"), tr("One row for each metric of each run")),
+                ("runs", "Runs", "One row for each run, with a column for each metric"),
+                ("metrics", "Metrics", "One row for each metric of each run"),
             ),
         )
         self.form.chosen.connect(self.form_chosen)
-        self.group = ComboBox(tr("Group rows by"))
+        self.group = ComboBox("Group rows by")
         self.group.activated.connect(lambda: self.group_chosen.emit(self.group.currentData()))
-        self.differing = QCheckBox(tr("Only what differs"))
-        self.differing.setAccessibleName(tr("Show only the columns that differ"))
-        self.differing.setToolTip(tr("Hides the columns that read alike in all rows, and says what they read"))
+        self.differing = QCheckBox("Only what differs")
+        self.differing.setAccessibleName("Show only the columns that differ")
+        self.differing.setToolTip("Hides the columns that read alike in all rows, and says what they read")
         self.differing.toggled.connect(self.differing_toggled)
-        self.columns = push_button(tr("Columns…"), self.choose_columns, name=tr("Choose the columns"))
-        self.paper = push_button(tr("For a paper…"), self.paper_requested.emit, name=tr("Table for a paper"))
-        self.paper.setToolTip(tr("The shown columns and rows as LaTeX or Markdown, with a preview"))
+        self.columns = push_button("Columns…", self.choose_columns, name="Choose the columns")
+        self.paper = push_button("For a paper…", self.paper_requested.emit, name="Table for a paper")
+        self.paper.setToolTip("The shown columns and rows as LaTeX or Markdown, with a preview")
         self.common = ElidedLabel("muted")
         self._chooser = ColumnChooser(columns, self)
-        caption = text_label(tr("Group by"), "muted")
+        caption = text_label("Group by", "muted")
         caption.setBuddy(self.group)
         choices = (self.form, caption, self.group, self.columns, self.differing)
         bar = beside(*choices, self.common, export, self.paper, stretch=self.common)
@@ -76,7 +75,7 @@ class ResultsList(QWidget):
 
     def _build_scope(self) -> QWidget:
         self.scope = ElidedLabel("section")
-        self.everything = push_button(tr("Show all results"), self.everything_requested.emit)
+        self.everything = push_button("Show all results", self.everything_requested.emit)
         self._scope = QWidget()
         hbox(self._scope, (self.scope, 1), self.everything)
         self._scope.hide()
@@ -84,18 +83,18 @@ class ResultsList(QWidget):
 
     def _offer_groups(self, columns: ColumnChoice) -> None:
         offered = [(column.title, column.key) for column in columns.grouping]
-        self.group.fill([(tr("nothing"), ""), *offered], self.group.currentData() or "")
+        self.group.fill([("nothing", ""), *offered], self.group.currentData() or "")
 
     def choose_columns(self) -> None:
         self._chooser.pop_up(self.columns)
 
     def show_columns(self, keys: Sequence[str], pinned: Collection[str], common: str) -> None:
         self.table.show_columns(keys, pinned)
-        self.common.setText(tr("Same in all rows: {common}", common=common) if common else "")
+        self.common.setText(f"Same in all rows: {common}" if common else "")
 
     def show_scope(self, title: str) -> None:
         """Name the study that the table is narrowed to; empty for none."""
-        self.scope.setText(tr("Study: {title}", title=title))
+        self.scope.setText(f"Study: {title}")
         self._scope.setVisible(bool(title))
 
 
@@ -109,16 +108,14 @@ class FilterLine(QLineEdit):
     def __init__(self) -> None:
         super().__init__()
         self.setClearButtonEnabled(True)
-        self.setPlaceholderText(tr("Filter: words, method:wina, gated>50, /regex/, -not"))
-        self.setAccessibleName(tr("Filter the table"))
+        self.setPlaceholderText("Filter: words, method:wina, gated>50, /regex/, -not")
+        self.setAccessibleName("Filter the table")
         self.setToolTip(
-            tr(
-                "Words in any column; all must be found.\n"
-                "method:wina finds in one column, method=wina the whole cell.\n"
-                "gated>50 value<=0.3 n!=100 compare.\n"
-                '"per head" finds words together, /^demo.*ppl/ or task:/ppl/ a regular expression.\n'
-                "A minus before any of them excludes what it finds."
-            )
+            "Words in any column; all must be found.\n"
+            "method:wina finds in one column, method=wina the whole cell.\n"
+            "gated>50 value<=0.3 n!=100 compare.\n"
+            '"per head" finds words together, /^demo.*ppl/ or task:/ppl/ a regular expression.\n'
+            "A minus before any of them excludes what it finds."
         )
         self._names = QStringListModel()
         self._completer = QCompleter(self._names, self)
@@ -164,28 +161,28 @@ class ColumnChooser(QFrame):
         super().__init__(parent, Qt.WindowType.Popup)
         self._columns = columns
         self.setFrameShape(QFrame.Shape.StyledPanel)
-        self.setAccessibleName(tr("Columns"))
+        self.setAccessibleName("Columns")
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Search columns"))
-        self.search.setAccessibleName(tr("Search columns"))
+        self.search.setPlaceholderText("Search columns")
+        self.search.setAccessibleName("Search columns")
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._narrow)
         self.list = QListWidget()
-        self.list.setAccessibleName(tr("Columns of the table"))
+        self.list.setAccessibleName("Columns of the table")
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.list.model().rowsMoved.connect(self._on_moved)
         self.list.itemChanged.connect(self._on_ticked)
         self.list.currentRowChanged.connect(self._name_pin)
-        self.every = push_button(tr("All"), lambda: self._show_listed(True), name=tr("Show all listed columns"))
-        self.none = push_button(tr("None"), lambda: self._show_listed(False), name=tr("Hide all listed columns"))
-        self.pin = push_button(tr("Unpin"), self._pin, name=tr("Pin or unpin the column at the left"))
-        self.usual = push_button(tr("Default"), columns.reset, name=tr("Back to the default columns"))
+        self.every = push_button("All", lambda: self._show_listed(True), name="Show all listed columns")
+        self.none = push_button("None", lambda: self._show_listed(False), name="Hide all listed columns")
+        self.pin = push_button("Unpin", self._pin, name="Pin or unpin the column at the left")
+        self.usual = push_button("Default", columns.reset, name="Back to the default columns")
         for keys, step in (("Alt+Up", -1), ("Alt+Down", 1)):
             shortcut = QShortcut(QKeySequence(keys), self.list)
             # The table sorts by the same keys.
             shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
             shortcut.activated.connect(lambda step=step: self._move(step))
-        hint = text_label(tr("Drag, or Alt with Up and Down, to reorder; pinned columns stay at the left"), "muted")
+        hint = text_label("Drag, or Alt with Up and Down, to reorder; pinned columns stay at the left", "muted")
         hint.setWordWrap(True)
         buttons = hbox(None, self.every, self.none, self.pin, self.usual)
         vbox(self, self.search, hint, (self.list, 1), buttons, margins=(GRID, GRID, GRID, GRID))
@@ -225,7 +222,7 @@ class ColumnChooser(QFrame):
             for item, (column, visible) in zip(self._items(), offered, strict=True):
                 pinned = column.key in self._columns.pinned
                 item.setCheckState(Qt.CheckState.Checked if visible else Qt.CheckState.Unchecked)
-                item.setText(tr("{column} (pinned)", column=column.title) if pinned else column.title)
+                item.setText(f"{column.title} (pinned)" if pinned else column.title)
                 item.setFont(font(bold=pinned))
         self._narrow()
         self._name_pin()
@@ -259,7 +256,7 @@ class ColumnChooser(QFrame):
         return str(item.data(_KEY)) if item is not None else ""
 
     def _name_pin(self) -> None:
-        self.pin.setText(tr("Unpin") if self._current() in self._columns.pinned else tr("Pin"))
+        self.pin.setText("Unpin" if self._current() in self._columns.pinned else "Pin")
 
     def _pin(self) -> None:
         if key := self._current():

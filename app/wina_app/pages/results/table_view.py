@@ -33,7 +33,6 @@ from wina_app.pages.results.arrangement import SortKey
 from wina_app.pages.results.frozen_columns import FrozenColumns
 from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID, HALF, font, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.table_view import RowTableView
 from wina_core.analysis.results.columns import ResultColumn
 
@@ -77,12 +76,12 @@ class ResultsTableView(RowTableView):
         self.horizontalHeader().sectionResized.connect(self._on_resized)
         self.horizontalHeader().sectionClicked.connect(self._sort)
         self.horizontalHeader().sectionMoved.connect(self._on_moved)
-        self.add_action(tr("Copy cell"), self._copy_cell, "Ctrl+Shift+C")
-        self.add_action(tr("Copy as Markdown"), lambda: self.copy_requested.emit(".md"))
-        self.add_action(tr("Copy as LaTeX"), lambda: self.copy_requested.emit(".tex"))
+        self.add_action("Copy cell", self._copy_cell, "Ctrl+Shift+C")
+        self.add_action("Copy as Markdown", lambda: self.copy_requested.emit(".md"))
+        self.add_action("Copy as LaTeX", lambda: self.copy_requested.emit(".tex"))
         self.add_separator()
-        self.add_action(tr("Sort ascending by this column"), lambda: self._sort_current(False), "Alt+Up")
-        self.add_action(tr("Sort descending by this column"), lambda: self._sort_current(True), "Alt+Down")
+        self.add_action("Sort ascending by this column", lambda: self._sort_current(False), "Alt+Up")
+        self.add_action("Sort descending by this column", lambda: self._sort_current(True), "Alt+Down")
         self.add_separator()
 
     def add_action(self, text: str, do: Callable[[], object], keys: str = "") -> None:
@@ -333,22 +332,22 @@ def header_menu(view: "ResultsTableView", section: int) -> QMenu:
     table, key = view.model(), view.model().columns[section].key
     sorted_by = [sort_key.column for sort_key in table.keys]
     menu = QMenu(view)
-    menu.addAction(tr("Sort ascending"), lambda: table.sort_by((SortKey(key),)))
-    menu.addAction(tr("Sort descending"), lambda: table.sort_by((SortKey(key, True),)))
+    menu.addAction("Sort ascending", lambda: table.sort_by((SortKey(key),)))
+    menu.addAction("Sort descending", lambda: table.sort_by((SortKey(key, True),)))
     if set(sorted_by) - {key}:
         menu.addSeparator()
-        menu.addAction(tr("Then by this, ascending"), lambda: table.sort_further(section, False))
-        menu.addAction(tr("Then by this, descending"), lambda: table.sort_further(section, True))
+        menu.addAction("Then by this, ascending", lambda: table.sort_further(section, False))
+        menu.addAction("Then by this, descending", lambda: table.sort_further(section, True))
     if key in sorted_by:
-        menu.addAction(tr("Remove from sort"), lambda: table.unsort(section))
+        menu.addAction("Remove from sort", lambda: table.unsort(section))
     if sorted_by:
-        menu.addAction(tr("Clear the sort"), lambda: table.sort_by(()))
+        menu.addAction("Clear the sort", lambda: table.sort_by(()))
     menu.addSeparator()
     pinned = key in view.pinned
-    text = tr("Unpin the column") if pinned else tr("Pin the column at the left")
+    text = "Unpin the column" if pinned else "Pin the column at the left"
     menu.addAction(text, lambda: view.column_pinned.emit(key, not pinned))
-    menu.addAction(tr("Hide the column"), lambda: view.column_hidden.emit(key))
-    menu.addAction(tr("Fit the width to the content"), lambda: view.resizeColumnToContents(section))
+    menu.addAction("Hide the column", lambda: view.column_hidden.emit(key))
+    menu.addAction("Fit the width to the content", lambda: view.resizeColumnToContents(section))
     menu.addSeparator()
-    menu.addAction(tr("Choose the columns…"), view.columns_requested.emit)
+    menu.addAction("Choose the columns…", view.columns_requested.emit)
     return menu

@@ -9,7 +9,6 @@ from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
-from wina_app.style.translation import tr
 from wina_core.records import ACTIVE
 from wina_core.store.annotations import RunAnnotations, split_tags
 
@@ -83,21 +82,21 @@ class AnnotationsController(QObject):
         """Replace the tags of the runs by those in the text, which has commas between them."""
         tags = split_tags(text)
         self._annotate(
-            "tags", tr("tags"), {run: marks._replace(tags=tags) for run, marks in self.annotations(runs).items()}
+            "tags", "tags", {run: marks._replace(tags=tags) for run, marks in self.annotations(runs).items()}
         )
 
     def set_note(self, runs: Sequence[str], text: str) -> None:
         """Replace the note of the runs."""
         note = text.strip()
         self._annotate(
-            "note", tr("note"), {run: marks._replace(note=note) for run, marks in self.annotations(runs).items()}
+            "note", "note", {run: marks._replace(note=note) for run, marks in self.annotations(runs).items()}
         )
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
         """Pin the runs, or unpin them if all are pinned."""
         before = self.annotations(runs)
         pinned = not all(marks.pinned for marks in before.values())
-        change = tr("pin") if pinned else tr("unpin")
+        change = "pin" if pinned else "unpin"
         self._annotate("pinned", change, {run: marks._replace(pinned=pinned) for run, marks in before.items()})
 
     def _edit(self, run: str, key: str, text: str) -> None:
@@ -110,9 +109,9 @@ class AnnotationsController(QObject):
         if not changed:
             return
         previous = {run: before[run] for run in changed}
-        text = tr("{what} of 1 run", what=change)
+        text = f"{change} of 1 run"
         if len(changed) > 1:
-            text = tr("{what} of {count:,} runs", what=change, count=len(changed))
+            text = f"{change} of {len(changed):,} runs"
         only = (field,)
         # `seen` limits a write to its own changes: other tags may be written meanwhile, here or in another window.
         self._push(
@@ -133,19 +132,16 @@ class AnnotationsController(QObject):
         busy = {run.value(row) for row in table.rows_of_runs(runs) if status.value(row) in ACTIVE}
         if busy:
             self._view.show_error(
-                tr(
-                    "{busy} of the {count} runs wait or are being computed; cancel their job before deleting them.",
-                    busy=len(busy),
-                    count=len(runs),
-                )
+                f"{len(busy)} of the {len(runs)} runs wait or are being computed; cancel their job before "
+                "deleting them."
             )
             return
-        text = tr("delete 1 run") if len(runs) == 1 else tr("delete {count:,} runs", count=len(runs))
+        text = "delete 1 run" if len(runs) == 1 else f"delete {len(runs):,} runs"
         deletion = _Deletion(runs)
         self._push(text, deletion.do, deletion.undo)
-        done = tr("1 run is deleted.") if len(runs) == 1 else tr("{count:,} runs are deleted.", count=len(runs))
+        done = "1 run is deleted." if len(runs) == 1 else f"{len(runs):,} runs are deleted."
         self._view.show_notice(
-            done + " " + tr("Undo brings them back; `wina results purge` erases for good what is deleted.")
+            done + " " + "Undo brings them back; `wina results purge` erases for good what is deleted."
         )
 
     def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:

@@ -25,7 +25,6 @@ from wina_app.services.hosted_jobs import SubmittedArrays
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.task_consent import ask_consent, or_refusal
-from wina_app.style.translation import tr
 from wina_core.jobs import EstimateJob
 from wina_core.records import EstimateRecord
 from wina_core.specs.studies import Role
@@ -255,7 +254,7 @@ class StudiesController(QObject):
             if isinstance(code, TaskCodeError) and not ask_consent(code, self._view):
                 return
             self._view.withdraw_consent()
-            self._view.show_notice(tr("Submitting the study…"))
+            self._view.show_notice("Submitting the study…")
             self._arrays.submit(words)
 
         self._workbench.store.ask(lambda _: or_refusal(lambda: task_code(missing)), answer, self._view.show_error)
@@ -278,7 +277,7 @@ class StudiesController(QObject):
     def report(self, folder: Path) -> None:
         file, study = self._selected, self._catalogue.bound_study(self._selected)
         if file is not None and study is not None:
-            self._view.show_notice(tr("Writing the report…"))
+            self._view.show_notice("Writing the report…")
             self._reports.write(file, study, folder)
 
     def _on_listed(self) -> None:
@@ -355,7 +354,7 @@ class StudiesController(QObject):
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
         elif entry.phase == "cancelled" and not estimating:
-            self._view.show_notice(tr("The study was cancelled; finished measurements are stored."))
+            self._view.show_notice("The study was cancelled; finished measurements are stored.")
         if isinstance(entry.result, EstimateRecord):
             self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
         if not estimating:
@@ -370,6 +369,6 @@ class StudiesController(QObject):
     def _on_report(self, file: Path) -> None:
         page = self._reports.pages[file]
         self._view.clear_message()
-        self._view.show_saved(page, tr("{file}, and the same as Markdown", file=page.name))
+        self._view.show_saved(page, f"{page.name}, and the same as Markdown")
         if file == self._selected:
             self._view.show_report(page)

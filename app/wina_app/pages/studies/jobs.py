@@ -10,7 +10,6 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.studies.study_state import StudyState, expanded
 from wina_app.services.side_process import SideProcess
 from wina_app.services.workbench import Workbench
-from wina_app.style.translation import tr
 from wina_core.files.own_command import own_command
 from wina_core.jobs import EstimateJob, EvaluateJob, Job, LatencyJob
 from wina_core.specs.studies import StudySpec
@@ -49,14 +48,12 @@ class StudyJobs(QObject):
         if evaluation is not None:
             self._submit(file, evaluation, title, machines)
         if study.latency is not None and state.points_missing and not self._is_timing(study):
-            self._submit(
-                file, LatencyJob(spec=study.latency, stored=state.timed or {}), tr("{study}: products", study=title)
-            )
+            self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
 
     def estimate(self, file: Path, title: str, job: EstimateJob, machines: tuple[str, ...] | None = None) -> None:
         """Queue an estimate, unless one is queued, on `machines` as of `Workbench.submit`."""
         if not self.is_estimating(file):
-            self._submit(file, job, tr("Estimate {study}", study=title), machines)
+            self._submit(file, job, f"Estimate {title}", machines)
 
     def _submit(self, file: Path, job: Job, title: str, machines: tuple[str, ...] | None = None) -> None:
         job_id = self._workbench.submit(job, title, machines)

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QFileDialog, QLineEdit, QProgressBar, QWidget
 from wina_app.pages.studies.study_state import StudyProgress, StudyState
 from wina_app.shared.launch_fields import DataFolder, LaunchFields
 from wina_app.style.theme import GRID, HALF, font
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import STRETCH, fill, vbox
 from wina_app.widgets.clear_layout import clear_layout
 from wina_app.widgets.controls import SidePanel, beside, explain_disabled, labelled, push_button, text_label
@@ -20,8 +19,8 @@ from wina_core.studies.expand import data_sets
 from wina_core.studies.launch import LaunchOptions
 
 _WIDTH = GRID * 36
-_CHANGING = tr("Its jobs stop after the current batch")
-_MEASURING = tr("The study's jobs use this folder; wait for them or cancel them")
+_CHANGING = "Its jobs stop after the current batch"
+_MEASURING = "The study's jobs use this folder; wait for them or cancel them"
 
 
 class StudyLaunch(SidePanel):
@@ -38,10 +37,8 @@ class StudyLaunch(SidePanel):
     def __init__(self) -> None:
         super().__init__(_WIDTH)
         self.column.setSpacing(GRID)
-        self._roles_title = text_label(tr("Models"), "section")
-        self._roles_hint = text_label(
-            tr("Choose a model for each role once; all studies remember it."), "muted", wrap=True
-        )
+        self._roles_title = text_label("Models", "section")
+        self._roles_hint = text_label("Choose a model for each role once; all studies remember it.", "muted", wrap=True)
         self._roles = vbox(None)
         self.roles: dict[str, QLineEdit] = {}
         self._shown_roles: tuple[Role, ...] = ()
@@ -52,7 +49,7 @@ class StudyLaunch(SidePanel):
         self.options = LaunchFields()
         self.options.changed.connect(self.changed)
         # In this order: the estimate is of the folder that was typed.
-        self.estimate = push_button(tr("Estimate time"), self.commit)
+        self.estimate = push_button("Estimate time", self.commit)
         self.estimate.clicked.connect(self.estimate_requested)
         self.estimated = text_label("", wrap=True)
         self._paused, self._progress = False, QWidget()
@@ -66,7 +63,7 @@ class StudyLaunch(SidePanel):
             GRID,
             self.data,
             GRID,
-            text_label(tr("Next launch"), "section"),
+            text_label("Next launch", "section"),
             self.options,
             beside(self.estimate),
             self.estimated,
@@ -80,16 +77,16 @@ class StudyLaunch(SidePanel):
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
         self.bar.setRange(0, 1000)
-        self.bar.setAccessibleName(tr("Progress of the study"))
+        self.bar.setAccessibleName("Progress of the study")
         self.amount = text_label("", wrap=True)
         self.amount.setFont(font(tabular=True))
         self.pause = push_button(
-            tr("Pause"), lambda: (self.resume_requested if self._paused else self.pause_requested).emit()
+            "Pause", lambda: (self.resume_requested if self._paused else self.pause_requested).emit()
         )
-        self.cancel = push_button(tr("Cancel"), self.cancel_requested.emit, name=tr("Cancel the study"))
+        self.cancel = push_button("Cancel", self.cancel_requested.emit, name="Cancel the study")
         vbox(
             self._progress,
-            text_label(tr("Progress"), "section"),
+            text_label("Progress", "section"),
             self.bar,
             self.amount,
             beside(self.pause, self.cancel),
@@ -144,37 +141,37 @@ class StudyLaunch(SidePanel):
 
     def _role_row(self, role: Role) -> QWidget:
         edit = QLineEdit()
-        edit.setPlaceholderText(tr("Folder, GGUF file or model id"))
-        edit.setAccessibleName(tr("Model for {role}", role=role.name))
+        edit.setPlaceholderText("Folder, GGUF file or model id")
+        edit.setAccessibleName(f"Model for {role.name}")
         edit.setClearButtonEnabled(True)
         edit.editingFinished.connect(lambda: self.role_mapped.emit(role.name, edit.text()))
         self.roles[role.name] = edit
         folder = push_button(
-            tr("Folder…"),
+            "Folder…",
             lambda: self._choose_folder(role.name),
-            name=tr("Choose the folder of {role}", role=role.name),
+            name=f"Choose the folder of {role.name}",
         )
         row = QWidget()
         column = vbox(row, labelled(role.name, edit), spacing=HALF)
         file = push_button(
-            tr("GGUF file…"),
+            "GGUF file…",
             lambda: choose_gguf_file(self, lambda path: self._map(role.name, str(path))),
-            name=tr("Choose the GGUF file of {role}", role=role.name),
+            name=f"Choose the GGUF file of {role.name}",
         )
         buttons = [folder, file]
         if role.hub:
             hub = push_button(
-                tr("Hub"),
+                "Hub",
                 lambda: self._map(role.name, role.hub),
-                name=tr("Use the published weights of {role}", role=role.name),
-                tip=plain_tip(tr("Downloads {model} when the study is run", model=role.hub)),
+                name=f"Use the published weights of {role.name}",
+                tip=plain_tip(f"Downloads {role.hub} when the study is run"),
             )
             buttons.append(hub)
         column.addLayout(beside(*buttons))
         return row
 
     def _choose_folder(self, name: str) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Model folder for {role}", role=name))
+        folder = QFileDialog.getExistingDirectory(self, f"Model folder for {name}")
         if folder:
             self._map(name, folder)
 
@@ -191,7 +188,7 @@ class StudyLaunch(SidePanel):
     def show_estimate(self, text: str, *, running: bool = False) -> None:
         """Show the estimated time; empty if unknown."""
         self._estimating = running
-        self.estimate.setText(tr("Estimating…") if running else tr("Estimate time"))
+        self.estimate.setText("Estimating…" if running else "Estimate time")
         self.estimated.setText(text)
         self.estimated.setVisible(bool(text))
         self._enable_estimate()
@@ -201,13 +198,13 @@ class StudyLaunch(SidePanel):
     _trouble = ""
 
     def _enable_estimate(self) -> None:
-        idle = self._trouble or tr("All runs are stored")
-        reason = tr("The estimate is queued or running") if self._estimating else idle
+        idle = self._trouble or "All runs are stored"
+        reason = "The estimate is queued or running" if self._estimating else idle
         explain_disabled(
             self.estimate,
             enabled=self._can_estimate and not self._estimating,
             reason=reason,
-            explanation=tr("Times a few documents of every kind of missing measurement"),
+            explanation="Times a few documents of every kind of missing measurement",
         )
 
     def show_progress(self, progress: StudyProgress | None) -> None:
@@ -221,7 +218,7 @@ class StudyLaunch(SidePanel):
         # Qt draws an empty range as a busy bar: the fraction is unknown.
         self.bar.setRange(0, 1000 if progress.fraction is not None else 0)
         self.bar.setValue(round(1000 * (progress.fraction or 0.0)))
-        self.pause.setText(tr("Resume") if progress.paused else tr("Pause"))
-        self.pause.setAccessibleName(tr("Resume the study") if progress.paused else tr("Pause the study"))
+        self.pause.setText("Resume" if progress.paused else "Pause")
+        self.pause.setAccessibleName("Resume the study" if progress.paused else "Pause the study")
         for button in (self.pause, self.cancel):
             explain_disabled(button, enabled=not progress.changing, reason=_CHANGING)

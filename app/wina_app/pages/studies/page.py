@@ -14,7 +14,6 @@ from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID, HALF
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.clear_layout import clear_layout
@@ -29,7 +28,7 @@ from wina_core.studies.tasks.task_code import TaskCode
 
 _GRID_HEIGHT = GRID * 46
 """Least height of a grid that needs as much: the details scroll where there is less room."""
-_NO_RUNS = tr("This study times products only; see the Latency page.")
+_NO_RUNS = "This study times products only; see the Latency page."
 
 
 class StudyDetail(QWidget):
@@ -46,7 +45,7 @@ class StudyDetail(QWidget):
         self._facts.setHorizontalSpacing(2 * GRID)
         self._facts.setVerticalSpacing(HALF)
         self._facts.setColumnStretch(1, 1)
-        self._runs = text_label(tr("Runs: method × sparsity"), "section")
+        self._runs = text_label("Runs: method × sparsity", "section")
         self.trouble = text_label("", "failed", wrap=True)
         self.remark = text_label("", "muted", wrap=True)
         self.grid = RunGrid()
@@ -88,7 +87,7 @@ class StudyDetail(QWidget):
         rows: list[tuple[str, QWidget]] = (
             [(caption, _selectable(text)) for caption, text in facts(study)] if study else []
         )
-        for row, (caption, widget) in enumerate([*rows, (tr("File"), self.file)] if entry else []):
+        for row, (caption, widget) in enumerate([*rows, ("File", self.file)] if entry else []):
             self._facts.addWidget(text_label(caption, "muted"), row, 0, Qt.AlignmentFlag.AlignTop)
             self._facts.addWidget(widget, row, 1)
         self.show_state(None)
@@ -112,7 +111,7 @@ class StudyDetail(QWidget):
 
 def _remark(state: StudyState) -> str:
     if state.request and not state.trouble:
-        return tr("To run it here, choose on the right {inputs}.", inputs=state.request)
+        return f"To run it here, choose on the right {state.request}."
     return "" if state.grid or state.trouble else _NO_RUNS
 
 
@@ -126,9 +125,9 @@ _SUFFIXES = (".toml", ".json")
 _LIST_WIDTH, _NARROWEST_LIST, _DETAIL_WIDTH = GRID * 39, GRID * 26, GRID * 40
 _REST_MS = 80
 """Pause after typing before the list is filtered."""
-_RUNNING = tr("This study is queued or running already")
-_BROKEN = tr("The file of this study cannot be read")
-_NO_RESULTS = tr("Nothing of this study is stored yet")
+_RUNNING = "This study is queued or running already"
+_BROKEN = "The file of this study cannot be read"
+_NO_RESULTS = "Nothing of this study is stored yet"
 
 
 class StudiesPage(Page):
@@ -144,7 +143,7 @@ class StudiesPage(Page):
     submit_requested = Signal()
 
     def __init__(self) -> None:
-        super().__init__("studies", tr("Studies"))
+        super().__init__("studies", "Studies")
         self.setAcceptDrops(True)
         self._entry: GalleryEntry | None = None
         self._report: Path | None = None
@@ -153,19 +152,19 @@ class StudiesPage(Page):
         self.list = StudyList()
         self.detail = StudyDetail()
         self.launch = StudyLaunch()
-        self.open = push_button(tr("Open study file…"), self._choose_file)
-        tip = tr("The file itself stays on disk")
-        self.forget = push_button(tr("Remove from list"), self.forget_requested.emit, tip=tip)
-        self.results = push_button(tr("Show results"), self.results_requested.emit)
-        self.report = push_button(tr("Report…"), self._choose_report)
-        self.opening = push_button(tr("Open report"), self._open_report)
-        self.submit = push_button(tr("Submit to Slurm…"), self._submit)
+        self.open = push_button("Open study file…", self._choose_file)
+        tip = "The file itself stays on disk"
+        self.forget = push_button("Remove from list", self.forget_requested.emit, tip=tip)
+        self.results = push_button("Show results", self.results_requested.emit)
+        self.report = push_button("Report…", self._choose_report)
+        self.opening = push_button("Open report", self._open_report)
+        self.submit = push_button("Submit to Slurm…", self._submit)
         self.show_report(None)
         for button in (self.opening, self.report, self.results, self.submit, self.forget, self.open):
             self.header_actions.addWidget(button)
         self.set_content(self._build())
-        self.add_command(tr("Search the studies"), self._to_search, "Ctrl+F")
-        self.set_primary(tr("Run"), enabled=False, reason=tr("No study is selected"))
+        self.add_command("Search the studies", self._to_search, "Ctrl+F")
+        self.set_primary("Run", enabled=False, reason="No study is selected")
         # In this order: the shortcut does not take the focus from a data folder that is being typed.
         self.primary_triggered.connect(self.launch.commit)
         self.primary_triggered.connect(self.run_requested)
@@ -173,15 +172,15 @@ class StudiesPage(Page):
 
     def _build(self) -> QWidget:
         self.search = QLineEdit()
-        self.search.setPlaceholderText(tr("Search"))
-        self.search.setAccessibleName(tr("Search the studies"))
+        self.search.setPlaceholderText("Search")
+        self.search.setAccessibleName("Search the studies")
         self.search.setClearButtonEnabled(True)
         self.search.installEventFilter(self)
         rest = QTimer(self, singleShot=True, interval=_REST_MS)
         rest.timeout.connect(self._filter)
         self.search.textChanged.connect(lambda _: rest.start())
         self.search.returnPressed.connect(self._select_first_match)
-        self.unmatched = text_label(tr("No study matches."), "muted", wrap=True)
+        self.unmatched = text_label("No study matches.", "muted", wrap=True)
         self.unmatched.hide()
         left = QWidget()
         left.setMinimumWidth(_NARROWEST_LIST)
@@ -190,7 +189,7 @@ class StudiesPage(Page):
         detail = ScrollPage(self.detail)
         detail.setMinimumWidth(_DETAIL_WIDTH)
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
-        self.splitter.setAccessibleName(tr("Studies and the selected one"))
+        self.splitter.setAccessibleName("Studies and the selected one")
         self.splitter.setChildrenCollapsible(False)
         for widget in (left, detail):
             self.splitter.addWidget(widget)
@@ -242,12 +241,12 @@ class StudiesPage(Page):
             self.file_opened.emit(file)
 
     def _choose_file(self) -> None:
-        file, _ = QFileDialog.getOpenFileName(self, tr("Open study file"), "", tr("Studies (*.toml *.json)"))
+        file, _ = QFileDialog.getOpenFileName(self, "Open study file", "", "Studies (*.toml *.json)")
         if file:
             self.file_opened.emit(Path(file))
 
     def _choose_report(self) -> None:
-        folder = QFileDialog.getExistingDirectory(self, tr("Folder for the report"))
+        folder = QFileDialog.getExistingDirectory(self, "Folder for the report")
         if folder:
             self.report_requested.emit(Path(folder))
 
@@ -317,9 +316,9 @@ class StudiesPage(Page):
 
     def _enable(self) -> None:
         state, reason = self._state, self._reason()
-        text = tr("Run")
+        text = "Run"
         if state is not None and state.to_do:
-            text = tr("Run {n} measurements", "Run {n} measurement", state.to_do)
+            text = f"Run {state.to_do:,} measurement" if state.to_do == 1 else f"Run {state.to_do:,} measurements"
         self.set_primary(text, enabled=not reason, reason=reason)
         explain_disabled(self.submit, enabled=not reason, reason=reason)
         stored = state is not None and state.stored > 0
@@ -330,18 +329,18 @@ class StudiesPage(Page):
         """Return why nothing can be run; empty if something can."""
         state = self._state
         if self._entry is None:
-            return tr("No study is selected")
+            return "No study is selected"
         if self._entry.study is None:
             return _BROKEN
         if state is None:
-            return tr("The stored results are being read")
+            return "The stored results are being read"
         if state.request:
-            return tr("Choose {inputs}", inputs=state.request)
+            return f"Choose {state.request}"
         if state.trouble:
             return state.trouble
         if self._progress is not None:
             return _RUNNING
-        return "" if state.to_do else tr("All measurements of this study are stored")
+        return "" if state.to_do else "All measurements of this study are stored"
 
 
 def _dropped_file(event: QDragEnterEvent | QDropEvent) -> Path | None:

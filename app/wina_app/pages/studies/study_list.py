@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QHeaderView, QTreeWidget, QTreeWidgetItem
 from wina_app.pages.studies.study_state import KINDS, StudyState, facts
 from wina_app.style.icons import icon
 from wina_app.style.theme import notifier, state_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.two_line_delegate import DETAIL, TwoLineDelegate
 from wina_core.studies.gallery import GalleryEntry
@@ -49,7 +48,7 @@ def _text(entry: GalleryEntry) -> str:
 
 
 _FILE = Qt.ItemDataRole.UserRole
-_BROKEN = tr("cannot be read")
+_BROKEN = "cannot be read"
 
 
 class StudyList(QTreeWidget):
@@ -59,7 +58,7 @@ class StudyList(QTreeWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName(tr("Studies"))
+        self.setAccessibleName("Studies")
         self.setHeaderHidden(True)
         self.setIndentation(0)
         self.setRootIsDecorated(False)

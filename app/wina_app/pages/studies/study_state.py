@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.shared.run_grid import Grid, read_grid
-from wina_app.style.number_format import duration, listed
-from wina_app.style.translation import tr
+from wina_app.style.number_format import duration, listed, plural
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.records import EstimateRecord, PreparationEstimate
@@ -31,10 +30,10 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import Store
 
 KINDS = {
-    "paper": tr("The paper's tables and figures"),
-    "real": tr("Real models"),
-    "demo": tr("Demo"),
-    "own": tr("Own studies"),
+    "paper": "The paper's tables and figures",
+    "real": "Real models",
+    "demo": "Demo",
+    "own": "Own studies",
 }
 """Kinds of studies, in the order of the list."""
 _DOT = "  \N{MIDDLE DOT}  "
@@ -88,9 +87,9 @@ class StudyState:
     @property
     def request(self) -> str:
         """Return what to choose before it can run, for example "a model for A"; empty for nothing."""
-        model, folder = tr("a model for {roles}", roles=listed(self.needs)), tr("a data folder")
+        model, folder = f"a model for {listed(self.needs)}", "a data folder"
         if self.needs and self.needs_data:
-            return tr("{model}, and {folder}", model=model, folder=folder)
+            return f"{model}, and {folder}"
         return model if self.needs else folder if self.needs_data else ""
 
     @property
@@ -101,13 +100,11 @@ class StudyState:
     @property
     def text(self) -> str:
         if self.trouble:
-            return tr("cannot run here")
+            return "cannot run here"
         if self.needs or self.needs_data:
-            return tr(
-                "needs {inputs}", inputs=listed([*self.needs, *([tr("a data folder")] if self.needs_data else [])])
-            )
+            return f"needs {listed([*self.needs, *(['a data folder'] if self.needs_data else [])])}"
         if self.stored == 0:
-            return tr("runs here, {measurements}", measurements=_measurements(self.total))
+            return f"runs here, {_measurements(self.total)}"
         return _stored(self)
 
 
@@ -172,22 +169,22 @@ def facts(study: StudySpec) -> list[tuple[str, str]]:
     """Return (caption, text) of each fact of a study."""
     evaluation, limit = study.evaluation, study.evaluation.limit
     rows = [
-        (tr("Models"), _DOT.join(dict.fromkeys(_model(model) for model in study.models))),
-        (tr("Configurations"), _DOT.join(_configuration(configuration) for configuration in study.configurations)),
-        (tr("Sparsities"), _percentages(study.sparsities)),
-        (tr("Allocation"), _DOT.join(dict.fromkeys(_allocators(study))) if study.sparsities else ""),
-        (tr("Tasks"), _DOT.join(_task(task) for task in evaluation.tasks)),
-        (tr("Also measured"), _DOT.join(_extra_units(study))),
-        (tr("Documents"), tr("at most {limit} of each task", limit=f"{limit:,}") if limit else ""),
-        (tr("Local data"), evaluation.data_folder or ""),
-        (tr("Timed products"), _sweep(study.latency) if study.latency else ""),
+        ("Models", _DOT.join(dict.fromkeys(_model(model) for model in study.models))),
+        ("Configurations", _DOT.join(_configuration(configuration) for configuration in study.configurations)),
+        ("Sparsities", _percentages(study.sparsities)),
+        ("Allocation", _DOT.join(dict.fromkeys(_allocators(study))) if study.sparsities else ""),
+        ("Tasks", _DOT.join(_task(task) for task in evaluation.tasks)),
+        ("Also measured", _DOT.join(_extra_units(study))),
+        ("Documents", f"at most {limit:,} of each task" if limit else ""),
+        ("Local data", evaluation.data_folder or ""),
+        ("Timed products", _sweep(study.latency) if study.latency else ""),
     ]
     return [(caption, text) for caption, text in rows if text]
 
 
 def _model(model: ModelSource) -> str:
     name, bits = model.location.removeprefix(ROLE), printed_quantization(quantization_label(model.quantization))
-    return tr("{model} in {bits}", model=name, bits=bits) if bits else name
+    return f"{name} in {bits}" if bits else name
 
 
 def _configuration(configuration: Configuration) -> str:
@@ -203,9 +200,9 @@ def _task(task: str | TaskSpec) -> str:
     if isinstance(task, str):
         return task
     details = [
-        tr("{examples}-shot", examples=task.num_fewshot) if task.num_fewshot is not None else "",
-        tr("{n} documents", "{n} document", task.limit) if task.limit else "",
-        tr("from number {first} on", first=f"{task.first:,}") if task.first else "",
+        f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "",
+        plural(task.limit, "documents", "document") if task.limit else "",
+        f"from number {task.first:,} on" if task.first else "",
     ]
     text = ", ".join(filter(None, details))
     return f"{task.name} ({text})" if text else task.name
@@ -216,21 +213,21 @@ def _extra_units(study: StudySpec) -> list[str]:
     if not study.models:
         return units
     if evaluation.synthetic:
-        return [tr("errors of random networks, {networks}", networks=evaluation.synthetic.label)]
+        return [f"errors of random networks, {evaluation.synthetic.label}"]
     if FIDELITY in evaluation.units and evaluation.fidelity:
-        units.append(tr("KL and perplexity on {text}", text=evaluation.fidelity.label))
+        units.append(f"KL and perplexity on {evaluation.fidelity.label}")
     if evaluation.original:
-        units.append(tr("KL from the original on {text}", text=evaluation.original.label))
+        units.append(f"KL from the original on {evaluation.original.label}")
     if evaluation.cost_context:
-        positions = tr("{n} positions", "{n} position", evaluation.cost_context)
-        units.append(tr("cost of a token at {positions} of context", positions=positions))
+        positions = plural(evaluation.cost_context, "positions", "position")
+        units.append(f"cost of a token at {positions} of context")
     return units
 
 
 def _sweep(spec: LatencySpec) -> str:
     texts = [
-        tr("{n} shapes", "{n} shape", len(spec.shapes)),
-        tr("batch {batches}", batches=", ".join(map(str, spec.batches))),
+        plural(len(spec.shapes), "shapes", "shape"),
+        f"batch {', '.join(map(str, spec.batches))}",
         _percentages(spec.sparsities),
         ", ".join(spec.methods),
     ]
@@ -265,14 +262,14 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     texts = [_stored(state)]
     etas = [entry.eta_seconds for entry in started if entry.eta_seconds is not None]
     if etas:
-        texts.append(tr("{time} left", time=duration(max(etas))))
-    phase_texts = {"pausing": tr("pausing"), "paused": tr("paused"), "cancelling": tr("cancelling")}
+        texts.append(f"{duration(max(etas))} left")
+    phase_texts = {"pausing": "pausing", "paused": "paused", "cancelling": "cancelling"}
     if len(phases) == 1 and phases <= phase_texts.keys():
         texts += [phase_texts[phase] for phase in phases]
     elif not started:
-        texts.append(tr("waiting for the engine"))
+        texts.append("waiting for the engine")
     elif len(started) < len(entries):
-        texts.append(tr("{jobs} waiting", jobs=tr("{n} jobs", "{n} job", len(entries) - len(started))))
+        texts.append(f"{plural(len(entries) - len(started), 'jobs', 'job')} waiting")
     texts += [entry.metric for entry in started if entry.metric][:1]
     return StudyProgress(
         fraction=done / state.total if state.total else None,
@@ -292,19 +289,17 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
     units = sum(len(run.units) for run in runs)
     elsewhere = sum(len(run.units) for run in state.missing) - units
     queued = [_measurements(units)] if units else []
-    queued += [tr("{n} timed products", "{n} timed product", state.points_missing)] if state.points_missing else []
-    sentences = [tr("Queued {what}.", what=listed(queued)) if queued else tr("Nothing is left to queue.")]
+    queued += [plural(state.points_missing, "timed products", "timed product")] if state.points_missing else []
+    sentences = [f"Queued {listed(queued)}." if queued else "Nothing is left to queue."]
     if state.stored:
         sentences.append(
-            tr(
-                "{n} measurements are stored already and reused.",
-                "{n} measurement is stored already and reused.",
-                state.stored,
+            plural(
+                state.stored, "measurements are stored already and reused.", "measurement is stored already and reused."
             )
         )
     if elsewhere:
         sentences.append(
-            tr("{n} measurements are queued by another job.", "{n} measurement is queued by another job.", elsewhere)
+            plural(elsewhere, "measurements are queued by another job.", "measurement is queued by another job.")
         )
     return " ".join(sentences)
 
@@ -314,16 +309,13 @@ def estimate_text(record: EstimateRecord, state: StudyState) -> str:
     probed = sum(estimate.basis == "probe" for estimate in record.estimates)
     stored = len(record.estimates) - probed
     sources = [
-        tr("{kinds} timed on a few documents", kinds=tr("{n} kinds", "{n} kind", probed)) if probed else "",
-        tr("{count} from stored ones", count=f"{stored:,}") if stored else "",
+        f"{plural(probed, 'kinds', 'kind')} timed on a few documents" if probed else "",
+        f"{stored:,} from stored ones" if stored else "",
     ]
     time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
-    if how:
-        sentence = tr("About {time} for {measurements} ({how}).", time=time, measurements=measurements, how=how)
-    else:
-        sentence = tr("About {time} for {measurements}.", time=time, measurements=measurements)
+    sentence = f"About {time} for {measurements}" + (f" ({how})." if how else ".")
     preparing = _preparations_text(record.preparations)
-    sweep = tr("Timed products need extra time.") if state.points_missing else ""
+    sweep = "Timed products need extra time." if state.points_missing else ""
     return " ".join(filter(None, (sentence, preparing, sweep)))
 
 
@@ -332,24 +324,24 @@ def _preparations_text(preparations: Sequence[PreparationEstimate]) -> str:
     if not preparations:
         return ""
     names = {
-        "rotation": tr("rotation"),
-        "quantization": tr("quantization"),
-        "calibration": tr("calibration"),
-        "allocation": tr("allocation"),
+        "rotation": "rotation",
+        "quantization": "quantization",
+        "calibration": "calibration",
+        "allocation": "allocation",
     }
     times = []
     for preparation in preparations:
         name, time = names[preparation.kind], duration(preparation.seconds)
         if preparation.seconds or not preparation.unknown:
-            times.append(tr("{name} {time}", name=name, time=time))
+            times.append(f"{name} {time}")
         if preparation.unknown:
-            times.append(tr("{name} of unknown time", name=name))
-    return tr("Before that: {times}.", times=", ".join(times))
+            times.append(f"{name} of unknown time")
+    return f"Before that: {', '.join(times)}."
 
 
 def _measurements(number: int) -> str:
-    return tr("{n} measurements", "{n} measurement", number)
+    return plural(number, "measurements", "measurement")
 
 
 def _stored(state: StudyState) -> str:
-    return tr("{stored} of {total} stored", stored=f"{state.stored:,}", total=_measurements(state.total))
+    return f"{state.stored:,} of {_measurements(state.total)} stored"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QWidget
 
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
@@ -29,15 +28,15 @@ class SubmitChoice:
         return f"--runs-per-element={self.runs_per_element}", *settings
 
 
-_WHAT = tr(
+_WHAT = (
     "The missing measurements become an array job of this computer's Slurm queue. Results are imported while this "
     "window is open, and by any later start; the Jobs dock shows the array."
 )
-_SETTINGS = tr(
+_SETTINGS = (
     "For example partition=gpu,gpus=1,time=2:00:00. Also account, qos, cpus, mem, parallel (elements at once), and any "
     "long option of sbatch."
 )
-_RUNS = tr("They share a rotated model, which each element makes once.")
+_RUNS = "They share a rotated model, which each element makes once."
 _MOST_RUNS = 20_000
 
 
@@ -46,21 +45,21 @@ class SubmitDialog(QDialog):
 
     def __init__(self, last: SubmitChoice, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Submit to Slurm"))
+        self.setWindowTitle("Submit to Slurm")
         self.setMinimumWidth(GRID * 72)
         self.settings = QLineEdit(last.slurm)
-        self.settings.setAccessibleName(tr("Slurm settings"))
-        self.runs = whole_number(1, _MOST_RUNS, last.runs_per_element, name=tr("Runs per element"))
+        self.settings.setAccessibleName("Slurm settings")
+        self.runs = whole_number(1, _MOST_RUNS, last.runs_per_element, name="Runs per element")
         self.problem = text_label("", wrap=True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.start = buttons.addButton(tr("Submit"), QDialogButtonBox.ButtonRole.AcceptRole)
+        self.start = buttons.addButton("Submit", QDialogButtonBox.ButtonRole.AcceptRole)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         vbox(
             self,
             text_label(_WHAT, wrap=True),
-            labelled(tr("Slurm settings"), self.settings, hint=_SETTINGS),
-            labelled(tr("Runs per element"), self.runs, hint=_RUNS),
+            labelled("Slurm settings", self.settings, hint=_SETTINGS),
+            labelled("Runs per element", self.runs, hint=_RUNS),
             self.problem,
             buttons,
             margins=(2 * GRID, 2 * GRID, 2 * GRID, 2 * GRID),

@@ -21,7 +21,6 @@ from wina_app.services.store_thread import StoreThread
 from wina_app.shared.latency.chart import YAxis, decode_chart, matching_key, product_chart
 from wina_app.shared.latency.choices import PointSelection, make_choices
 from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
-from wina_app.style.translation import tr
 from wina_app.widgets.table_model import Key
 from wina_core.analysis.comparison.axes import CostAxis
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind
@@ -361,9 +360,9 @@ class ResultsPlotsController(QObject):
         show, measure = self._view.compare.show_comparison, self._compared or self._frontier_measure
         if len(rows) < 2:
             self._requests["compare"] += 1  # an answer that is under way is about other runs
-            show(None, tr("Select rows of two or more runs, the others with Ctrl held."))
+            show(None, "Select rows of two or more runs, the others with Ctrl held.")
             return
-        show(None, tr("Comparing {count} runs…", count=len(rows)))
+        show(None, f"Comparing {len(rows)} runs…")
         self._ask(
             "compare",
             lambda store: compare(store, rows, count, measure),

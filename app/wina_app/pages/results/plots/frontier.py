@@ -9,7 +9,6 @@ from wina_app.pages.results.runs import PublishedLine, Scope
 from wina_app.shared.measured_sparsity import sparsity_parts
 from wina_app.shared.method_choices import WORDS
 from wina_app.style.number_format import percent
-from wina_app.style.translation import tr
 from wina_core.analysis.comparison.axes import AXES, Axis, CostAxis, Quality
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind
 from wina_core.records.texts import count_text, error_text, number
@@ -24,9 +23,9 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import Store
 
 SPARSITY_AXES: dict[SparsityKind, str] = {
-    "gated": tr("gated sparsity"),
-    "net": tr("net sparsity"),
-    "target": tr("target sparsity"),
+    "gated": "gated sparsity",
+    "net": "net sparsity",
+    "target": "target sparsity",
 }
 
 T = TypeVar("T")
@@ -163,9 +162,9 @@ def readout(label: str, measure: FrontierMeasure, point: "FrontierPoint", count:
 def published_readout(measure: FrontierMeasure, line: PublishedLine, index: int) -> str:
     """Describe a published value in one line; the paper has nominal sparsities alone."""
     texts = [
-        tr("{method}, paper", method=line.method),
+        f"{line.method}, paper",
         f"{measure.title} {number(line.y[index])}",
-        tr("nominal sparsity {sparsity}, as printed", sparsity=percent(line.x[index])),
+        f"nominal sparsity {percent(line.x[index])}, as printed",
     ]
     return "  \N{MIDDLE DOT}  ".join(texts)
 
@@ -219,14 +218,14 @@ def distinct_references(dense: "Sequence[FrontierLine]") -> list[tuple[str, floa
 
 
 PARETO_AXES: dict[CostAxis, str] = {
-    "bytes_read": tr("bytes read per token"),
-    "memory": tr("memory held"),
-    "flops": tr("operations per token"),
-    "tokens_per_s": tr("decoding speed"),
-    "bits_read": tr("bits read per weight"),
-    "bits_held": tr("bits held per weight"),
-    "gated": tr("gated sparsity, all bits"),
-    "net": tr("net sparsity, all bits"),
+    "bytes_read": "bytes read per token",
+    "memory": "memory held",
+    "flops": "operations per token",
+    "tokens_per_s": "decoding speed",
+    "bits_read": "bits read per weight",
+    "bits_held": "bits held per weight",
+    "gated": "gated sparsity, all bits",
+    "net": "net sparsity, all bits",
 }
 _PREFIX = "cost:"
 X_AXES: tuple[tuple[str, str], ...] = (
@@ -296,9 +295,9 @@ def pareto_readout(data: ParetoData, index: int) -> str:
         point.name,
         f"{data.measure.title} {number(point.y)}{error}",
         f"{data.axis.title.lower()} {number(point.x)} {data.axis.unit}",
-        tr("on the front") if data.front[index] else "",
-        tr("imported: {source}", source=point.source) if point.imported else point.group,
-        tr("click: open its plan") if has_plan(point) else "",
+        "on the front" if data.front[index] else "",
+        f"imported: {point.source}" if point.imported else point.group,
+        "click: open its plan" if has_plan(point) else "",
     ]
     return "  \N{MIDDLE DOT}  ".join(filter(None, texts))
 
@@ -314,6 +313,6 @@ def groups(points: "Sequence[Point]") -> dict[str, list[int]]:
     for index, point in sorted(enumerate(points), key=lambda pair: pair[1].x):
         rotation = point.rotation if point.rotation != "none" and point.method != "dense" else ""
         words = (point.bits, point.method, rotation)
-        name = tr("imported") if point.imported else ", ".join(filter(None, words))
+        name = "imported" if point.imported else ", ".join(filter(None, words))
         by_name.setdefault(name, []).append(index)
     return by_name

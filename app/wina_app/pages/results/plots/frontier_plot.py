@@ -29,7 +29,6 @@ from wina_app.pages.results.runs import PublishedLine, is_dense
 from wina_app.plots.data_plot import UNBOUNDED, DataPlot
 from wina_app.plots.plot_items import MARKERS, Reference, Trace
 from wina_app.style.theme import GRID, method_colour, tokens
-from wina_app.style.translation import tr
 from wina_app.widgets.combo_box import ComboBox
 from wina_core.analysis.comparison.axes import front_steps
 from wina_core.analysis.results.measured import DEFAULT_COUNT, Count, SparsityKind, sparsity_of
@@ -57,7 +56,7 @@ class FrontierPlot(DataPlot):
     _x_axis: SparsityKind = DEFAULT_COUNT
 
     def __init__(self) -> None:
-        super().__init__(tr("Frontier: metric against sparsity"))
+        super().__init__("Frontier: metric against sparsity")
 
     def show_frontier(self, data: FrontierData | None, x_axis: SparsityKind) -> None:
         """Draw the lines; None clears the plot."""
@@ -98,7 +97,7 @@ class FrontierPlot(DataPlot):
             traces += [_published(line, measure) for line in data.published if not is_dense(line)]
         dense = method_colour("dense")
         references = [Reference(name, dense, value) for name, value in distinct_references(data.dense)]
-        references += [Reference(tr("dense, paper"), dense, line.y[0]) for line in data.published if is_dense(line)]
+        references += [Reference("dense, paper", dense, line.y[0]) for line in data.published if is_dense(line)]
         self._bound([*(y for trace in traces for y in trace.y), *(reference.y for reference in references)])
         self.show_traces([trace for trace in traces if trace.x], references)
 
@@ -133,7 +132,7 @@ def _axis_title(name: str, measure: FrontierMeasure) -> str:
 
 def _published(line: PublishedLine, measure: FrontierMeasure) -> Trace:
     return Trace(
-        name=tr("{method}, paper", method=line.method),
+        name=f"{line.method}, paper",
         colour=method_colour(_method_of(line.method)),
         x=[100.0 * x for x in line.x],
         y=line.y,
@@ -168,7 +167,7 @@ class ParetoPlot(DataPlot):
     _data: ParetoData | None = None
 
     def __init__(self) -> None:
-        super().__init__(tr("Frontier: metric against cost"), log_axes="xy")
+        super().__init__("Frontier: metric against cost", log_axes="xy")
 
     def show_points(self, data: ParetoData | None) -> None:
         """Draw the points; None clears the plot."""
@@ -234,7 +233,7 @@ def _front_line(data: ParetoData, group: str) -> Trace:
     points = sorted((point for point, on in on_front if on and point.group == group), key=lambda point: point.x)
     x, y = front_steps([(point.x, data.quality.height(point.y)) for point in points], x_up=data.axis.higher_is_better)
     return Trace(
-        name=tr("Pareto front"),
+        name="Pareto front",
         colour=QColor(tokens().muted),
         x=x,
         y=y,
@@ -253,8 +252,8 @@ def _mixed(colour: QColor) -> QColor:
 
 
 _BETTER = {
-    True: tr("↑ better"),
-    False: tr("↓ better"),
+    True: "↑ better",
+    False: "↓ better",
     None: "",
 }
 
@@ -263,14 +262,14 @@ class FrontierPanel(PlotPanel):
     """A metric against sparsity, or against a cost."""
 
     def __init__(self) -> None:
-        self.measure, self.model = ComboBox(tr("Metric")), ComboBox(tr("Model"))
-        self.x_axis = ComboBox(tr("Sparsity or cost axis"))
+        self.measure, self.model = ComboBox("Metric"), ComboBox("Model")
+        self.x_axis = ComboBox("Sparsity or cost axis")
         self.x_axis.fill(X_AXES, DEFAULT_COUNT)
         self.plot, self.pareto = FrontierPlot(), ParetoPlot()
         self._stack = QStackedWidget()
         self._stack.addWidget(self.plot)
         self._stack.addWidget(self.pareto)
-        choices = ((tr("Metric"), self.measure), (tr("against"), self.x_axis), (tr("of"), self.model))
+        choices = (("Metric", self.measure), ("against", self.x_axis), ("of", self.model))
         super().__init__(choices, self._stack, term="Pareto front")
         for plot in (self.plot, self.pareto):
             plot.readout_changed.connect(self.readout.setText)
@@ -286,7 +285,7 @@ class FrontierPanel(PlotPanel):
         if data is None:
             self.note.setText("")
         elif not data.points:
-            self.note.setText(tr("No numbers: {advice}", advice=data.axis.advice))
+            self.note.setText(f"No numbers: {data.axis.advice}")
         else:
             self.note.setText(_BETTER[data.measure.higher_is_better])
         self.pareto.show_points(data)
@@ -309,5 +308,5 @@ def _paper_note(data: FrontierData | None, x_axis: SparsityKind) -> str:
     if data is None or all(is_dense(line) for line in data.published):
         return ""
     if x_axis == "net":
-        return tr("The paper's numbers are not drawn: it does not print net sparsities.")
-    return "" if x_axis == "target" else tr("Hollow: the paper's, at the nominal sparsities that it prints.")
+        return "The paper's numbers are not drawn: it does not print net sparsities."
+    return "" if x_axis == "target" else "Hollow: the paper's, at the nominal sparsities that it prints."

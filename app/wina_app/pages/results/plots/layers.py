@@ -20,7 +20,6 @@ from wina_app.plots.plot_items import MARKERS, Trace
 from wina_app.shared.colour_scales import scale_for
 from wina_app.shared.measured_sparsity import stored_runs, with_means
 from wina_app.style.theme import GRID, method_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, text_label
@@ -150,9 +149,9 @@ def difference(first: RunLayers, second: RunLayers) -> tuple[tuple[str, ...], np
     return (names, after - before) if names else None
 
 
-_NONE_SELECTED = tr("Select a row of the table to see what its run dropped in every layer and projection.")
-_NOTHING_GATED = tr("Nothing was gated in this run, so there is nothing to count.")
-_ONE = tr("Select rows of two runs, the second with Ctrl held")
+_NONE_SELECTED = "Select a row of the table to see what its run dropped in every layer and projection."
+_NOTHING_GATED = "Nothing was gated in this run, so there is nothing to count."
+_ONE = "Select rows of two runs, the second with Ctrl held"
 
 
 class LayerHeatmap(QWidget):
@@ -161,7 +160,7 @@ class LayerHeatmap(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.title = ElidedLabel("section")
-        self.heatmap = Heatmap(tr("Measured sparsity of the selected run"))
+        self.heatmap = Heatmap("Measured sparsity of the selected run")
         self.heatmap.tooltip = self._cell_text
         self._bar = ColourBar()
         self._projections: tuple[str, ...] = ()
@@ -186,14 +185,8 @@ class LayerHeatmap(QWidget):
         layer, column = cell
         value, scale = self._values[layer, column], self._scale
         assert scale is not None  # there are cells
-        text = tr("no data") if np.isnan(value) else f"{scale.text(value)} {scale.unit}"
-        return tr(
-            "layer {layer} · {projection}\n{quantity}: {shown}",
-            layer=layer,
-            projection=self._projections[column],
-            quantity=scale.title.lower(),
-            shown=text,
-        )
+        text = "no data" if np.isnan(value) else f"{scale.text(value)} {scale.unit}"
+        return f"layer {layer} · {self._projections[column]}\n{scale.title.lower()}: {text}"
 
 
 class ResultsLayers(QWidget):
@@ -203,10 +196,10 @@ class ResultsLayers(QWidget):
         super().__init__()
         self._runs: tuple[RunLayers, ...] = ()
         self.mode = SegmentedControl(
-            tr("Two runs"),
+            "Two runs",
             (
-                ("beside", tr("Side by side"), tr("The first two of the selected runs, each with its own map")),
-                ("difference", tr("Difference"), tr("Second run minus first, in percentage points")),
+                ("beside", "Side by side", "The first two of the selected runs, each with its own map"),
+                ("difference", "Difference", "Second run minus first, in percentage points"),
             ),
         )
         self.mode.chosen.connect(lambda _: self._draw())
@@ -237,8 +230,8 @@ class ResultsLayers(QWidget):
             projections, values = both
             # Equal maps need a scale of some width, too.
             reach = max(0.01, float(np.nanmax(np.abs(values), initial=0.0)))
-            scale = ColourScale(tr("Difference"), tr("points"), -reach, reach, signed_points, DIFFERENCE)
-            title = tr("{second} − {first}", first=gated[0].name, second=gated[1].name)
+            scale = ColourScale("Difference", "points", -reach, reach, signed_points, DIFFERENCE)
+            title = f"{gated[1].name} − {gated[0].name}"
             first.show_map(title, projections, values, scale)
             return
         for layer_map, run in zip(self.maps, gated, strict=False):
@@ -251,12 +244,12 @@ class ResultsLayers(QWidget):
         if not gated:
             return _NOTHING_GATED
         if len(self._runs) > 2:
-            return tr("The first two of {count} selected runs.", count=len(self._runs))
+            return f"The first two of {len(self._runs)} selected runs."
         if len(self._runs) == 2 and len(gated) == 1:
-            return tr("Nothing was gated in the other run.")
+            return "Nothing was gated in the other run."
         if len(gated) == 2 and self.mode.value == "difference" and not differ:
-            return tr("The runs have no layers and projections in common, so there is no difference to show.")
-        return "" if len(gated) == 2 else tr("Select a second run with Ctrl held to see both.")
+            return "The runs have no layers and projections in common, so there is no difference to show."
+        return "" if len(gated) == 2 else "Select a second run with Ctrl held to see both."
 
 
 _LEAST_SPAN = 10.0
@@ -268,7 +261,7 @@ class DepthPlot(DataPlot):
     """Dashed targets and solid measured sparsities, with the run as marker."""
 
     def __init__(self) -> None:
-        super().__init__(tr("Allocation: sparsity over depth"))
+        super().__init__("Allocation: sparsity over depth")
         layers = WholeNumberAxis("bottom")
         self.getPlotItem().setAxisItems({"bottom": layers})
         self._drawn: tuple[tuple[str, ...], str] | None = None
@@ -276,8 +269,8 @@ class DepthPlot(DataPlot):
     def show_profiles(self, runs: Sequence[RunLayers], projection: str) -> None:
         """Draw the mean over projections, one of them or each; a zoom stays while the same runs are shown."""
         lines = profile_lines(runs, projection)
-        quantity = {MEAN: tr("mean of projections"), EACH: tr("each projection")}.get(projection, projection)
-        self.set_axes(tr("decoder layer"), tr("sparsity, {what} (%)", what=quantity), _LEAST_SPAN)
+        quantity = {MEAN: "mean of projections", EACH: "each projection"}.get(projection, projection)
+        self.set_axes("decoder layer", f"sparsity, {quantity} (%)", _LEAST_SPAN)
         several = len(runs) > 1
         self.show_traces([_trace(line, several, projection == EACH) for line in lines])
         before, self._drawn = self._drawn, (tuple(run.run for run in runs), projection)
@@ -292,9 +285,8 @@ def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
         colour=_projection_colour(line.projection) if by_projection else QColor(method_colour(line.method)),
         x=line.layers,
         y=line.percent,
-        readout=lambda index: tr(
-            "{name}: layer {layer}, {value} %", name=f"{line.name}, {name}" if not several else name,
-            layer=line.layers[index], value=f"{line.percent[index]:.2f}",
+        readout=lambda index: (
+            f"{name if several else f'{line.name}, {name}'}: layer {line.layers[index]}, {line.percent[index]:.2f} %"
         ),
         symbol=MARKERS[line.index % len(MARKERS)] if line.kind == "measured" else "",
         style=Qt.PenStyle.DashLine if line.kind == "target" else Qt.PenStyle.SolidLine,
@@ -310,9 +302,9 @@ class AllocationPanel(PlotPanel):
     """Target and measured sparsity of the selected runs over depth."""
 
     def __init__(self) -> None:
-        self.projection = ComboBox(tr("Projection"))
+        self.projection = ComboBox("Projection")
         self.plot = DepthPlot()
-        super().__init__(((tr("Projection"), self.projection),), self.plot)
+        super().__init__((("Projection", self.projection),), self.plot)
         self._runs: tuple[RunLayers, ...] = ()
         self.projection.activated.connect(lambda: self._draw(self.projection.currentData()))
         self.show_profiles(())
@@ -321,14 +313,12 @@ class AllocationPanel(PlotPanel):
         self._runs = tuple(runs)
         chosen = self.projection.currentData()
         choices = profile_choices(runs)
-        named = {MEAN: tr("mean of all"), EACH: tr("each")}
+        named = {MEAN: "mean of all", EACH: "each"}
         self.projection.fill(
             [(named.get(choice, choice), choice) for choice in choices], chosen if chosen in choices else MEAN
         )
         gated = any(run.projections for run in runs)
-        some = (
-            tr("Nothing was gated in the selected runs.") if runs else tr("Select rows of the table to see their runs.")
-        )
+        some = "Nothing was gated in the selected runs." if runs else "Select rows of the table to see their runs."
         self.note.setText("" if gated else some)
         self._draw(self.projection.currentData())
 

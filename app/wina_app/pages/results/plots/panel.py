@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QWidget
 
 from wina_app.plots.data_plot import DataPlot
 from wina_app.style.theme import GRID
-from wina_app.style.translation import tr
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, beside, text_label
 from wina_app.widgets.help_button import HelpButton
@@ -40,4 +39,4 @@ def left_out_note(count: int) -> str:
     """Say how many lines or bars are not drawn; empty for none."""
     if not count:
         return ""
-    return tr("{count} more are left out: narrow the table with its filter to see them.", count=f"{count:,}")
+    return f"{count:,} more are left out: narrow the table with its filter to see them."

@@ -22,7 +22,6 @@ from wina_app.shared.latency.chart import Y_AXES, Chart
 from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
 from wina_app.style.theme import GRID, HALF, notifier, scaled
-from wina_app.style.translation import tr
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
 from wina_app.widgets.combo_box import ComboBox
@@ -36,7 +35,7 @@ from wina_core.report.drawing import Figure
 
 _FIRST_KEY = 4
 """Ctrl+Alt+4 shows the first of the plots, and so on."""
-_NO_PAPER = tr("The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page")
+_NO_PAPER = "The paper's numbers can be drawn where a study that repeats it is shown, from the Studies page"
 
 
 class ResultsPlots(QWidget):
@@ -52,19 +51,19 @@ class ResultsPlots(QWidget):
         self.frontier, self.tasks, self.latency = FrontierPanel(), TaskBarsPanel(), LatencyPanel()
         self.layers, self.allocation, self.compare = ResultsLayers(), AllocationPanel(), ResultsComparison()
         titles = {
-            "frontier": (tr("Frontier"), tr("A metric against sparsity, bytes, memory, speed or bits"), self.frontier),
-            "tasks": (tr("Tasks"), tr("Every task's metric at one sparsity"), self.tasks),
-            "latency": (tr("Latency"), tr("Stored sweeps: speed-up over dense products, and latency"), self.latency),
-            "layers": (tr("Layers"), tr("What the selected runs dropped in each layer"), self.layers),
-            "allocation": (tr("Allocation"), tr("Target and measured sparsity over depth"), self.allocation),
-            "compare": (tr("Compare"), tr("The selected runs side by side, with significance"), self.compare),
+            "frontier": ("Frontier", "A metric against sparsity, bytes, memory, speed or bits", self.frontier),
+            "tasks": ("Tasks", "Every task's metric at one sparsity", self.tasks),
+            "latency": ("Latency", "Stored sweeps: speed-up over dense products, and latency", self.latency),
+            "layers": ("Layers", "What the selected runs dropped in each layer", self.layers),
+            "allocation": ("Allocation", "Target and measured sparsity over depth", self.allocation),
+            "compare": ("Compare", "The selected runs side by side, with significance", self.compare),
         }
-        self.paper = QCheckBox(tr("Paper's numbers"))
-        self.paper.setAccessibleName(tr("Draw the paper's numbers"))
-        self.export = QPushButton(tr("Export…"))
-        self.export.setAccessibleName(tr("Export what is shown here"))
+        self.paper = QCheckBox("Paper's numbers")
+        self.paper.setAccessibleName("Draw the paper's numbers")
+        self.export = QPushButton("Export…")
+        self.export.setAccessibleName("Export what is shown here")
         self.tabs = QTabBar()
-        self.tabs.setAccessibleName(tr("Plots"))
+        self.tabs.setAccessibleName("Plots")
         self.tabs.setDrawBase(False)
         self.tabs.setUsesScrollButtons(False)
         self._stack = QStackedWidget()
@@ -118,13 +117,13 @@ class ResultsPlots(QWidget):
         """Give the page a command for each plot and its actions, and show errors there."""
         for number, plot in enumerate(PLOTS):
             title = self.tabs.tabText(number).lower()
-            text, keys = tr("Show the {plot} plot", plot=title), f"Ctrl+Alt+{_FIRST_KEY + number}"
+            text, keys = f"Show the {title} plot", f"Ctrl+Alt+{_FIRST_KEY + number}"
             page.add_command(text, partial(self.show_plot, plot), keys, self.tabs.tabToolTip(number))
             self.tabs.setTabToolTip(number, with_shortcut(self.tabs.tabToolTip(number), keys))
-        page.add_command(tr("Export the plot…"), lambda: self._export(page), "Ctrl+P")
-        page.add_command(tr("Show or hide the published numbers"), self.paper.click, "Ctrl+Shift+P")
+        page.add_command("Export the plot…", lambda: self._export(page), "Ctrl+P")
+        page.add_command("Show or hide the published numbers", self.paper.click, "Ctrl+Shift+P")
         self.export.clicked.connect(lambda: self._export(page))
-        self.export.setToolTip(with_shortcut(tr("As image, vectors, or a script with its data"), "Ctrl+P"))
+        self.export.setToolTip(with_shortcut("As image, vectors, or a script with its data", "Ctrl+P"))
         self.compare.export_requested.connect(lambda: self._export_comparison(page))
         self.error_shown.connect(page.show_error)
         for drawn, name in (
@@ -146,7 +145,7 @@ class ResultsPlots(QWidget):
 
     def _export_comparison(self, page: Page) -> None:
         if self.compare.comparison is None:
-            page.show_error(tr("There is no comparison to export yet. {remark}", remark=self.compare.remark.text()))
+            page.show_error(f"There is no comparison to export yet. {self.compare.remark.text()}")
             return
         path = ask_table_file(page, "comparison")
         if path is None:
@@ -223,7 +222,7 @@ class ResultsPlots(QWidget):
 
     def show_paper(self, named: bool, checked: bool) -> None:
         """Enable the switch of the published numbers if there are any (`named`), and set it to `checked`."""
-        explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation=tr("Hollow markers"))
+        explain_disabled(self.paper, enabled=named, reason=_NO_PAPER, explanation="Hollow markers")
         # Only a click is a choice of the user's.
         blocked = self.paper.blockSignals(True)
         self.paper.setChecked(named and checked)
@@ -238,23 +237,23 @@ class LatencyPanel(PlotPanel):
 
     def __init__(self) -> None:
         self.kind = SegmentedControl(
-            tr("Timed"),
+            "Timed",
             (
-                ("products", tr("Products"), tr("Single sparse products on weights that no cache holds")),
-                ("decoding", tr("Decoding"), tr("Greedy decoding by the gated model")),
+                ("products", "Products", "Single sparse products on weights that no cache holds"),
+                ("decoding", "Decoding", "Greedy decoding by the gated model"),
             ),
         )
-        self.y_axis = ComboBox(tr("Left plot"))
+        self.y_axis = ComboBox("Left plot")
         self.y_axis.fill([(text, key) for key, (text, _) in Y_AXES.items()], "speedup")
         self.subject, self.load, self.machine = (
-            ComboBox(tr("Subject")),
-            ComboBox(tr("Load")),
-            ComboBox(tr("Machine")),
+            ComboBox("Subject"),
+            ComboBox("Load"),
+            ComboBox("Machine"),
         )
         self.plots = LatencyPlots()
         choices = (
-            (tr("Show"), self.kind), ("", self.y_axis), (tr("of"), self.subject), (tr("at"), self.load),
-            (tr("on"), self.machine),
+            ("Show", self.kind), ("", self.y_axis), ("of", self.subject), ("at", self.load),
+            ("on", self.machine),
         )  # fmt: skip
         super().__init__(choices, self.plots)
         self.readout.hide()  # the plots have their own
@@ -268,11 +267,10 @@ class LatencyPanel(PlotPanel):
         explain_disabled(
             self.y_axis,
             enabled=kind == "products",
-            reason=tr(
-                "Decoding has more to read than the gated weights: only products are compared with the memory bandwidth"
-            ),
+            reason="Decoding has more to read than the gated weights: only products are compared with the memory "
+            "bandwidth",
         )
-        nothing = tr("Nothing is timed yet: measure it on the Latency page.")
+        nothing = "Nothing is timed yet: measure it on the Latency page."
         self.note.setText("" if offer.machines else nothing)
         self.plots.show_chart(chart, fresh=fresh)
 

@@ -16,7 +16,6 @@ from wina_app.plots.plot_items import Trace
 from wina_app.shared.measured_sparsity import RunSparsity, mean_sparsity, sparsity_name, sparsity_parts
 from wina_app.style.number_format import percent
 from wina_app.style.theme import method_colour
-from wina_app.style.translation import tr
 from wina_app.widgets.combo_box import ComboBox
 from wina_core.analysis.results.columns import WARNING
 from wina_core.analysis.results.measured import (
@@ -172,7 +171,7 @@ def bar_chart(
         _configuration(name, by_run[run], sparsity, _bars(by_run[run], tasks, scope), count)
         for run, name in zip(runs, names, strict=True)
     ]
-    title = tr("own metric (fraction)") if metric == OWN_METRIC else _with_unit(metric)
+    title = "own metric (fraction)" if metric == OWN_METRIC else _with_unit(metric)
     left_out = len(by_run) - len(runs)
     # `once`: no sparsity decides between several dense runs, so the first counts.
     return BarChart(
@@ -220,11 +219,9 @@ def bar_readout(name: str, chart: BarChart, bar: TaskBar) -> str:
         texts += sparsity_parts(bar.sparsity, chart.count)
         flag = difference_text(sparsity_of(bar.sparsity, chart.count), chart.sparsity)
         if flag and _rounded(bar.sparsity) != chart.sparsity:  # else the miss of its target says it already
-            texts.append(
-                f"{WARNING} " + tr("{difference} than {sparsity}", difference=flag, sparsity=percent(chart.sparsity))
-            )
+            texts.append(f"{WARNING} " + f"{flag} than {percent(chart.sparsity)}")
     if bar.paper is not None:
-        texts.append(tr("paper {value}", value=number(bar.paper)))
+        texts.append(f"paper {number(bar.paper)}")
     return "  \N{MIDDLE DOT}  ".join(texts)
 
 
@@ -289,7 +286,7 @@ class BarsPlot(DataPlot):
     _chart: BarChart | None = None
 
     def __init__(self) -> None:
-        super().__init__(tr("Tasks: a metric of every task"))
+        super().__init__("Tasks: a metric of every task")
         self.list_names(True)
         self.getPlotItem().showGrid(x=False, y=True)
 
@@ -408,7 +405,7 @@ def _published(
     if not published:
         return None
     return Trace(
-        name=tr("{method}, paper", method=name),
+        name=f"{name}, paper",
         colour=colour,
         x=[at for at, _, _ in published],
         y=[paper for _, _, paper in published],
@@ -424,15 +421,15 @@ class TaskBarsPanel(PlotPanel):
     """All tasks' bars at one sparsity."""
 
     def __init__(self) -> None:
-        self.measure, self.model = ComboBox(tr("Metric of the tasks")), ComboBox(tr("Model of the tasks"))
-        self.sparsity = ComboBox(tr("Sparsity that the runs are nearest to"))
+        self.measure, self.model = ComboBox("Metric of the tasks"), ComboBox("Model of the tasks")
+        self.sparsity = ComboBox("Sparsity that the runs are nearest to")
         self.plot = BarsPlot()
-        choices = ((tr("Metric"), self.measure), (tr("at"), self.sparsity), (tr("of"), self.model))
+        choices = (("Metric", self.measure), ("at", self.sparsity), ("of", self.model))
         super().__init__(choices, self.plot)
 
     def show_choices(self, choices: BarChoices) -> None:
         """Offer metrics and sparsities, and mark those that are shown."""
-        titles = {OWN_METRIC: tr("each task's own")}
+        titles = {OWN_METRIC: "each task's own"}
         self.measure.fill([(titles.get(metric, metric), metric) for metric in choices.metrics], choices.metric)
         self.sparsity.fill([(percent(sparsity), sparsity) for sparsity in choices.sparsities], choices.sparsity)
 
@@ -447,8 +444,7 @@ def _flagged(chart: BarChart) -> str:
     """Say how many bars' runs miss the chosen sparsity; empty for none."""
     if not chart.flagged:
         return ""
-    return tr(
-        "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}",
+    return "{warning} {count} of {all} were measured more than {tolerance} points from {sparsity}".format(
         warning=WARNING,
         count=chart.flagged,
         all=len(chart.configurations),
