@@ -134,7 +134,3 @@ def shares_masks(method: MethodSpec) -> bool:
 def has_low_rank(method: MethodSpec) -> bool:
     """Return whether a method splits its budget between a mask and a low-rank part."""
     return get_method(method).default_rho is not None
-
-
-def explanation(method: MethodSpec) -> str:
-    return get_method(method).summary

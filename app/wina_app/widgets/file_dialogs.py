@@ -16,15 +16,15 @@ def choose_model_folder(parent: QWidget, then: Then) -> None:
 
 
 def choose_gguf_file(parent: QWidget, then: Then) -> None:
-    _open(QFileDialog.getOpenFileName(parent, "Open GGUF file", "", "GGUF file" + " (*.gguf)")[0], then)
+    _open(QFileDialog.getOpenFileName(parent, "Open GGUF file", "", "GGUF file (*.gguf)")[0], then)
 
 
 def choose_study(parent: QWidget, then: Then) -> None:
-    _open(QFileDialog.getOpenFileName(parent, "Open study", "", "Study" + " (*.toml *.json)")[0], then)
+    _open(QFileDialog.getOpenFileName(parent, "Open study", "", "Study (*.toml *.json)")[0], then)
 
 
 def choose_database(parent: QWidget, then: Then) -> None:
-    kinds = "Results database" + " (*.sqlite *.db);;" + "All files" + " (*)"
+    kinds = "Results database (*.sqlite *.db);;All files (*)"
     _open(QFileDialog.getOpenFileName(parent, "Open results database", "", kinds)[0], then)
 
 

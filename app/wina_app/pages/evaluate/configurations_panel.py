@@ -13,7 +13,6 @@ from wina_app.shared.method_choices import (
     THRESHOLDS,
     Gating,
     allocators,
-    explanation,
     has_low_rank,
     shares_masks,
 )
@@ -36,6 +35,7 @@ from wina_app.widgets.controls import (
 from wina_app.widgets.fields import choices, decimal
 from wina_core.records import ModelSummary
 from wina_core.specs import DENSE, AllocatorSpec, CalibrationSpec, Configuration, MethodSpec, RotationSpec, method_specs
+from wina_core.specs.methods import get_method
 
 _TICKED = (DENSE, MethodSpec(name="teal"), MethodSpec(name="wina"))
 _LONGEST = GRID * 32
@@ -74,7 +74,7 @@ class ConfigurationsPanel(SidePanel):
 
     def _build_methods(self, named_configurations: Mapping[str, Configuration]) -> None:
         self.methods = {
-            self._box(spec.label, f"Method {spec.label}", explanation(spec), spec in _TICKED): spec
+            self._box(spec.label, f"Method {spec.label}", get_method(spec).summary, spec in _TICKED): spec
             for spec in method_specs()
         }
         fill(self.column, text_label("Methods", "section"), close_together(*self.methods), GRID)

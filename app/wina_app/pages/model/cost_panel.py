@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.shared.method_choices import explanation
 from wina_app.style.icons import icon
 from wina_app.style.number_format import fraction, percent
 from wina_app.style.theme import GRID, HALF, font, notifier, tokens
@@ -28,6 +27,7 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.records import CostRecord, CostRow
 from wina_core.specs import DENSE, method_specs
+from wina_core.specs.methods import get_method
 
 NAMES: dict[str, str] = {
     "dense": "Dense",
@@ -281,7 +281,7 @@ class CostPanel(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._record: CostRecord | None = None
-        methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
+        methods = [(spec.label, spec, get_method(spec).summary) for spec in method_specs() if spec != DENSE]
         self.method = choices(methods, "Gate rule of the cost")
         self.method.setCurrentIndex(self.method.findText("wina"))
         self.sparsity = decimal(0.0, 99.9, 50.0, " %", decimals=1, step=1.0)

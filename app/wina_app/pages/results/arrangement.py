@@ -60,7 +60,7 @@ class RowGroup:
         if self.mean is None or self.low is None or self.high is None:
             return f"{mark} {name}   {rows}"
         mean, low, high = (with_error(value, None, self.decimals) for value in (self.mean, self.low, self.high))
-        return f"{mark} {name}   {rows}, " + f"mean {mean}, from {low} to {high}"
+        return f"{mark} {name}   {rows}, mean {mean}, from {low} to {high}"
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class ImportsDialog(QDialog):
         return QMessageBox.question(self, "Remove imported results", text) == QMessageBox.StandardButton.Yes
 
     def _choose(self) -> None:
-        kinds = "Results" + " (*.json *.jsonl *.csv *.log *.txt);;" + "All files" + " (*)"
+        kinds = "Results (*.json *.jsonl *.csv *.log *.txt);;All files (*)"
         chosen, _ = QFileDialog.getOpenFileNames(self, "Choose results of other tools", "", kinds)
         if chosen:
             self.files_chosen.emit([Path(file) for file in chosen], self.model.currentText().strip())

@@ -140,9 +140,7 @@ class AnnotationsController(QObject):
         deletion = _Deletion(runs)
         self._push(text, deletion.do, deletion.undo)
         done = "1 run is deleted." if len(runs) == 1 else f"{len(runs):,} runs are deleted."
-        self._view.show_notice(
-            done + " " + "Undo brings them back; `wina results purge` erases for good what is deleted."
-        )
+        self._view.show_notice(done + " Undo brings them back; `wina results purge` erases for good what is deleted.")
 
     def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:
         # `push` calls `redo`, which writes for the first time.

@@ -325,7 +325,7 @@ class PlanCommands(QObject):
             self._library.compare_file(Path(name))
 
     def _choose_file(self, title: str) -> str:
-        kinds = _plans() + ";;" + "R-Sparse's searched shares (*.npy)"
+        kinds = _plans() + ";;R-Sparse's searched shares (*.npy)"
         return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
 
 

@@ -18,7 +18,6 @@ from wina_app.shared.method_choices import (
     SELECTIONS,
     Gating,
     allocators,
-    explanation,
     shares_masks,
 )
 from wina_app.style.number_format import duration, fraction, percent
@@ -31,6 +30,7 @@ from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.start_button import StartButton
 from wina_core.specs import DENSE, AllocatorSpec, MethodSpec, method_specs
+from wina_core.specs.methods import get_method
 
 _USUAL_READ = 4.5
 _ANY, _EIGHT = "any", "8 bits"
@@ -119,7 +119,7 @@ class SparsityToolbar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._running = False
-        methods = [(spec.label, spec, explanation(spec)) for spec in method_specs() if spec != DENSE]
+        methods = [(spec.label, spec, get_method(spec).summary) for spec in method_specs() if spec != DENSE]
         self.method = choices(methods, "Gate rule")
         selections = [(_SELECTIONS[key], key, text) for key, (_, text) in SELECTIONS.items()]
         self.selection = choices(selections, "Selection of inputs")
@@ -215,7 +215,7 @@ class SparsityToolbar(QWidget):
             plain = MethodSpec(name=method.name, variant=method.variant)
             self.method.setCurrentIndex(self.method.findText(plain.label))
             self.selection.setCurrentIndex(self.selection.findData(method.selection))
-        self.method.setToolTip(explanation(method))
+        self.method.setToolTip(get_method(method).summary)
         self.shared.setChecked(method.masks == "shared")
         self.corrections[method.correction].setChecked(True)
         by_norms = shares_masks(method)

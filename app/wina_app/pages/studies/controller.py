@@ -73,7 +73,7 @@ class StudiesController(QObject):
         self._catalogue.failed.connect(view.show_error)
         workbench.results_changed.connect(self._on_results)
         workbench.environment_changed.connect(self._read_states)
-        workbench.machines.changed.connect(self._read_states)
+        workbench.machines.changed.connect(self._on_machines)
         self._jobs.changed.connect(self._on_job)
         self._jobs.ended.connect(self._on_job_ended)
         self._jobs.other_ended.connect(self._on_results)
@@ -302,6 +302,11 @@ class StudiesController(QObject):
         self._view.show_state(file, self._catalogue.states[file])
         if file == self._selected:
             self._show_progress()
+
+    def _on_machines(self) -> None:
+        self._estimates.clear()  # other machines take other times
+        self._show_selected()
+        self._read_states()
 
     def _read_states(self) -> None:
         if self._visible:

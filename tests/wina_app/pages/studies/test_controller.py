@@ -370,6 +370,8 @@ def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
     text = mapped.view.last("show_estimate")
     assert text.startswith("About 2:07 h for 5 measurements")
     assert mapped.view.named("show_estimate") == {"running": False}
+    mapped.workbench.machines.choose(["gpu"])
+    assert mapped.view.last("show_estimate") == "", "another machine takes another time"
 
 
 def test_the_estimate_names_the_preparations_with_their_time_as_far_as_it_is_known(mapped):

@@ -219,7 +219,7 @@ def bar_readout(name: str, chart: BarChart, bar: TaskBar) -> str:
         texts += sparsity_parts(bar.sparsity, chart.count)
         flag = difference_text(sparsity_of(bar.sparsity, chart.count), chart.sparsity)
         if flag and _rounded(bar.sparsity) != chart.sparsity:  # else the miss of its target says it already
-            texts.append(f"{WARNING} " + f"{flag} than {percent(chart.sparsity)}")
+            texts.append(f"{WARNING} {flag} than {percent(chart.sparsity)}")
     if bar.paper is not None:
         texts.append(f"paper {number(bar.paper)}")
     return "  \N{MIDDLE DOT}  ".join(texts)
