@@ -2,9 +2,10 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -22,6 +23,11 @@ from wina_core.errors import WinaError
 
 _PADDING = 0
 """lm-eval's padding of log-likelihood batches, on the right and without an attention mask."""
+
+
+_LEAST_LOGITS = 8
+"""Positions of a row whose logits are always made: products of one or two rows round otherwise than that of the whole
+passage, and scores would differ from stock lm-eval's in the last digit."""
 
 
 class LanguageModel(HFLM):
@@ -65,8 +71,10 @@ class LanguageModel(HFLM):
         self._max_length = self._window = self.max_length  # which would read it from the model's config every time
         self._lengths: dict[str, int] | None = None
         """Tokens of the prompts of generations."""
-        self._scored: dict[int, int] = {}
-        """{hash of a request's read ids: position of its first scored logits}."""
+        self._scored: dict[int, tuple[int, int] | None] = {}
+        """{`_key` of read ids: their first scored position, and their end}; None where two ends are possible."""
+        self._aligned = False
+        """Whether the rows of the latest logits end with their last scored ones."""
         self._encode = lru_cache(maxsize=4)(super().tok_encode)  # lm-eval asks for the context anew with every choice
         self.set_cache_hook(self)  # lm-eval calls its `add_partial` after each answer, which counts progress here
 
@@ -189,13 +197,14 @@ class LanguageModel(HFLM):
     ) -> Any:
         if override_bs is None:  # not windows of a text
             self._check_requests(requests)
+        self._scored = _scored_positions([self._read_ids(*request) for request in requests])
         answers = super()._loglikelihood_tokens(requests, disable_tqdm=True, override_bs=override_bs)
         if override_bs is not None:
             self._advance(self._total * len(requests) / max(self._windows, 1))
         return answers
 
     def _check_requests(self, encoded: Sequence[tuple[Any, list[int], list[int]]]) -> None:
-        """Refuse impossible requests, and record truncated ones and scored positions."""
+        """Refuse impossible requests, and record truncated ones."""
         window = self._window
         for request, (_, context, continuation) in zip(self._requests, encoded, strict=True):
             if not 0 < len(continuation) <= window:
@@ -205,24 +214,49 @@ class LanguageModel(HFLM):
                 )
             if len(context) + len(continuation) > window + 1:  # the last token is not read
                 self.truncated.add(id(request))
-            ids = (context + continuation)[-(window + 1) :][:-1]
-            first = len(ids) - len(continuation)
-            self._scored[_key(ids)] = min(first, self._scored.get(_key(ids), first))
 
-    def _model_call(self, inps: Tensor, attn_mask: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
-        """Return logits [batch, positions, vocabulary] of right-padded ids [batch, tokens], from the first position
-        scored in any row.
+    def _read_ids(self, _: Any, context: list[int], continuation: list[int]) -> tuple[list[int], int]:
+        """Return the ids that lm-eval reads for a request, and the position of the first scored logits."""
+        ids = (context + continuation)[-(self._window + 1) :][:-1]
+        return ids, len(ids) - len(continuation)
 
-        lm-eval counts positions from the end and takes a softmax of all.
+    def _model_call(
+        self,
+        inps: Tensor,
+        attn_mask: Tensor | None = None,  # noqa: ARG002 - of encoders alone
+        labels: Tensor | None = None,  # noqa: ARG002 - likewise
+    ) -> Tensor:
+        """Return the scored logits of right-padded ids [batch, tokens]: [batch, positions, vocabulary], each row's at
+        the end, where `_select_cont_toks` takes them.
+
+        Those of whole passages would take gigabytes with a large vocabulary, and most of the time of a small model.
         """
+        spans = [self._scored.get(_key(row)) for row in inps.tolist()]
+        self._aligned = self._recorded is None and None not in spans
         if self._recorded is not None:
             self._recorded.append(inps)
             # Logits of no memory: the answers of the recording run are thrown away.
             return torch.zeros(1, device=inps.device).expand(*inps.shape, self._loaded.view.head.out_features)
         real = nullcontext() if self._gates is None else self._gates.tokens(without_trailing(inps, _PADDING))
-        with real:
-            logits: Tensor = super()._model_call(inps, attn_mask, labels)
-        return logits[:, min(self._scored.get(_key(row), 0) for row in inps.tolist()) :]
+        with torch.no_grad(), real:
+            if not self._aligned:
+                logits: Tensor = self.model(inps).logits
+                return logits
+            scored = [range(*span) for span in spans if span is not None]
+            positions = sorted({*chain.from_iterable(scored), *range(min(_LEAST_LOGITS, inps.shape[1]))})
+            logits = self.model(inps, logits_to_keep=torch.tensor(positions, device=inps.device)).logits
+        longest = max(map(len, scored))
+        column = {position: index for index, position in enumerate(positions)}
+        # Shorter rows begin with some logits that nobody reads.
+        columns = [[0] * (longest - len(span)) + [column[position] for position in span] for span in scored]
+        return logits[torch.arange(len(inps))[:, None], torch.tensor(columns)]
+
+    def _select_cont_toks(self, logits: Tensor, contlen: int | None = None, inplen: int | None = None) -> Tensor:
+        """Return the logits [contlen, vocabulary] that score a continuation, of one row of `_model_call`."""
+        if self._aligned and contlen is not None:
+            return logits[-contlen:]
+        selected: Tensor = super()._select_cont_toks(logits, contlen, inplen)
+        return selected
 
     def _advance(self, requests: float) -> None:
         if self._recorded is not None:
@@ -257,6 +291,17 @@ class _Padded:
 
     def set_counts(self, counts: Mapping[str, Tensor]) -> None:
         self._gates.set_counts(counts)
+
+
+def _scored_positions(requests: Iterable[tuple[list[int], int]]) -> dict[int, tuple[int, int] | None]:
+    """Return the first scored position and the end of each row of ids; None where ids that end with the padding's id
+    leave the end of a padded row open."""
+    spans: dict[int, tuple[int, int] | None] = {}
+    for ids, first in requests:
+        key, end = _key(ids), len(ids)
+        start, same_end = spans.get(key, (first, end)) or (0, -1)
+        spans[key] = (min(start, first), end) if same_end == end else None
+    return spans
 
 
 def _key(ids: list[int]) -> int:

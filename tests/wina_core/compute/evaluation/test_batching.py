@@ -1,12 +1,14 @@
 """Batch sizes: an estimate of what memory allows, halved where it was too much; a fixed one stays as it is."""
 
+import math
+
 import pytest
 import torch
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import measure_fidelity, shared_passes
+from wina_core.compute.evaluation import language_model, measure_fidelity, shared_passes
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.shared_passes import Batches, sequence_bytes
 from wina_core.compute.gating import attach
@@ -105,6 +107,25 @@ def test_other_errors_are_not_taken_for_it(folder, loaded):
     with pytest.raises(RuntimeError) as raised:
         torch.empty(2**60)
     assert ran_out_of_memory(raised.value)
+
+
+def test_logits_are_made_at_scored_positions_alone(folder, loaded):
+    """Of a large vocabulary, those of all positions would take most of the memory and of the time."""
+    made, read = [], []
+    loaded.model.lm_head.register_forward_hook(lambda *call: made.append(call[2].shape[:2]))
+    loaded.model.model.register_forward_pre_hook(
+        lambda *call: read.append(call[2]["input_ids"].shape), with_kwargs=True
+    )
+    evaluate_task(loaded, None, spec_of(folder, "tiny_likelihood", 1), "tiny_likelihood", NullReporter())
+    assert all(made_row[1] == min(made_row[1], read_row[1]) for made_row, read_row in zip(made, read, strict=True))
+    assert sum(map(math.prod, made)) < sum(map(math.prod, read)), "of long questions"
+
+
+def test_rows_that_end_with_the_id_of_the_padding_are_scored_whole():
+    spans = language_model._scored_positions([([5, 6, 7], 2), ([5, 6, 7], 1), ([5, 0], 1), ([5, 0, 0], 1), ([8, 0], 0)])
+    assert spans[language_model._key([5, 6, 7, 0, 0])] == (1, 3)
+    assert spans[language_model._key([5])] is None, "one and two zeros may be of the row"
+    assert spans[language_model._key([8, 0, 0])] == (0, 2)
 
 
 def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
