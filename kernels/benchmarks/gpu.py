@@ -40,7 +40,7 @@ from typing import Any
 
 import torch
 from gpu_products import bars as product_bars
-from wina_kernels.gpu import configs
+from wina_kernels.gpu import tiles
 from wina_kernels.gpu.operands import INTERPRETED
 
 from wina_core.compute.session.environment import environment
@@ -131,10 +131,10 @@ def run(out: Path | None, toy: bool) -> None:
     page = file.with_suffix(".md") if out or toy else PAGE
     write_page(page, content)
     print(f"-> {file}, {page}")
-    entries = [configs.TunedConfig.of(line) for line in content["products"].get("table", ())]
+    entries = [tiles.TunedConfig.of(line) for line in content["products"].get("table", ())]
     if entries and not toy:
-        configs.write_entries(entries)
-        print(f"{len(entries)} tuned divisions -> {configs.FILE}")
+        tiles.write_entries(entries)
+        print(f"{len(entries)} tuned divisions -> {tiles.FILE}")
     if content["failures"]:
         raise SystemExit(
             f"Failed: {', '.join(failure['part'] for failure in content['failures'])}. The rest is written."

@@ -27,7 +27,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional
 from wina_kernels import gpu, tuning
-from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, TunedConfig, case_of
+from wina_kernels.gpu.tiles import MOST_SHARES, MOST_STEP_SHARES, TunedConfig, case_of
 from wina_kernels.reference import sparse_linear
 from wina_kernels.weights import WeightT
 

@@ -26,7 +26,7 @@ from gpu_products import TOY, WINA, Line, Products, by_turns, deviation, gated, 
 from torch import Tensor
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from wina_kernels.gpu import shares
-from wina_kernels.gpu.configs import MOST_SHARES
+from wina_kernels.gpu.tiles import MOST_SHARES
 from wina_kernels.reference import sparse_linear
 
 from wina_core.compute.latency.products import INPUTS, Inputs, Weights, Work, copies, make_inputs, make_weights

@@ -44,7 +44,7 @@ from wina_core.compute.models.shortcuts import set_shortcuts
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import apply_bases
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.specs import AS_RELEASED_ROTATION, RotationSpec
 
 SIZE = Size(hidden=1024, intermediate=2816, layers=4, heads=16, kv_heads=4)

@@ -29,7 +29,7 @@ from tests.wina_kernels.backend_checks import (
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
 gpu = importlib.import_module("wina_kernels.gpu")
-from wina_kernels.gpu import configs, operands  # noqa: E402
+from wina_kernels.gpu import operands, tiles  # noqa: E402
 
 few = settings(
     max_examples=8 if INTERPRETED else 200,
@@ -56,13 +56,13 @@ def test_special_values(check) -> None:
 
 
 SHIPPED = [
-    (bits, rows, tile) for bits, by_rows in configs.TILES.items() for rows, tiles in by_rows.items() for tile in tiles
+    (bits, rows, tile) for bits, by_rows in tiles.TILES.items() for rows, tiles in by_rows.items() for tile in tiles
 ]
 
 
 @runs
 @pytest.mark.parametrize(("bits", "rows", "tile"), SHIPPED, ids=str)
-def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int, tile: configs.Tile) -> None:
+def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int, tile: tiles.Tile) -> None:
     random = torch.Generator().manual_seed(bits)
     form = {32: "float", 16: "float", 8: "int8", 4: "int4"}[bits]
     dtype = torch.float32 if bits == 32 else torch.bfloat16
@@ -71,7 +71,7 @@ def test_every_tile_and_number_of_shares_gives_the_product(bits: int, rows: int,
     splits = (tile.outputs + 3, m - tile.outputs - 3)
     x = torch.randn(rows, n, generator=random).to(dtype).to(DEVICE)
     case = Case(x, weight_t, None, splits, (0.5, 0.5), True)
-    config = configs.Config(tile, 4)
+    config = tiles.Config(tile, 4)
     y = gpu.sparse_linear(x, weight_t, None, (0.5, 0.9), splits, config=config)
     assert_product(y, case, reference.threshold_masks(x, None, (0.5, 0.9), splits))
 
@@ -140,8 +140,8 @@ def test_what_is_kept_is_counted_on_the_device(rows: int, number: int) -> None:
     random = torch.Generator().manual_seed(0)
     x, weight_t = (torch.randn(shape, generator=random).to(DEVICE) for shape in ((rows, 150), (150, 300)))
     scale = (torch.rand(150, generator=random) + 0.1).to(DEVICE)
-    counts = torch.zeros(configs.MOST_SHARES, 2, dtype=torch.int64, device=DEVICE)
-    config = configs.Config(configs.Tile(16, 4, 1), number)
+    counts = torch.zeros(tiles.MOST_SHARES, 2, dtype=torch.int64, device=DEVICE)
+    config = tiles.Config(tiles.Tile(16, 4, 1), number)
     for _ in range(2):
         y = gpu.sparse_linear(x, weight_t, scale, 0.4, config=config, counts=counts)
     assert torch.equal(y, gpu.sparse_linear(x, weight_t, scale, 0.4, config=config))
@@ -160,23 +160,23 @@ def test_tuning_takes_the_fastest_of_what_it_tried() -> None:
         return next(times)
 
     config = gpu.tune(x, weight_t, None, 0.5, seconds=seconds)
-    assert config == configs.candidates(64, 300, 1, 32)[-1]
+    assert config == tiles.candidates(64, 300, 1, 32)[-1]
 
 
 def test_what_is_taken_untuned_depends_on_the_shape_alone_and_keeps_a_gpu_busy() -> None:
-    for bits in configs.TILES:
+    for bits in tiles.TILES:
         for rows in range(1, 9):
-            config = configs.default(5120, 17920, rows, bits)
-            assert config == configs.default(5120, 17920, rows, bits)
-            assert config in configs.candidates(5120, 17920, rows, bits)
+            config = tiles.default(5120, 17920, rows, bits)
+            assert config == tiles.default(5120, 17920, rows, bits)
+            assert config in tiles.candidates(5120, 17920, rows, bits)
             assert 1000 <= config.shares * config.tile.warps * -(-17920 // config.tile.outputs) <= 2048
-            assert configs.default(1, 1, rows, bits).shares == 1
+            assert tiles.default(1, 1, rows, bits).shares == 1
 
 
 def test_shares_that_cannot_be_added_up_are_refused() -> None:
     for shares in (3, 128):
         with pytest.raises(ValueError, match=f"shares is {shares}; it must be a power of 2, and at most 64"):
-            configs.Config(configs.Tile(16, 8, 1), shares)
+            tiles.Config(tiles.Tile(16, 8, 1), shares)
 
 
 def test_a_device_that_triton_cannot_work_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,36 +7,36 @@ import pytest
 import torch
 
 pytest.importorskip("triton", reason="Triton ships for Linux alone")
-from wina_kernels.gpu import configs
-from wina_kernels.gpu.configs import TILES, Config, Tile
+from wina_kernels.gpu import tiles
+from wina_kernels.gpu.tiles import TILES, Config, Tile
 from wina_kernels.weights import QuantizedWeight
 
-CASE = configs.ProductCase("sm_90", inputs=4096, outputs=6144, rows=1, bits=16, most_shares=64)
+CASE = tiles.ProductCase("sm_90", inputs=4096, outputs=6144, rows=1, bits=16, most_shares=64)
 FIRST, SECOND = (Config(tile, 8) for tile in TILES[16][1][:2])
 
 
-def entry(dropped: float, config: Config = FIRST, case: configs.ProductCase = CASE) -> configs.TunedConfig:
-    return configs.TunedConfig(case, dropped, config, "a card")
+def entry(dropped: float, config: Config = FIRST, case: tiles.ProductCase = CASE) -> tiles.TunedConfig:
+    return tiles.TunedConfig(case, dropped, config, "a card")
 
 
 def test_the_entry_of_the_nearest_sparsity_is_taken(tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
-    configs.write_entries([entry(0.4, FIRST), entry(0.65, SECOND)], file)
-    assert configs.read_entries(file) == [entry(0.4, FIRST), entry(0.65, SECOND)]
-    assert configs.shipped(CASE, 0.5, file) == FIRST
-    assert configs.shipped(CASE, 0.6, file) == SECOND
-    assert configs.shipped(CASE, 0.2, file) is None
-    assert configs.shipped(configs.ProductCase("sm_90", 4096, 6144, 2, 16, 64), 0.4, file) is None
+    tiles.write_entries([entry(0.4, FIRST), entry(0.65, SECOND)], file)
+    assert tiles.read_entries(file) == [entry(0.4, FIRST), entry(0.65, SECOND)]
+    assert tiles.shipped(CASE, 0.5, file) == FIRST
+    assert tiles.shipped(CASE, 0.6, file) == SECOND
+    assert tiles.shipped(CASE, 0.2, file) is None
+    assert tiles.shipped(tiles.ProductCase("sm_90", 4096, 6144, 2, 16, 64), 0.4, file) is None
 
 
 def test_new_entries_replace_those_of_the_same_case(tmp_path: Path) -> None:
     file = tmp_path / "tuned.json"
-    other = configs.ProductCase("gfx942", 4096, 6144, 1, 16, 64)
-    configs.write_entries([entry(0.4), entry(0.4, case=other)], file)
-    assert configs.shipped(CASE, 0.4, file) == FIRST
-    configs.write_entries([entry(0.4, SECOND)], file)
-    assert configs.shipped(CASE, 0.4, file) == SECOND, "what was read before is not kept"
-    assert configs.shipped(other, 0.4, file) == FIRST
+    other = tiles.ProductCase("gfx942", 4096, 6144, 1, 16, 64)
+    tiles.write_entries([entry(0.4), entry(0.4, case=other)], file)
+    assert tiles.shipped(CASE, 0.4, file) == FIRST
+    tiles.write_entries([entry(0.4, SECOND)], file)
+    assert tiles.shipped(CASE, 0.4, file) == SECOND, "what was read before is not kept"
+    assert tiles.shipped(other, 0.4, file) == FIRST
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"entries": 3}'])
@@ -44,7 +44,7 @@ def test_a_damaged_table_is_left_out_with_a_warning(tmp_path: Path, text: str) -
     file = tmp_path / "tuned.json"
     file.write_text(text, encoding="utf-8")
     with pytest.warns(UserWarning, match=r"tuned.json is no table of tuned kernels"):
-        assert configs.shipped(CASE, 0.5, file) is None
+        assert tiles.shipped(CASE, 0.5, file) is None
 
 
 def test_entries_that_do_not_ship_are_left_out_with_a_warning(tmp_path: Path) -> None:
@@ -53,22 +53,22 @@ def test_entries_that_do_not_ship_are_left_out_with_a_warning(tmp_path: Path) ->
     shares = {**entry(0.5).line, "shares": 3}
     file.write_text(json.dumps({"entries": [strange, shares, {}, entry(0.5).line]}), encoding="utf-8")
     with pytest.warns(UserWarning, match="3 of 4 entries of .* are of other versions"):
-        assert configs.read_entries(file) == [entry(0.5)]
+        assert tiles.read_entries(file) == [entry(0.5)]
 
 
 def test_no_table_is_an_empty_one(tmp_path: Path) -> None:
-    assert configs.read_entries(tmp_path / "tuned.json") == []
+    assert tiles.read_entries(tmp_path / "tuned.json") == []
 
 
 def test_the_table_that_ships_is_whole() -> None:
-    entries = configs.read_entries()
-    assert len(entries) == len(json.loads(configs.FILE.read_text(encoding="utf-8"))["entries"])
+    entries = tiles.read_entries()
+    assert len(entries) == len(json.loads(tiles.FILE.read_text(encoding="utf-8"))["entries"])
 
 
 def test_the_case_of_a_product() -> None:
     codes, scale = torch.zeros(64, 48, dtype=torch.uint8), torch.ones(1, 48)
     weight_t = QuantizedWeight.of(codes, scale, None, 64, 4)
-    assert configs.case_of(weight_t, 3, 64) == configs.ProductCase(
+    assert tiles.case_of(weight_t, 3, 64) == tiles.ProductCase(
         "", inputs=64, outputs=48, rows=4, bits=4, most_shares=64
     )
-    assert configs.case_of(torch.zeros(64, 48), 1, 16) == configs.ProductCase("", 64, 48, 1, 32, 16)
+    assert tiles.case_of(torch.zeros(64, 48), 1, 16) == tiles.ProductCase("", 64, 48, 1, 32, 16)

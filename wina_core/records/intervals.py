@@ -59,13 +59,6 @@ def welch_n(first: tuple[float, int | None], second: tuple[float, int | None]) -
 Z95 = NormalDist().inv_cdf(0.975)
 
 
-def mcnemar_p(first_only: int, second_only: int) -> float:
-    """Return the two-sided p of the exact McNemar test: by chance each run wins half of the discordant documents."""
-    from scipy.special import bdtr  # a tenth of a second, in a module that the window imports
-
-    return min(1.0, 2 * float(bdtr(min(first_only, second_only), first_only + second_only, 0.5)))
-
-
 def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
     """Return the 95 % interval of the difference of paired proportions.
 

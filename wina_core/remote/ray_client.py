@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wina_core.engine.client.client import Engine, EngineClient
-from wina_core.engine.client.engine_end import describe_end
+from wina_core.engine.client.end_texts import describe_end
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.jobs import EngineRequest, EvaluateJob, Event, Failed, Log, Submit

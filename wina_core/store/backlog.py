@@ -33,7 +33,7 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.store import schema
+from wina_core.store import upgrade
 from wina_core.store.connection import place_of, sqlite_file
 from wina_core.store.merge import merge_database
 from wina_core.store.recorder import Recorders
@@ -241,7 +241,7 @@ def _merge_waiting(store: Store) -> list[str]:
 def _merge(file: Path, store: Store) -> str:
     """Merge a database and remove it, or set it aside where it cannot be read; return what became of it."""
     try:
-        schema.upgrade_file(file)
+        upgrade.upgrade_file(file)
         merge_database(file, store, newer=True)
     except UnwritableError:
         raise

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, 
 
 from wina_core.errors import WinaError
 from wina_core.records import ACTIVE
-from wina_core.store import schema
+from wina_core.store import upgrade
 from wina_core.store.annotations import join_tags, split_tags
 from wina_core.store.connection import (
     explained,
@@ -110,12 +110,12 @@ def open_source(source: str | Path) -> Iterator[Engine]:
     file = sqlite_file(url)
     if file is not None and not file.exists():
         raise WinaError(f"There is no results database {file}; check the path.")
-    schema.check(url)
+    upgrade.check(url)
     engine = open_engine(url) if file is None else open_to_read(url, file, untouched=True)
     try:
         with explained(url):
-            schema.check_server(engine)
-            schema.check_source(engine)
+            upgrade.check_server(engine)
+            upgrade.check_source(engine)
             reader = Reader(engine)
             reader.run_details()
             reader.imports()

@@ -16,7 +16,7 @@ from wina_core.errors import WinaError
 from wina_core.files import paths
 from wina_core.jobs import Submit
 from wina_core.records import ACTIVE
-from wina_core.store import schema
+from wina_core.store import upgrade
 from wina_core.store.connection import (
     connect_to_read,
     explained,
@@ -85,18 +85,18 @@ class Store(Writer):
             self._engine = open_to_read(self.url, file)
             self.problem = str(refusal)
             with explained(self.url):
-                schema.check_readable(self._engine, refusal)
+                upgrade.check_readable(self._engine, refusal)
                 self._watch_file()
 
     def _start(self, engine: Engine) -> None:
         """Prepare the database for reading and writing through `engine`."""
         sessions = None
         try:
-            schema.check(self.url)
+            upgrade.check(self.url)
             sessions = sessions_of(self.url)
             with explained(self.url), sessions.starting:
-                schema.check_server(engine)
-                schema.prepare(engine)
+                upgrade.check_server(engine)
+                upgrade.prepare(engine)
                 if (file := sqlite_file(self.url)) and not self._shared:
                     use_wal(file)
                 _mark_interrupted(engine, sessions)

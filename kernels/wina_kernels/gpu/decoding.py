@@ -14,9 +14,9 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, case_of, default, shipped
 from wina_kernels.gpu.operands import bits_of
 from wina_kernels.gpu.products import masked_linear, masked_sums, sparse_linear, sparse_sums, top_k_masks
+from wina_kernels.gpu.tiles import MOST_SHARES, MOST_STEP_SHARES, Config, candidates, case_of, default, shipped
 from wina_kernels.tuning import USUAL_SPARSITY, fastest
 from wina_kernels.weights import WeightT
 

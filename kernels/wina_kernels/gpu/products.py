@@ -27,8 +27,8 @@ from torch import Tensor
 
 from wina_kernels.dense import MOST_ROWS, masked_dense
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import MOST_SHARES, Config
 from wina_kernels.gpu.shares import OPTIONS, product, share_sums
+from wina_kernels.gpu.tiles import MOST_SHARES, Config
 from wina_kernels.reference import per_part, threshold_masks
 from wina_kernels.weights import WeightT
 

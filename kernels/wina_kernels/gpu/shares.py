@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from wina_kernels.gpu import operands
-from wina_kernels.gpu.configs import MOST_SHARES, Config, case_of, default, shipped
+from wina_kernels.gpu.tiles import MOST_SHARES, Config, case_of, default, shipped
 from wina_kernels.tuning import USUAL_SPARSITY
 from wina_kernels.weights import WeightT
 

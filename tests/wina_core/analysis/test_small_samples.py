@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from wina_core.analysis.statistics import FLIPS, exchange_p, sign_flips, smallest_p
-from wina_core.records.intervals import FEWEST_ROWS, mcnemar_p, mean_stderr, t95, t_p, welch_n
+from wina_core.analysis.statistics import FLIPS, exchange_p, mcnemar_p, sign_flips, smallest_p
+from wina_core.records.intervals import FEWEST_ROWS, mean_stderr, t95, t_p, welch_n
 
 SIZES = (2, 3, 4, 6, 8, 10, 32)
 ALPHA = 0.05

@@ -22,9 +22,9 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
+from wina_core.specs.auto_rotations import auto_candidates, refined_candidate
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.presets import LAROSA_ROTATION
-from wina_core.specs.rotations import auto_candidates, refined_candidate
 from wina_core.specs.studies import StudySpec
 
 DEMO = ModelSource(location="demo")

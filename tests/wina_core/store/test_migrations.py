@@ -14,7 +14,7 @@ from tests.wina_core.store.test_opening import table_definitions
 from wina_core.records import DecodeRecord
 from wina_core.specs import CalibrationSpec, MethodSpec, RotationSpec
 from wina_core.specs.latency import DecodePoint, LatencyPoint
-from wina_core.store import Store, schema
+from wina_core.store import Store, upgrade
 from wina_core.store.connection import open_engine, parse_url
 from wina_core.store.timings import TimedRow
 
@@ -84,7 +84,7 @@ def to_schema_0017(file: Path) -> None:
     """Give a file without timings the tables of schema 0017."""
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.executescript(TIMINGS_0017.format(id="INTEGER", integer="INTEGER", real="DOUBLE"))
-        connection.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0017'")
+        connection.execute(f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '0017'")
 
 
 def _insert(connection: Connection, table: str, row: dict[str, object]) -> None:
@@ -106,7 +106,7 @@ def with_timings(address: str) -> str:
         (environment,) = connection.execute(text("SELECT id FROM environments")).scalars()
         for statement in TIMINGS_0017.format(**kinds).split(";"):
             connection.execute(text(statement))
-        connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0017'"))
+        connection.execute(text(f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '0017'"))
         for record in (PRODUCT, OLDER, LATER):
             point = record.point
             row = {
@@ -180,7 +180,7 @@ def test_runs_of_quantized_models_that_were_measured_wrongly_are_superseded(addr
             store.record_unit(unit(spec))
     engine = open_engine(parse_url(address))
     with engine.begin() as connection:
-        connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0018'"))
+        connection.execute(text(f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '0018'"))
     engine.dispose()
     with Store(address) as store:
         warnings = [row.warning for row in store.metric_rows()]
@@ -193,5 +193,5 @@ def test_runs_of_quantized_models_that_were_measured_wrongly_are_superseded(addr
 def test_a_file_without_tables_is_not_upgraded(tmp_path: Path) -> None:
     file = tmp_path / "begun.sqlite"
     file.touch()
-    schema.upgrade_file(file)
+    upgrade.upgrade_file(file)
     assert file.stat().st_size == 0, "what was never begun holds no results, which a merge says"

@@ -18,10 +18,10 @@ from sqlalchemy import Engine
 from tests.wina_core.samples import LAYOUT, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import Store, schema
+from wina_core.store import Store, upgrade
 from wina_core.store.connection import open_engine, open_to_read, parse_url
 
-VERSION = schema.VERSION_TABLE
+VERSION = upgrade.VERSION_TABLE
 
 
 def table_definitions(file: Path) -> dict[str, list[str]]:
@@ -83,7 +83,7 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_head_is_the_newest_migration() -> None:
-    assert max(file.name for file in (schema.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == schema.HEAD
+    assert max(file.name for file in (upgrade.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == upgrade.HEAD
 
 
 NEXT = """
@@ -104,14 +104,14 @@ def upgrade():
 def _add_a_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
     """Pretend that this program knows one more schema than the one the database was written with."""
     folder = tmp_path / "migrations 100%"
-    shutil.copytree(schema.MIGRATIONS, folder)
-    (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=schema.HEAD, then=then))
-    monkeypatch.setattr(schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(schema, "HEAD", "9999")
+    shutil.copytree(upgrade.MIGRATIONS, folder)
+    (folder / "versions" / "9999_next.py").write_text(NEXT.format(head=upgrade.HEAD, then=then))
+    monkeypatch.setattr(upgrade, "MIGRATIONS", folder)
+    monkeypatch.setattr(upgrade, "HEAD", "9999")
 
 
 def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, before = tmp_path / "results.sqlite", schema.HEAD
+    file, before = tmp_path / "results.sqlite", upgrade.HEAD
     _fill(file)
     # A reader keeps the last writes in the write-ahead log: the backup has to take them along.
     with closing(sqlite3.connect(file)) as reader:
@@ -135,7 +135,7 @@ def test_an_older_database_is_upgraded_after_a_backup(tmp_path: Path, monkeypatc
 
 
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, head = tmp_path / "results.sqlite", schema.HEAD
+    file, head = tmp_path / "results.sqlite", upgrade.HEAD
     _fill(file)
     before = table_definitions(file)
     with monkeypatch.context() as patch:
@@ -159,7 +159,7 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
         old = tmp_path / f"{file.name}.backup-0001-2026010{index}-000000"
         old.write_bytes(b"")
         os.utime(old, (index, index))
-    newest = schema.back_up(file, "0001")
+    newest = upgrade.back_up(file, "0001")
     backups = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
     assert backups == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
 
@@ -167,12 +167,12 @@ def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
 def test_a_backup_survives_its_own_making_when_the_clock_was_set_back(tmp_path: Path) -> None:
     file = tmp_path / "results.sqlite"
     _fill(file)
-    for index in range(schema.BACKUPS_KEPT):
+    for index in range(upgrade.BACKUPS_KEPT):
         later = tmp_path / f"{file.name}.backup-0001-2999010{index}-000000"
         later.write_bytes(b"")
         os.utime(later, (2**35 + index, 2**35 + index))
-    assert schema.back_up(file, "0001").exists()
-    assert len(list(tmp_path.glob("*.backup-*"))) == schema.BACKUPS_KEPT
+    assert upgrade.back_up(file, "0001").exists()
+    assert len(list(tmp_path.glob("*.backup-*"))) == upgrade.BACKUPS_KEPT
 
 
 def _overwrite(file: Path) -> None:
@@ -191,7 +191,7 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
         (
             f"UPDATE {VERSION} SET version_num = '0999'",
             "was written by a newer version of WINA Workbench (schema 0999, this one knows "
-            f"{schema.HEAD}); update the program or set WINA_DATABASE to another file.",
+            f"{upgrade.HEAD}); update the program or set WINA_DATABASE to another file.",
         ),
         (
             f"UPDATE {VERSION} SET version_num = '0016'",
@@ -342,7 +342,7 @@ def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
 def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, before = tmp_path / "results.sqlite", schema.HEAD
+    file, before = tmp_path / "results.sqlite", upgrade.HEAD
     _fill(file)
     monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
     _add_a_migration(tmp_path, monkeypatch)

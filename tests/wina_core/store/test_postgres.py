@@ -13,7 +13,7 @@ from wina_core.files.paths import resources_folder
 from wina_core.jobs import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import Backlog, Store, backlog, postgres, schema
+from wina_core.store import Backlog, Store, backlog, postgres, upgrade
 from wina_core.store.connection import parse_url, place_of
 
 
@@ -32,10 +32,13 @@ def url(server: Server) -> str:
     ("statement", "message"),
     [
         (
-            f"DROP TABLE {schema.VERSION_TABLE}",
+            f"DROP TABLE {upgrade.VERSION_TABLE}",
             "belongs to another program",
         ),
-        (f"UPDATE {schema.VERSION_TABLE} SET version_num = '0999'", "was written by a newer version of WINA Workbench"),
+        (
+            f"UPDATE {upgrade.VERSION_TABLE} SET version_num = '0999'",
+            "was written by a newer version of WINA Workbench",
+        ),
         ("DROP TABLE metrics", "is damaged"),
         (
             "ALTER TABLE plans RENAME TO hidden; CREATE VIEW plans AS SELECT * FROM hidden",

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from wina_core.analysis.statistics import exchange_p, sign_flips, smallest_p
-from wina_core.records.intervals import Z95, mcnemar_p, newcombe, t95, t_p, welch_n
+from wina_core.analysis.statistics import exchange_p, mcnemar_p, sign_flips, smallest_p
+from wina_core.records.intervals import Z95, newcombe, t95, t_p, welch_n
 from wina_core.store import MetricRow
 from wina_core.studies.published import base_metric
 

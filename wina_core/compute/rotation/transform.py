@@ -45,7 +45,7 @@ from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.comparison import layer_energies, off_diagonal_energies
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import copy_bases, read_bases

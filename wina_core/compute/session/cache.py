@@ -18,7 +18,7 @@ from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import reads_fused_matrix
+from wina_core.compute.rotation.bases import reads_fused_matrix
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import read_bases, read_search, save_matrices
 from wina_core.compute.rotation.transform import check_rotation

@@ -22,8 +22,8 @@ from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.apply import QuantizedSites
 from wina_core.compute.reporter import Reporter
+from wina_core.compute.session.auto_rotation import choose_rotation, measured_spectra, stored_choice
 from wina_core.compute.session.cache import read_cached, rotated, stages_of, write_cached
-from wina_core.compute.session.choosing import choose_rotation, measured_spectra, stored_choice
 from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically

@@ -24,7 +24,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from wina_core.engine.client.engine_end import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
+from wina_core.engine.client.end_texts import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
 from wina_core.errors import LIBRARY_FAULT, WinaError, without_controls
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import log_folder

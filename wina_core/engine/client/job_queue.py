@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from wina_core.engine.client.engine_end import MOST_ENGINES, describe_failure, describe_retry
+from wina_core.engine.client.end_texts import MOST_ENGINES, describe_failure, describe_retry
 from wina_core.jobs import (
     PRIORITIES,
     Done,

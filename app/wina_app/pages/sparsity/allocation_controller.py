@@ -11,7 +11,7 @@ from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.toolbar import JointBudget
 from wina_app.services.workbench import Workbench
-from wina_app.shared.colour_scales import bits_text
+from wina_app.shared.heatmap_tables import bits_text
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.style.number_format import percent
 from wina_core.errors import WinaError, explain

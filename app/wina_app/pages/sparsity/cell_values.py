@@ -10,7 +10,7 @@ import numpy as np
 
 from wina_app.heatmap.clipboard import FRACTIONS, BlockFormat, finite
 from wina_app.plots.colour_maps import percent
-from wina_app.shared.colour_scales import bits_text
+from wina_app.shared.heatmap_tables import bits_text
 from wina_app.style import number_format
 from wina_app.style.number_format import fraction
 from wina_core.errors import WinaError

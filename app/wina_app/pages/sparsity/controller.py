@@ -16,7 +16,7 @@ from wina_app.pages.sparsity.plan_maps import Counting, PlanFigures, PlanMaps, c
 from wina_app.pages.sparsity.stored_data import PlanSubject, StoredPlanData, read_plan_data
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.colour_scales import MAP_KEYS, MapKey, map_texts, scale_for
+from wina_app.shared.heatmap_tables import MAP_KEYS, MapKey, map_texts, scale_for
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.specs.plans import Cell, SparsityPlan, read_searched_shares

@@ -11,7 +11,7 @@ from wina_app.heatmap.geometry import Detail, RowDetails
 from wina_app.pages.sparsity.plan_maps import PlanMaps
 from wina_app.pages.sparsity.stored_data import ExpertNumbers
 from wina_app.plots.colour_maps import percent_with_decimal
-from wina_app.shared.colour_scales import MapKey, threshold_text
+from wina_app.shared.heatmap_tables import MapKey, threshold_text
 from wina_core.model_info.families import EXPERT_PROJECTIONS
 from wina_core.records import (
     EXPERT_SHARE,

@@ -22,7 +22,7 @@ from wina_app.pages.sparsity.toolbar import AllocationStrip, SparsityToolbar
 from wina_app.pages.sparsity.value_editor import QuantizationBar, ValueEditor
 from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.export import offer_export
-from wina_app.shared.colour_scales import MapKey, scale_for
+from wina_app.shared.heatmap_tables import MapKey, scale_for
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
 from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID

@@ -19,7 +19,7 @@ from wina_app.pages.sparsity.stored_data import plan_study
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workspace import Workspace
-from wina_app.shared.colour_scales import MAP_KEYS, map_texts
+from wina_app.shared.heatmap_tables import MAP_KEYS, map_texts
 from wina_app.style.number_format import percent
 from wina_app.widgets.base_page import with_shortcut
 from wina_app.widgets.file_dialogs import save_as

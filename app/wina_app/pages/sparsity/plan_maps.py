@@ -11,7 +11,7 @@ import numpy as np
 from wina_app.heatmap.painter import Notes
 from wina_app.pages.sparsity.stored_data import StoredPlanData
 from wina_app.plots.colour_maps import percent
-from wina_app.shared.colour_scales import MapKey, bits_text
+from wina_app.shared.heatmap_tables import MapKey, bits_text
 from wina_app.style.number_format import plural
 from wina_core.errors import WinaError
 from wina_core.model_info.cost.cost import costs

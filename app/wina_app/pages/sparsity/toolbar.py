@@ -11,7 +11,7 @@ from wina_app.jobs.texts import waiting_text
 from wina_app.pages.sparsity.cell_values import MAX_BITS, MAX_SPARSITY
 from wina_app.pages.sparsity.edit_model import ModelBits
 from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
-from wina_app.shared.colour_scales import BITS_STOPS, MAP_KEYS, MapKey, map_texts
+from wina_app.shared.heatmap_tables import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
     CORRECTIONS,
     MASKS,

@@ -12,7 +12,7 @@ from wina_app.pages.results.plots.frontier_plot import FrontierPlot
 from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
-from wina_app.shared.colour_scales import scale_for
+from wina_app.shared.heatmap_tables import scale_for
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study

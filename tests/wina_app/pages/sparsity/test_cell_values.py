@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import read_block
 from wina_app.pages.sparsity.cell_values import BIT_WIDTHS, EXACT, MAX_SPARSITY, SPARSITY, values_for
-from wina_app.shared.colour_scales import BITS_STOPS, scale_for
 from wina_app.shared.evaluation_choice import parse_sparsities
+from wina_app.shared.heatmap_tables import BITS_STOPS, scale_for
 from wina_app.style.number_format import fraction
 
 from wina_core.errors import WinaError

@@ -25,7 +25,7 @@ from wina_app.pages.sparsity.presets import (
     uniform,
 )
 from wina_app.pages.sparsity.stored_data import CellCurves, StoredCellData, StoredPlanData
-from wina_app.shared.colour_scales import MAP_KEYS, map_texts, scale_for
+from wina_app.shared.heatmap_tables import MAP_KEYS, map_texts, scale_for
 
 from tests.wina_app.stored_runs import PROJECTIONS, layout, shape, summary
 from wina_core.errors import WinaError

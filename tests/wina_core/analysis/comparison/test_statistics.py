@@ -22,8 +22,8 @@ from wina_core.analysis.comparison.compare_tasks import (
     paired,
     unpaired,
 )
-from wina_core.analysis.statistics import FLIPS, sign_flips
-from wina_core.records.intervals import mcnemar_p, newcombe, wilson
+from wina_core.analysis.statistics import FLIPS, mcnemar_p, sign_flips
+from wina_core.records.intervals import newcombe, wilson
 from wina_core.store import MetricRow
 
 COUNTS = st.integers(0, 30)

@@ -11,9 +11,9 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.comparison import ComparedRotation, best_candidate, compare_rotations
-from wina_core.compute.session.choosing import energy_spectra, site_spectrum, write_own_text
+from wina_core.compute.session.auto_rotation import energy_spectra, site_spectrum, write_own_text
 from wina_core.errors import WinaError
 from wina_core.records import RotationCandidate
 from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, RotationSpec, TextSpec

@@ -14,7 +14,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.apply import LayerBases, apply_bases
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.divergence import GatedDivergence, GatedSite, refine_on_divergence
 from wina_core.compute.rotation.refine import SPARSITIES, gating_error
 from wina_core.compute.rotation.sites import RotationSite, measure_sites

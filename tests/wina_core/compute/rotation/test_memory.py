@@ -15,7 +15,7 @@ from tests.wina_core.tiny import tiny_tokenizer, tiny_tokens
 from wina_core.compute.memory import release_memory
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.descent import Search
 from wina_core.files.hardware import MEMORY_VARIABLE, free_memory
 from wina_core.model_info.cost.refinement import ModelSizes, RefinementNeed, refinement_need

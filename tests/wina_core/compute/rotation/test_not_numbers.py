@@ -10,7 +10,7 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.divergence import GatedSite, refine_on_divergence
 from wina_core.compute.rotation.sites import measure_sites
 from wina_core.compute.session.model_session import Session

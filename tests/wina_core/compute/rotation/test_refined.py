@@ -320,7 +320,7 @@ def test_moments_are_not_read_again_for_kept_eigenvectors(
         sessions.Session().prepare(
             source, spec, _Interrupted("layer 1 attention" if mode == "per_site" else "layer 1", 1)
         )
-    monkeypatch.setattr("wina_core.compute.rotation.choose.dense_moments", None)
+    monkeypatch.setattr("wina_core.compute.rotation.bases.dense_moments", None)
     sessions.Session().prepare(source, spec, NullReporter())
 
 

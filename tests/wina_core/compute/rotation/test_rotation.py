@@ -16,7 +16,7 @@ from wina_core.compute.models.shortcuts import shortcuts
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, shortcut_parameters
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.matrices import save_matrices
 from wina_core.compute.rotation.statistics import dense_moments, weight_gram
 from wina_core.errors import Cancelled, WinaError

@@ -16,7 +16,7 @@ from wina_core.compute.evaluation.shared_passes import SharedPasses
 from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import choose_bases
+from wina_core.compute.rotation.bases import choose_bases
 from wina_core.compute.rotation.comparison import layer_energies
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.session.model_session import Session

@@ -17,7 +17,7 @@ from wina_app.plots.colour_bar import ColourBar
 from wina_app.plots.colour_maps import DIFFERENCE, ColourScale, category, signed_points
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import MARKERS, Trace
-from wina_app.shared.colour_scales import scale_for
+from wina_app.shared.heatmap_tables import scale_for
 from wina_app.shared.measured_sparsity import stored_runs, with_means
 from wina_app.style.theme import GRID, method_colour
 from wina_app.widgets.boxes import hbox, vbox

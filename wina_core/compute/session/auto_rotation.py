@@ -23,7 +23,7 @@ from wina_core.compute.models.text_tokens import first_token, read_other_tokens,
 from wina_core.compute.models.view import LayerView, ModelView
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation.apply import LayerBases
-from wina_core.compute.rotation.choose import choose_bases, eigenvector_bases
+from wina_core.compute.rotation.bases import choose_bases, eigenvector_bases
 from wina_core.compute.rotation.comparison import ComparedRotation, best_candidate, compare_rotations, layer_energies
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import copy_bases, read_bases, save_matrices
@@ -36,11 +36,10 @@ from wina_core.model_info import products
 from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
 from wina_core.records.rotations import SPECTRUM_SITES, SpectrumSite
 from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
+from wina_core.specs.auto_rotations import auto_candidates, refined_candidate
 from wina_core.specs.rotations import (
     COMPARED_ROWS,
     COMPARED_SEQUENCE,
-    auto_candidates,
-    refined_candidate,
 )
 
 

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from wina_core.engine.client import engine_end
-from wina_core.engine.client.engine_end import describe_end, describe_failure, describe_start
+from wina_core.engine.client import end_texts
+from wina_core.engine.client.end_texts import describe_end, describe_failure, describe_start
 from wina_core.jobs import Failed
 
 SIGBUS = getattr(signal, "SIGBUS", 7)
@@ -28,7 +28,7 @@ SIGBUS = getattr(signal, "SIGBUS", 7)
 def test_an_end_is_named_by_its_cause(
     monkeypatch: pytest.MonkeyPatch, code: int, log: str, kills: tuple[int | None, int | None], words: str
 ) -> None:
-    monkeypatch.setattr(engine_end, "memory_kills", lambda: kills[1])
+    monkeypatch.setattr(end_texts, "memory_kills", lambda: kills[1])
     assert describe_end(code, log, kills[0]).startswith(words)
 
 

@@ -13,7 +13,7 @@ from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session import choosing
+from wina_core.compute.session import auto_rotation
 from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
@@ -124,7 +124,7 @@ def test_a_choice_is_kept_and_needs_no_model_again(low_rank, auto, monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("compared again")
 
-    monkeypatch.setattr(choosing, "compare_rotations", refuse)
+    monkeypatch.setattr(auto_rotation, "compare_rotations", refuse)
     monkeypatch.setattr("wina_core.compute.session.model_session.load_model", refuse)
     assert Session().choice(low_rank, auto, NullReporter()) == choice
     monkeypatch.undo()
