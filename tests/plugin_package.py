@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-TEMPLATE = Path(__file__).parents[1] / "examples" / "plugin"
+from wina_core.files.paths import resources_folder
+
+TEMPLATE = resources_folder() / "examples" / "plugin"
 
 
 def install_template(folder: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+from wina_core.files.paths import resources_folder
+
+EXAMPLES = resources_folder() / "examples"
 PROGRAM = """
 import json, sys
 for name, source in json.load(sys.stdin).items():

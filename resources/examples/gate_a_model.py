@@ -1,7 +1,7 @@
 """Open a model, gate it at 50 %, write a text with it, and measure what the gates cost.
 
-python examples/gate_a_model.py                  the demo, in some seconds
-python examples/gate_a_model.py smollm2-135m     a small real model; `wina model fetch smollm2-135m` brings it
+python resources/examples/gate_a_model.py                  the demo, in some seconds
+python resources/examples/gate_a_model.py smollm2-135m     a small real model; `wina model fetch smollm2-135m` brings it
 """
 
 import sys
