@@ -25,6 +25,7 @@ def hooked(handles: Iterable[Any]) -> Iterator[None]:
 @contextmanager
 def attributes(owner: object, **values: Any) -> Iterator[None]:
     """Give an object, a module or a class other attributes within the block, and its own ones after it."""
+    # Not by getattr: an inherited attribute is deleted at the end instead of copied to the object.
     before = {name: vars(owner)[name] for name in values if name in vars(owner)}
     for name, value in values.items():
         setattr(owner, name, value)

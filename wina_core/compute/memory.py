@@ -10,7 +10,7 @@ _LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def release_memory() -> None:
-    """Return unused memory to the system and to the accelerator, once no variable holds the error that ended it."""
+    """Return unused memory to the system and the accelerator; call it once no variable holds the error."""
     gc.collect()  # frames that the error came through refer to each other, and hold tensors
     trim_memory()
     if torch.cuda.is_initialized():

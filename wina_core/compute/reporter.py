@@ -51,5 +51,4 @@ class NullReporter:
 
     @property
     def released(self) -> bool:
-        """Return False."""
         return False

@@ -50,7 +50,6 @@ class TopKSelection:
     ties: bool = False
 
     def keeps_all(self, inputs: int) -> bool:
-        """Return whether all n inputs are kept."""
         return self.keep == inputs
 
     def mask(self, score: Tensor) -> Tensor | None:
@@ -77,8 +76,7 @@ class ThresholdSelection:
     threshold: float
     fewest: int = 0
 
-    def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - whatever their number
-        """Return whether all n inputs are kept."""
+    def keeps_all(self, inputs: int) -> bool:  # noqa: ARG002 - signature of `TopKSelection`
         # Scores are never negative: a threshold below 0 is that of the fraction 0.
         return self.threshold < 0
 
@@ -203,7 +201,6 @@ class GateActivation:
         return value
 
     def remove(self) -> None:
-        """Stop catching."""
         self._hook.remove()
         self._call.value = None
 
@@ -238,7 +235,6 @@ class LowRank:
         return functional.linear(functional.linear(x, self.right), self.left)
 
     def first(self, rank: int) -> LowRank:
-        """Return the part of the `rank` largest singular values."""
         return LowRank(self.right[:rank], self.left[:, :rank])
 
 

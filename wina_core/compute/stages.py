@@ -57,6 +57,7 @@ def alone(file: Path, subject: str, reporter: Reporter) -> Iterator[None]:
         reporter.check()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
+            # In short waits, so that a cancellation takes effect.
             lock.acquire(timeout=_WAIT_SECONDS)
             break
         except filelock.Timeout:
@@ -78,7 +79,6 @@ _SPARE = 1e9
 
 
 def this_process() -> int:
-    """Return the id of this process; other processes use it to find stages that were left behind."""
     return os.getpid()
 
 
@@ -117,7 +117,6 @@ class Stages:
             return None
 
     def warn_of_damage(self, file: Path, error: Exception) -> None:
-        """Log that a stage is computed again."""
         self.reporter.log("warning", f"A part is computed again, since {file} is damaged: {error}")
 
     def write(self, name: str, tensors: Mapping[str, Tensor], **note: Any) -> None:
@@ -136,11 +135,9 @@ class Stages:
             self._failed = True
 
     def part(self, name: str) -> "Stages":
-        """Return the stages of a part of the computation, in a folder of its own."""
         return Stages(self.reporter, None if self.folder is None else self.folder / name)
 
     def names(self, start: str) -> list[str]:
-        """Return the names of the stages that begin so."""
         files = [] if self.folder is None else self.folder.glob(f"{start}*.safetensors")  # not those being written
         return sorted(file.stem for file in files)
 
@@ -159,7 +156,6 @@ class Stages:
             self.folder.rmdir()
 
     def discard(self) -> None:
-        """Remove the stages, once the result is kept."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
 

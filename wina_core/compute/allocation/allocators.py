@@ -62,7 +62,8 @@ def allocate(
     two forward passes.
     """
     subject = AllocationSubject(loaded, searched(method, plan.allocator), calibration)
-    fused = subject.fused if plan.allocator.variant == "wina_released" else ()  # which the released code treats as one
+    # WINA's released code treats fused matrices as one.
+    fused = subject.fused if plan.allocator.variant == "wina_released" else ()
     cells = cells_of(loaded.view.layout, method, fused)
     cells.check(plan.sparsity, f'The method "{method.name}"')
     journal = Journal(state, reporter)
@@ -139,7 +140,6 @@ class Problem:
     reporter: Reporter
 
     def divergence(self, journal: Journal) -> Divergence:
-        """Return the measure of this problem's candidates."""
         return Divergence(self.subject, self.cells, self.tokens, journal, self.reporter)
 
 
@@ -197,6 +197,7 @@ def _by_marginals(problem: Problem) -> Found:
             PlanCandidate(values)
             for values in optimizers.levelled(cells, problem.budget, now.values, cost, whole, costs)
         ]
+        # Without a trial, the infinite cost ends the rounds at the values so far.
         trial_costs = (
             divergence.measure(trials, None, lambda fraction: progress(0.9 + 0.1 * fraction)) if trials else [math.inf]
         )
@@ -220,6 +221,7 @@ def _by_greedy(problem: Problem) -> Found:
     passes: int = journal.state.get("passes", 0)
     count = problem.cells.layout.layers
     tokens = problem.tokens.to(problem.subject.loaded.device)
+    # Only at the start: a resumed search has checked the model.
     if not layers:
         _check_dense(problem, tokens)
     for layer in range(len(layers), count):
@@ -231,6 +233,7 @@ def _by_greedy(problem: Problem) -> Found:
             # An interrupted search continues within a layer, at the last accepted row.
             start = tuple(journal.state.get("values") or (0.0,) * len(cells.blocks))
             values = tuple(min(value, MAX_TARGET) for value in greedy.search(errors, steps, start, done))
+            # Measured once more: a released search may return the row before its last, and targets beyond MAX_TARGET.
             costs.append(errors(values))
             passes = journal.state.get("passes", 0)
             layers.append(list(values))
@@ -403,7 +406,7 @@ def _by_evolution(problem: Problem) -> Found:
         best = f"KL {parents[0].cost:.4g}"
         bred = measured(
             bred,
-            lambda fraction: problem.reporter.progress(generation + fraction, rounds, "generations", best),  # noqa: B023
+            lambda fraction: problem.reporter.progress(generation + fraction, rounds, "generations", best),  # noqa: B023 - not called after this round
         )
         population = survivors([*parents, *bred])
         journal.save(

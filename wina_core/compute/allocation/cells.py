@@ -93,7 +93,6 @@ class Cells:
         return tuple(_clipped(value + high) for value in values)
 
     def uniform(self, budget: float) -> Values:
-        """Return the same value for every block."""
         return self.fitted((0.0,) * len(self.blocks), budget)
 
     def plan(self, values: Sequence[float], provenance: str, rho: Sequence[float] | None = None) -> SparsityPlan:
@@ -147,11 +146,10 @@ class AllocationSubject:
 
     @property
     def fused(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the matrices that are rows of one, if any."""
+        """Tuples of the projections whose weights are rows of one matrix."""
         return tuple(names for names in BLOCKS if is_fused(self.loaded.view.layers[0], names))
 
     def gated(self, plan: SparsityPlan, layers: Sequence[int]) -> AbstractContextManager[Gates]:
-        """Gate the given layers by the plan within the block."""
         chosen = [self.loaded.view.layers[index] for index in layers]
         # A view counts its layers from 0, and so do its plan and calibration.
         view = replace(self.loaded.view, layers=tuple(layer.at(index) for index, layer in enumerate(chosen)))

@@ -54,7 +54,7 @@ class Divergence:
 
     @property
     def passes(self) -> float:
-        """Forward passes so far, of the whole model over the whole text."""
+        """Forward passes so far, in passes of the whole model over the whole text."""
         return float(self._journal.state.get("passes", 0.0))
 
     def measure(
@@ -166,7 +166,7 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the search, including time before an interruption."""
+        """Duration of the search, with the time before an interruption."""
         return pausable_clock.now() - self._start
 
     def save(self, **changes: Any) -> None:

@@ -64,7 +64,6 @@ class Steps:
     whole step, at the one of the last two rows that is closer to the budget."""
 
     def spent(self, values: Values) -> float:
-        """Return the budget that these values use."""
         return sum(weight * value for weight, value in zip(self.weights, values, strict=True))
 
 
@@ -118,6 +117,7 @@ def search(error: Error, steps: Steps, values: Values, accepted: Callable[[Value
         best: tuple[float, Values] | None = None
         for block in blocks:
             value = values[block]
+            # The released searches step up to 1, past the largest target of a plan.
             if value >= (MAX_TARGET if steps.exact else 1.0):
                 continue
             step = steps.sizes[block]
@@ -128,7 +128,7 @@ def search(error: Error, steps: Steps, values: Values, accepted: Callable[[Value
             if best is None or candidate_error < best[0]:
                 best = candidate_error, candidate
         if best is None:
-            break  # as released alone: everything is dropped, and the weights are wrong enough to ask for more
+            break  # only as released: its weights can ask for more than dropping everything
         before, values = values, best[1]
         beyond = steps.spent(values) - steps.budget
         if steps.exact or beyond < -1e-9:
@@ -148,7 +148,6 @@ _LAST = 0.25
 
 
 def first_gated(sequence: int) -> int:
-    """Return the position where the last quarter of a sequence begins."""
     return int(sequence * (1 - _LAST))
 
 
@@ -299,7 +298,6 @@ class _Memory(Generic[T]):
         self._entries: dict[Hashable, tuple[int, T]] = {}
 
     def next(self) -> None:
-        """Start another evaluation."""
         self._evaluation += 1
         oldest = self._evaluation - self._patience
         self._entries = {key: entry for key, entry in self._entries.items() if entry[0] >= oldest}
@@ -308,7 +306,6 @@ class _Memory(Generic[T]):
         return key in self._entries
 
     def __call__(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the entry of this key, computing it if missing."""
         value = self._entries[key][1] if key in self._entries else compute()
         self._entries[key] = self._evaluation, value
         return value

@@ -93,6 +93,7 @@ def allocate_in_planes(
         kl=trial.divergence,
         bits_read=trial.gates.bits_read,
         bits_held=trial.gates.bits_held,
+        # The two further passes measure the sensitivities and the scores.
         evaluations=subject.passes + 2,
         seconds=pausable_clock.now() - start,
     )
@@ -134,7 +135,6 @@ class _PriceSearch:
     """Passes over the whole text."""
 
     def scored(self, tokens: Tensor) -> int:
-        """Return how many of the tokens are scored."""
         return ScoredPositions.of(self.original.view, tokens).count(tokens)
 
     def within(self, budget: float) -> _Trial:
@@ -209,7 +209,7 @@ _OCTAVE = 32
 """Bins of a histogram for each doubling of the score."""
 _LOWEST = -40
 """Base-2 logarithm of the lowest score that is distinguished from 0."""
-_BINS = 80 * _OCTAVE
+_BINS = 80 * _OCTAVE  # scores up to 2^40
 _SQUARES = 4.0 ** ((torch.arange(_BINS, dtype=torch.float64) + 0.5) / _OCTAVE + _LOWEST)
 """Squares of the scores in the bins' middles."""
 _WHOLE = 16
@@ -234,7 +234,6 @@ class PlaneMask:
     """Scores by planes held and by bin."""
 
     def __post_init__(self) -> None:
-        """Read planes, gains and sizes from the weights."""
         largest = max(self.linears, key=lambda linear: linear.out_features)
         weight = largest.weight_t if isinstance(largest, PlaneLinear) else None
         self.outputs = sum(linear.out_features for linear in self.linears)
@@ -281,6 +280,7 @@ class PlaneMask:
     def _levels(self, price: float) -> Tensor:
         """Return the planes that are read of scores in each bin, by planes held, int64 [MOST_PLANES, _BINS]."""
         worth = self.worth * _SQUARES[:, None] * self.gains / self._plane_bits
+        # Gains fall from plane to plane, so the planes that are worth the price are the first ones.
         return torch.minimum((worth >= price).sum(1)[None], torch.arange(1, MOST_PLANES + 1)[:, None])
 
 
@@ -290,6 +290,7 @@ def masks_of(view: ModelView, table: Sequence[dict[str, Rule]]) -> list[PlaneMas
     for layer, row in zip(view.parts, table, strict=True):
         names: dict[int, list[str]] = {}
         for name, rule in row.items():
+            # Projections with one rule object share a mask.
             names.setdefault(id(rule), []).append(name)
         for grouped in names.values():
             linears = tuple({layer.projections[name].linear: None for name in grouped})

@@ -242,6 +242,7 @@ class Measurement:
         ]
         layers = self._cells.layout.layers
         work = sum(1 - block.layer / layers for block in self._cells.blocks)
+        # Rounding can make the smallest divergences negative.
         return MeasuredOptions(np.maximum(divergence, 0.0), read, np.array(held), 1 + work * shape[1] * shape[2])
 
     @torch.no_grad()
@@ -252,6 +253,7 @@ class Measurement:
         for rows in tokens.split(max(1, BATCH_TOKENS // tokens.shape[1])):
             self._reporter.check()
             dense = scored_log_probabilities(self._subject.loaded.view, rows)
+            # Both: the model calls its own modules, and the gates attach to those of the view.
             with self._installed(chosen), self._with_variants(chosen).gated(plan, layers):
                 total += float(
                     divergences(dense, scored_log_probabilities(self._subject.loaded.view, rows)).sum(
@@ -269,6 +271,7 @@ class Measurement:
         check_numbers(dense)
         batch_means = np.zeros((2, len(self._cells.blocks), len(self._variants), len(self._levels)))
         for index, block in enumerate(self._cells.blocks):
+            # All layers before the block compute what the dense model does.
             with replaying(view, hidden[: block.layer]):
                 for column, width in enumerate(self._variants):
                     chosen = block, width

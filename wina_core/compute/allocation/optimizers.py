@@ -32,7 +32,6 @@ class CostCurve:
     cost: Array
 
     def at(self, sparsity: float) -> float:
-        """Return the cost at a sparsity within the curve."""
         return float(np.interp(sparsity, self.sparsity, self.cost))
 
 
@@ -149,7 +148,6 @@ def bands(cells: Cells) -> list[Band]:
 
 
 def raised(values: Sequence[float], band: Sequence[int]) -> Values:
-    """Return the values with those of a band raised by `PROBED_RISE`, as far as a plan may hold."""
     return tuple(min(value + PROBED_RISE, MAX_TARGET) if index in band else value for index, value in enumerate(values))
 
 
@@ -210,7 +208,7 @@ def children(
 
 
 def survivors(population: Sequence[Individual]) -> list[Individual]:
-    """Return the best POPULATION of parents and children, the older one among equals."""
+    # Parents come first and the sort is stable, so the older one survives among equals.
     return sorted(population, key=lambda individual: individual.cost)[:POPULATION]
 
 
@@ -230,6 +228,7 @@ def _child(
     if mother.rho is not None and father.rho is not None:
         shares = np.where(from_mother, mother.rho, father.rho) + _mutation(blocks, step, generator)
         rho = tuple(np.clip(shares, MIN_RHO, 1.0).tolist())
+    # Crossing and mutation leave the budget; all values shift to return to it.
     return Individual(cells.fitted(values.tolist(), budget), rho)
 
 

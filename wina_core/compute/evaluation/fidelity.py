@@ -113,6 +113,7 @@ def _compare(
     shared: SharedPasses,
 ) -> "_Sums":
     sums = _Sums()
+    # Gates that drop nothing need no pass beside the dense model's.
     gated_lane = None if gates is None or gates.is_dense else gates
     lanes = [None] if gated_lane is None else [None, gated_lane]
     shared.carry_text(loaded.view, rows, batch_size, lanes, reporter)

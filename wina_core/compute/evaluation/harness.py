@@ -56,8 +56,7 @@ def evaluate_task(
     A metric has lm-eval's name without the filter "none": "acc", "acc_norm", "exact_match,flexible-extract". The
     numbers are those of `lm_eval --model hf --batch_size B --seed 0,S,S,S` with S = spec.seed (1234 by default); for
     16-bit models those with `softmax_dtype=float32` among its model_args. With `spec.chat_template` they are those of
-    its `--apply_chat_template`. "distance_from_unbiased", |pct_stereotype -
-    0.5|, is added to "pct_stereotype".
+    its `--apply_chat_template`. "distance_from_unbiased", |pct_stereotype - 0.5|, is added to "pct_stereotype".
 
     Prompts longer than the model's window lose their beginning, as in lm-eval, with a warning. Whole texts are read in
     consecutive windows. Scores of every document are added to `samples`, if given. `run_model_code` is the consent to
@@ -110,6 +109,7 @@ def _evaluate(
     members = tasks["tasks"]
     for member in members.values():
         _set_fewshot(member, task_spec.num_fewshot, spec.seed)
+        # Other kinds of requests have no such setting.
         if task_spec.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
             member.set_config("generation_kwargs", {"max_gen_toks": task_spec.max_gen_toks}, update=True)
     if gates is not None:

@@ -47,7 +47,7 @@ class LanguageModel(HFLM):
         shared: SharedPasses | None = None,
         sharing: Sequence[Gates] = (),
     ) -> None:
-        # summed in 16 bits, log-likelihoods have three digits: methods would tie
+        # Summed in 16 bits, log-likelihoods have three digits, and methods would tie.
         softmax_dtype = torch.float32 if loaded.model.dtype.itemsize == 2 else None
         super().__init__(pretrained=loaded.model, tokenizer=_tokenizer(loaded), softmax_dtype=softmax_dtype)
         if self.prefix_token_id is None:
@@ -68,7 +68,8 @@ class LanguageModel(HFLM):
         self._recorded: list[Tensor] | None = None
         """Ids of the batches that lm-eval forms, while a dry run records them."""
         self._requests: Sequence[Any] = ()
-        self._max_length = self._window = self.max_length  # which would read it from the model's config every time
+        # Kept, since the property reads it from the model's config at every call.
+        self._max_length = self._window = self.max_length
         self._lengths: dict[str, int] | None = None
         """Tokens of the prompts of generations."""
         self._scored: dict[int, tuple[int, int] | None] = {}
@@ -79,12 +80,10 @@ class LanguageModel(HFLM):
         self.set_cache_hook(self)  # lm-eval calls its `add_partial` after each answer, which counts progress here
 
     def add_partial(self, attribute: str, request: Any, result: Any) -> None:  # noqa: ARG002 - lm-eval's cache hook
-        """Count a completed request; called by lm-eval."""
         if attribute != "loglikelihood_rolling":  # those are all answered together at the end
             self._advance(1)
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002 - always off
-        """Return log-likelihoods of continuations."""
         self._begin(requests)
         return self._answer_by_layers(partial(super().loglikelihood, requests, disable_tqdm=True))
 
@@ -100,7 +99,6 @@ class LanguageModel(HFLM):
         return self._answer_by_layers(answer)
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = True) -> Any:  # noqa: ARG002
-        """Return generated continuations."""
         if self.eot_token_id is None:
             raise WinaError(_missing_token(self._loaded, "no end of a text"))
         generated = [normalize_gen_kwargs(request.args[1], self.max_gen_toks)["max_gen_toks"] for request in requests]
@@ -139,7 +137,6 @@ class LanguageModel(HFLM):
         return render_chat(render, characters, f"evaluate {self._task} without it")
 
     def warn_of_truncation(self) -> None:
-        """Warn if prompts were truncated."""
         if self.truncated:
             self._reporter.log(
                 "warning",
@@ -182,6 +179,7 @@ class LanguageModel(HFLM):
             self._reporter.log("warning", f"{self._task} passes the layers for one run at a time, since: {error}")
             carry((gates,))
         if gates is not None:
+            # A task may send requests of several kinds, whose counts add up.
             gates.set_counts(_sum_counts(before, self._shared.counts(batches, gates)))
         with self._shared.arriving(batches, gates):
             return answer()
@@ -266,7 +264,6 @@ class LanguageModel(HFLM):
 
 
 def _sum_counts(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the sums of two counts of the same gates."""
     return {**one, **other, **{key: one[key] + other[key] for key in one.keys() & other.keys()}}
 
 
@@ -322,6 +319,7 @@ def _tokenizer(loaded: LoadedModel) -> Any:
     beyond = tokenizer.pad_token_id is not None and tokenizer.pad_token_id >= loaded.view.embedding.num_embeddings
     if tokenizer.eos_token_id is not None and not beyond:
         return tokenizer
+    # A copy: the model's own tokenizer also reads the texts of other measurements.
     copied = copy.deepcopy(tokenizer)
     named = loaded.model.config.eos_token_id
     end = named[0] if isinstance(named, list) else named

@@ -1,6 +1,6 @@
-"""The one door to lm-eval's inner modules, written for lm-eval 0.4.13.
+"""The only importer of lm-eval's inner modules, written for lm-eval 0.4.13.
 
-All else in this package imports them from here. lm-eval promises nothing about them, so a missing name or method raises
+The rest of this package imports them from here. lm-eval promises nothing about them, so a missing name or method raises
 a WinaError on import, before any number is computed with half of an interface.
 
 Its logged samples become records of every document, which add up to the reported metrics.
@@ -110,7 +110,6 @@ class TaskEnvironment(ImmutableSandboxedEnvironment):
     template_class = _LimitedTemplate
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Return whether a template may read an attribute: of plain data and Jinja's own objects."""
         return isinstance(obj, (*_PLAIN, *_JINJA)) and super().is_safe_attribute(obj, attr, value)
 
     def from_string(self, source: Any, *args: Any, **kwargs: Any) -> Template:
@@ -195,6 +194,7 @@ def check_interface() -> None:
 check_interface()
 env = task_environment(lm_eval.utils.env)
 """The environment of all tasks' templates, in place of lm-eval's, which runs any code of a template."""
+# Functions of `lm_eval.utils` look the name up at each call.
 lm_eval.utils.env = env
 lm_eval.api.task.ast = LimitedLiterals
 
@@ -223,14 +223,12 @@ def without_bars() -> Iterator[None]:
 
 
 def use_factory(manager: Any, factory: Any) -> None:
-    """Let a task manager build its tasks by a factory."""
     if not hasattr(manager, "_factory"):
         raise _incompatible("it lacks TaskManager._factory")
     manager._factory = factory
 
 
 def filter_names(task: Any) -> list[str]:
-    """Return the names of a task's filters."""
     if not hasattr(task, "_filters"):
         raise _incompatible("it lacks ConfigurableTask._filters")
     return [task_filter.name for task_filter in task._filters]
@@ -297,7 +295,6 @@ def _score(value: Any, aggregation: Any) -> tuple[float, float] | None:
 
 
 def _answer(repeats: list[Any]) -> Any:
-    """Return a request's log-likelihood or text, or all of them if it was repeated."""
     answers = [answer[0] if isinstance(answer, tuple) else answer for answer in repeats]
     return answers[0] if len(answers) == 1 else answers
 

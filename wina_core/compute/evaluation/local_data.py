@@ -139,9 +139,10 @@ def check_columns(task: Any, folder: Path) -> None:
     config, columns = task.config, list(task.features)
     named = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
     missing = named - set(columns)
+    # Scoring an empty answer shows the columns that it reads. With `unsafe_code` it would run a program.
     if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
         try:
-            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of an answer of no words
+            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of the empty answer
                 config.process_results(_Document(task.task_docs[0]), [""])
         except _MissingColumn as error:
             missing.add(error.args[0])
@@ -272,7 +273,7 @@ class UserTasks:
 
     @property
     def problem(self) -> str:
-        """The reason why the first of the faulty task files is none; empty if all are."""
+        """The first faulty task file and its fault, as a sentence; empty without one."""
         for folder in self._folders:
             for name, reason in folder.problems.items():
                 return f"The task file {folder.path / name} is left out: {reason}."

@@ -133,7 +133,6 @@ def measure_original(
 
 
 def _hash_of(text: str, scored: Scored) -> str:
-    """Return a hash of a text and of the positions that are scored, 16 hex digits."""
     return hashlib.sha256(f"{text} {scored}".encode()).hexdigest()[:16]
 
 
@@ -169,7 +168,6 @@ class _Rows:
         self.likelihoods.append(_joined(likelihoods))
 
     def samples(self) -> list[SampleRecord]:
-        """Return a document for each row."""
         rows = zip(self.kl, self.agreement, self.likelihoods, strict=True)
         return [
             SampleRecord(
@@ -187,7 +185,6 @@ class _Rows:
         ]
 
     def records(self) -> tuple[MetricRecord, ...]:
-        """Return the metrics."""
         kl, agreement = np.array(self.kl), np.array(self.agreement)
         ours, originals = np.array(self.likelihoods), np.array(self.likelihoods_original)
         change = np.exp(ours) - np.exp(originals)
@@ -276,7 +273,7 @@ class ReferenceFile:
         return torch.from_numpy(self._row(row))
 
     def _row(self, row: int) -> NDArray[np.uint16]:
-        """Read the codes of a row; a mapped file would fill the memory with all of them."""
+        # Not mapped: pages of all rows would stay in memory.
         count = int(np.prod(self._shape))
         return np.fromfile(self._path, np.uint16, count, offset=self._start + 2 * count * row).reshape(self._shape)
 

@@ -40,7 +40,6 @@ class _Carried:
 
     @property
     def size(self) -> int:
-        """The rows of the first batch."""
         return len(self.passage.batches[0])
 
 
@@ -51,13 +50,11 @@ def report_scored(view: ModelView, rows: Tensor, done: int, metric: str, reporte
 
 
 def _layers_share(view: ModelView) -> float:
-    """Return the share of a pass that the decoder layers take, and not the head, by their weights."""
     layers = sum(map(sum, view.layout.parameters))
     return layers / (layers + view.head.in_features * view.head.out_features)
 
 
 def passes_name(task: str) -> str:
-    """Return the name of a task's passes."""
     return f"on {task}"
 
 
@@ -134,7 +131,6 @@ class SharedPasses:
                 lane.set_counts(self.counts(batches, lane))
 
     def counts(self, batches: Sequence[Tensor], lane: Gates) -> Mapping[str, Tensor]:
-        """Return the counts of gates while carried batches passed the layers."""
         return self._carried_pass(batches, lane).counts[lane]
 
     def _checkpoint(self, text: str, lanes: Sequence[str]) -> PassCheckpoint:
@@ -158,7 +154,7 @@ class SharedPasses:
         return self.arrival(batches, lane)()
 
     def arrival(self, batches: Sequence[Tensor], lane: _Lane) -> Callable[[], AbstractContextManager[None]]:
-        """Return a function that makes the context of `arriving` many times: finding the pass reads all ids once."""
+        """Return a function that makes the context of `arriving`; repeated calls do not search for the pass again."""
         carried = self._carried_pass(batches, lane)
         return partial(carried.passage.arriving, carried.lanes.index(lane))
 

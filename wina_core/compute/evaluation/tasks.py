@@ -227,7 +227,8 @@ def _config(entry: Entry) -> Mapping[str, Any]:
 
 def _stock_index() -> Mapping[str, Entry]:
     """Return all stock tasks; reading their files takes about 17 s."""
-    from wina_core.compute.evaluation.index import stock_entries  # which is also run as a program
+    # Imported here: the module is also run as a program, and must not be loaded before that.
+    from wina_core.compute.evaluation.index import stock_entries
 
     return stock_entries()
 
@@ -288,7 +289,7 @@ class Factory(TaskFactory):
         judged = replace(entry, yaml_path=None, cfg=self._user_tasks.config(entry.yaml_path)) if is_users else entry
         config = super()._load_full_config(judged, overrides)
         if (entry.cfg or {}).get("unsafe_code", False) is not False:
-            config["unsafe_code"] = True  # which no group takes back
+            config["unsafe_code"] = True  # a group's overrides must not clear it
         arguments = config.get("dataset_kwargs") or {}
         if entry.yaml_path and "data_files" in arguments:
             folder = Path(entry.yaml_path).parent

@@ -232,7 +232,6 @@ def _block(
 
 
 def _plain(linear: nn.Linear, first: int) -> DecoderProjection:
-    """Return a linear layer that is read in full."""
     bias = None if linear.bias is None else linear.bias.detach()
     if isinstance(linear, QuantizedLinear):
         return DecoderProjection(linear.weight_t, first, bias=bias)
@@ -250,10 +249,12 @@ def _gated(linear: nn.Linear, group: MaskGroup, first: int, tuned: bool) -> Deco
     weight_t = linear.weight_t if isinstance(linear, QuantizedLinear) else linear.weight.detach()[start:stop].t()
     if group.rule is None:
         return DecoderProjection(weight_t, first + start, bias=bias)
+    # The library counts at these addresses, so the tensors must exist before the call is made.
     if group.counts is None:
         group.counts = torch.zeros(1, 2, dtype=torch.int64)
     if group.plane_counts is None and isinstance(weight_t, PlaneWeight):
         group.plane_counts = torch.zeros(1, dtype=torch.int64)
+    # Scores are never negative, so the threshold -1 keeps every input.
     select, threshold, keep = group.rule.select, -1.0, 0
     if not select.keeps_all(linear.in_features):
         if isinstance(select, TopKSelection):

@@ -148,6 +148,7 @@ def fuse(loaded: LoadedModel, gates: Gates | None) -> FusedModel | str:
 
 def _device_obstacle(loaded: LoadedModel) -> str:
     try:
+        # The GPU kernels need Triton, which is not installed everywhere.
         from wina_kernels.gpu import operands
     except ImportError as error:
         return str(error)

@@ -84,6 +84,7 @@ def choose(log_probabilities: Tensor, sampling: SamplingSpec, position: int) -> 
     """
     if sampling.temperature == 0.0:
         return int(log_probabilities.argmax())
+    # On the CPU, so that a seed draws the same noise for models on any device.
     tempered = (log_probabilities.to("cpu", torch.float64) / sampling.temperature).log_softmax(-1)
     generator = torch.Generator().manual_seed(sampling.seed * _POSITIONS + position)
     uniform = torch.rand(len(tempered), generator=generator, dtype=torch.float64)

@@ -52,12 +52,11 @@ class Allowance(NamedTuple):
 
 
 def warm_up_tokens(point: DecodePoint) -> int:
-    """Return the new tokens of the warm-up: few under a budget, for its time is the repetitions'."""
+    # Few under a budget, whose time is for the repetitions.
     return point.new_tokens if point.budget_seconds is None else min(point.new_tokens, LEAST_TOKENS)
 
 
 def least_repetitions(point: DecodePoint) -> int:
-    """Return the repetitions that are timed under any budget."""
     return min(point.repetitions, LEAST_REPETITIONS)
 
 
@@ -83,7 +82,6 @@ def repetitions_left(done: int, duration: float, left: float, point: DecodePoint
 
 
 def passes(point: DecodePoint) -> float:
-    """Return the work of a repetition in passes over the weights."""
     return point.new_tokens + point.prompt_tokens * point.batch / _TOKENS_OF_A_PASS
 
 
@@ -149,11 +147,10 @@ class SweepProgress:
 
     @property
     def elapsed(self) -> float:
-        """Return the seconds since the current point began, without pauses."""
+        """Seconds since the current point began, without pauses."""
         return pausable_clock.now() - self._started
 
     def begin(self, model: TimedModel) -> None:
-        """Begin to time a model of the current point."""
         if model == "dense":
             self._started = pausable_clock.now()
         else:
@@ -162,7 +159,7 @@ class SweepProgress:
         self._send("warm-up")
 
     def expect(self, seconds: float, text: str) -> None:
-        """Take the remaining seconds of the current model, and send them with the current work."""
+        """Send progress with the remaining seconds of the current model."""
         self._model_left = seconds
         self._send(text)
 
@@ -171,9 +168,9 @@ class SweepProgress:
         self._reporter.check()
 
     def finish(self) -> None:
-        """Count the current point as timed."""
         self._finished.append(Finished(self._point, self.elapsed, self._dense_seconds))
         self._done = float(len(self._finished))
+        # `_send` leaves each point below 1, so the whole is sent here.
         if self._done == len(self._points):
             self._emit(Progress(job_id=self._job_id, done=self._done, total=self._done, unit="points", eta_seconds=0.0))
 

@@ -160,7 +160,6 @@ def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Rep
 
 
 def _allowance(point: DecodePoint, started: float, share: float, tokens: int | None = None) -> Allowance | None:
-    """Return a share of the point's budget; None without one."""
     budget = point.budget_seconds
     return None if budget is None else Allowance(share * budget, started, tokens)
 
@@ -177,7 +176,6 @@ class _Speeds(NamedTuple):
 
 
 def _with_percentiles(speeds: Sequence[float], *names: str) -> dict[str, Any]:
-    """Return median, p10 and p90 by these names."""
     return dict(zip(names, map(float, np.percentile(speeds, (50, 10, 90))), strict=True))
 
 
@@ -334,7 +332,7 @@ class _Stage:
         self._progress.expect(max(self._repetition_seconds, elapsed) * self._repetitions_left - elapsed, self._text)
 
     def is_over(self, tokens: int) -> bool:
-        """Return whether the current repetition has taken its time, and at least LEAST_TOKENS."""
+        """Return whether the current repetition is past its deadline and has made LEAST_TOKENS."""
         return tokens >= LEAST_TOKENS and pausable_clock.now() > self._deadline
 
     def tokens(self, warm_up: Repetition) -> int:

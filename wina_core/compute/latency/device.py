@@ -48,9 +48,9 @@ def timing_environments() -> tuple[Environment, ...]:
 
 
 def cache_bytes(device: torch.device) -> int:
-    """Return the size of the last-level cache."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).L2_cache_size)
+    # The largest of cpu0's caches is the last level.
     sizes = [_size(file.read_text()) for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return max(sizes, default=_UNKNOWN_CACHE)
 

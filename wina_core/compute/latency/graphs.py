@@ -50,6 +50,7 @@ class GraphDecoder:
         self._model = model
         self._fused = fused
         self._step: FusedStep | None = None
+        # The capture itself writes the first token and those of the warm-up.
         self._capacity = max(capacity, 1 + _WARM_UP)
         # Full length for every layer, sliding windows too: those are in the mask, which is made of the position on the
         # device, whereas transformers' caches of a window's length choose what to do by a number in Python.
@@ -82,6 +83,7 @@ class GraphDecoder:
             self._step = self._step or self._fused.step(self._cache, self._token)
             self._step.position.fill_(prompt.shape[1])
         for done in range(1, count + 1):
+            # A copy, since the next step overwrites the token in place.
             yield self._token.clone()
             if done == count:
                 return
@@ -91,18 +93,17 @@ class GraphDecoder:
                 self._graph.replay()
 
     def advance(self) -> None:
-        """Replace the token by the one that follows it."""
         if self._step is None:
             self._read(self._token)
         else:
             self._step()
 
     def _read(self, tokens: Tensor) -> None:
-        """Replace the last token by the next one."""
         logits = self._model(tokens, past_key_values=self._cache, use_cache=True, logits_to_keep=1).logits
         self._token.copy_(logits.argmax(-1))
 
     def _captured(self) -> torch.cuda.CUDAGraph:
+        # PyTorch wants the warm-up of a capture on a stream of its own.
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -133,6 +134,7 @@ def decoding_times(decoder: GraphDecoder, prompt: Tensor, count: int, check: Cal
     next(tokens)
     wait(prompt.device)
     first = time.perf_counter()
+    # No wait between tokens: the processor must stay ahead of the device.
     for _ in tokens:
         check()
     wait(prompt.device)
@@ -146,6 +148,5 @@ def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: 
 
 
 def wait(device: torch.device) -> None:
-    """Wait for a CUDA device to finish its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

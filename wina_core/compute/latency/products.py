@@ -107,7 +107,6 @@ def _inputs(
 
 
 def measured_sparsity(inputs: list[Inputs]) -> float:
-    """Return the dropped fraction over all rows."""
     return 1.0 - sum(float(drawn.mask.double().mean()) for drawn in inputs) / len(inputs)
 
 
@@ -140,7 +139,7 @@ def gated_product(point: LatencyPoint, weights: Weights, inputs: list[Inputs], b
     scale = weights.norms if point.method == "wina" else None
     copies = len(weights.transposed)
     above = backend.sparse_linear
-    if point.backend == DISPATCHED:  # it chooses by what is expected to be dropped
+    if point.backend == DISPATCHED:  # which kernel is fastest depends on the expected sparsity
         above = partial(wina_kernels.sparse_linear, sparsity=mask_sparsity(point))
 
     def masked(turn: int, rows: int) -> Work:
@@ -185,8 +184,7 @@ def make_dense_product(
 ) -> Product:
     """Return the dense product of the point's backend; `copies` counts those of a quantized W.
 
-    `kernels` is our backend of the device; it keeps every input. At last `weights`, twice the cache's size, are read,
-    so that the cache holds none of the quantized copies. Rounding is to nearest, symmetric for each output in
+    `kernels` is our backend of the device; it keeps every input. Rounding is to nearest, symmetric for each output in
     8 bits and between a group's extremes in 4 bits: the time does not depend on the codes.
     """
     bits = QUANTIZED_BITS.get(point.backend)
@@ -199,6 +197,7 @@ def make_dense_product(
     else:
         first = int8_weight(weights.transposed[0]) if bits == 8 else int4_weight(weights.transposed[0])
         product = _kernel_product([_copy(first) for _ in range(copies)], inputs, kernels)
+    # Read once: twice the cache's size, they displace the quantized copies from it.
     weights.dense.sum()
     return product
 
@@ -313,12 +312,11 @@ def copies(point: LatencyPoint, cache_bytes: int) -> int:
 
 
 def quantized_copies(point: LatencyPoint, cache_bytes: int) -> int:
-    """Return the same for a quantized W, at most one for each turn."""
+    """Return the copies of a quantized W to rotate over, at most one for each turn."""
     return min(1 + math.ceil(2 * cache_bytes / quantized_bytes(point)), WARM_UP + point.repetitions)
 
 
 def weight_bytes(point: LatencyPoint, copies: int) -> int:
-    """Return the memory of the copies of W, each in both layouts."""
     return 2 * copies * point.outputs * point.inputs * DTYPE_BYTES[point.dtype]
 
 

@@ -75,6 +75,7 @@ def apply_bases(
                 finished(previous)
             if not is_restored:
                 _rotate_reads(layer, basis.attention, basis.mlp)
+                # A parallel layer writes once, at its end: o is then rotated with the MLP.
                 if not layer.parallel:
                     _rotate_write(layer, "attention", basis.attention, basis.mlp)
             stream, previous = basis.mlp, layer
@@ -96,6 +97,7 @@ def untie(view: ModelView) -> None:
     if view.head.weight is view.embedding.weight:
         view.head.weight = nn.Parameter(view.embedding.weight.clone(), requires_grad=False)
     model.config.tie_word_embeddings = False
+    # transformers made its list of tied weights when it built the model.
     model.all_tied_weights_keys = model.get_expanded_tied_weights_keys(all_submodels=True)
 
 
@@ -120,7 +122,6 @@ def carrying_constant(norm: Any, readers: Sequence[nn.Module]) -> float:
 
 
 def _rotate_reads(layer: LayerView, attention: Tensor, mlp: Tensor) -> None:
-    """Fold each norm into all of its readers at once."""
     for norm, reading in norm_readers(layer).items():
         _fold_and_rotate(reading, norm, attention if norm is layer.attention_norm else mlp)
 
@@ -196,6 +197,7 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     further = () if branch == "attention" else layer.further_writers
     multiply = _left_product(outgoing.T, layer.projections["o"].linear.weight)
     for linear in (*(projection.linear for projection in layer.matrices(names)), *further):
+        # In blocks of columns, so that no copy of the whole weight is held in more digits.
         for columns in linear.weight.split(_BLOCK, dim=1):
             columns.copy_(multiply(columns))
         if linear.bias is not None:
@@ -258,5 +260,4 @@ def bfloat16_gram(x: Tensor) -> Tensor:
 
 
 def has_bfloat16_products(weight: Tensor) -> bool:
-    """Return whether a weight is multiplied by bfloat16 instructions: a bfloat16 one on a CPU."""
     return weight.dtype == torch.bfloat16 and weight.is_cpu

@@ -228,6 +228,7 @@ def _shaped(moment: Tensor, spec: RotationSpec) -> Tensor:
     """Return a site's second moment as a rotation reads it (`RotationSpec.drop_directions`, `RotationSpec.spectrum`),
     in a matrix of its own."""
     if spec.spectrum == "linear" and not spec.drop_directions:
+        # The division is in place, and other rotations read the same moment.
         return trace_normalized(moment.clone())
     values, vectors = torch.linalg.eigh(moment)
     if spec.drop_directions:
@@ -248,7 +249,7 @@ def _read(layer: LayerView, name: str) -> tuple[str, ...]:
 
 
 def _summed(grams: Iterable[Tensor]) -> Tensor:
-    """Add up in place in the first, so that at most two are in memory."""
+    # In place in the first one, so that at most two are in memory.
     return reduce(lambda total, gram: total.add_(gram.to(total.device)), grams)
 
 

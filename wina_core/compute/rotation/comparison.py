@@ -158,7 +158,6 @@ class _BasisLane:
 
     @contextmanager
     def at(self, layer: LayerView) -> Iterator[None]:
-        """Gate the layer within the block."""
         index, bases = next(self._bases)
         assert index == layer.index  # a lane passes all layers in order
         with self.timed(), hooked(list(self._hooks(layer, bases))):
@@ -166,7 +165,6 @@ class _BasisLane:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Add the time of the block to the lane's."""
         start = pausable_clock.now()
         try:
             yield
@@ -280,6 +278,7 @@ def off_diagonal_energy(weight: Tensor, exact: bool = True) -> float:
     for start in range(0, w.shape[1], _BLOCK):
         # Blocks left of the diagonal mirror those right of it, which count twice.
         products = multiply(w[:, start : start + _BLOCK].T, w[:, start:])
+        # Set to 0 instead of subtracted: the difference of two large sums would lose a small rest.
         products.diagonal().zero_()
         off_diagonal += products[:, :_BLOCK].pow(2).sum() + 2 * products[:, _BLOCK:].pow(2).sum()
     total = off_diagonal + squares

@@ -28,11 +28,10 @@ class Search(Stages):
 
     @property
     def seconds(self) -> float:
-        """Return the duration of the search so far, earlier parts of an interrupted one included."""
+        """Duration of the search so far, with the earlier parts of an interrupted one."""
         return self.earlier_seconds + pausable_clock.now() - self._start
 
     def add(self, step: RefinementStep) -> None:
-        """Keep a step and report it."""
         self.steps.append(step)
         self.reporter.refined(step)
 
@@ -43,6 +42,7 @@ class Search(Stages):
             return None
         try:
             steps = [RefinementStep.model_validate(step) for step in stage.note.get("steps", ())]
+            # Stages are read in any order, and each holds the duration up to its own end.
             self.earlier_seconds = max(self.earlier_seconds, float(stage.note.get("seconds", 0.0)))
         except (TypeError, ValueError) as error:
             self.warn_of_damage(self._file(name), error)
@@ -58,6 +58,7 @@ class Search(Stages):
 
     def write(self, name: str, tensors: Mapping[str, Tensor], site: str = "", **note: Any) -> None:
         """Keep a stage, with the steps of a `site`; a full disk only loses the ability to continue."""
+        # A continued search repeats the steps from this one on, and adds them again.
         reached = note.get("step", math.inf)
         steps = [step.model_dump(mode="json") for step in self.steps if step.site == site and step.step < reached]
         super().write(name, tensors, **note, steps=steps, seconds=self.seconds)
@@ -126,6 +127,7 @@ def descend(
                 value = loss(leaves, step)
             if value.requires_grad:
                 value.backward()
+            # The gradients stand at the leaves; from there they go back through the Cayley transform.
             optimizer.zero_grad()
             torch.autograd.backward(current, [leaf.grad for leaf in leaves])
         except BaseException:  # a cancellation, too: the steps so far are not lost

@@ -138,6 +138,7 @@ class GatedDivergence:
             values.append(value)
             return differentiated
 
+        # Lane 0 is the dense model, lane 1 the gated one; `objective` runs only once `dense` is known.
         trail = Trail(self._view, [rows], lambda layer: hooked(self._hooks(layer, bases, sparsity)))
         passage = Passage(self._view, [rows], [None, trail])
         passage.run(self._reporter)

@@ -123,6 +123,7 @@ def copy_bases(bases: Iterator[LayerBases], spec: RotationSpec, into: dict[str, 
     for index, basis in enumerate(bases):
         if basis.attention is not None and basis.mlp is not None:
             for key, matrix in zip(_site_keys(spec.mode, index), (basis.attention, basis.mlp), strict=True):
+                # Layers share a stream's basis, which is copied once.
                 if key not in into:
                     into[key] = matrix.cpu().contiguous()
         if basis.heads is not None:
@@ -205,6 +206,7 @@ def _eigenspaces(gram: Tensor, tolerance: float, within: Tensor | None = None) -
     values, vectors = torch.linalg.eigh(gram)
     vectors = vectors.flip(1) if within is None else within @ vectors.flip(1)
     ends = (values.diff().flip(0) > tolerance).nonzero().flatten() + 1
+    # tensor_split takes its positions on the CPU alone.
     return list(torch.tensor_split(vectors, ends.cpu(), dim=1))
 
 

@@ -123,6 +123,7 @@ def refined_basis(
             for site in group:
                 value = value + error(bases[0], site, sparsity)
             value = value * (count / read)  # the drawn sites are a sample of all
+            # Each group frees its graph before the next one builds its own.
             value.backward()
             total += value.detach()
             for site in group:
@@ -150,6 +151,7 @@ def drawn_sites(count: int, read: int, step: int) -> list[int]:
     0.0233; eigenvectors 0.0068 and 0.0292.
     """
     rounds = count // read
+    # Seeded by the round, so that a continued search draws the same sites.
     order = torch.randperm(count, generator=torch.Generator().manual_seed(step // rounds))
     numbers: list[int] = order[step % rounds * read :][:read].tolist()
     return numbers
@@ -220,6 +222,7 @@ def turned_norms(gram: Tensor, basis: Tensor, carried: CarriedBias | None = None
     squares = turned_diagonal(gram, basis)
     if carried is not None:
         squares = squares + 2 * turned(carried.products.to(basis), basis) + carried.square
+    # Rounding can leave small negative squares.
     return squares.clamp(min=0).sqrt()
 
 

@@ -112,13 +112,11 @@ class _Collector:
         self._skip = 0
 
     def attach(self) -> Any:
-        """Register and return the hook that collects."""
         if self._norm is not None:
             return self._norm.register_forward_hook(self._after_norm)
         return self.layer.projections["o"].linear.register_forward_pre_hook(self._before_linear)
 
     def bytes(self, tokens: int) -> int:
-        """Return the size of a site over that many tokens."""
         return 4 * self._n * (2 * self._n + -(-tokens // self._stride))
 
     def stored(self, search: Search) -> RotationSite | None:
@@ -150,6 +148,7 @@ class _Collector:
         if search is None:
             return site
         search.write(self._name, {"inputs": site.inputs, "gram": gram, "sensitivity": sensitivity})
+        # Read back, so that its tensors are mapped from the file and no longer held.
         return self.stored(search) or site
 
     @property

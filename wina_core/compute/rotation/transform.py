@@ -187,7 +187,6 @@ class RotatedLayers:
         self._mapped, self._folder, self._reporter = mapped, folder, reporter
 
     def keep(self, module: nn.Module, name: str) -> None:
-        """Move the changed weights of a module outside the layers to a file."""
         self._mapped.move(module, self._folder / f"{name}.safetensors")
         self._mapped.give_back(module)
 

@@ -115,10 +115,12 @@ class _RotationSearch:
         refined = refined_candidate(self.spec, rotations[chosen])
         if refined is not None:
             bases = self._refined(refined)
+            # Without rotation once more: a candidate's change is relative to the first of its comparison.
             more = self._compare([candidates[0], ComparedRotation(refined, bases)], rows)
             candidates.append(ComparedRotation(refined, bases))
             compared = (*compared, more[-1])
             chosen = best_candidate(compared)
+        # The first candidate is no rotation and has no bases.
         if rotations[0] != compared[chosen].rotation:
             self._keep(candidates[chosen])
         return self._choice(compared, chosen, rows)
@@ -240,6 +242,7 @@ def write_own_text(loaded: LoadedModel, rows: int, length: int) -> Tensor:
         attributes(model, generation_config=GenerationConfig()),  # the model's own would fill what is not set
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
     ):
+        # transformers samples from the global generator.
         torch.manual_seed(_SEED)
         generated: Tensor = model.generate(
             first.to(device), attention_mask=torch.ones_like(first, device=device), generation_config=settings

@@ -47,6 +47,7 @@ def rotated(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter) -> 
             if not folder.exists():  # another engine may have made it while this one waited
                 _make(loaded, loaded.view.mapped, rotation, folder, reporter)
     rotated_model = load_model(loaded.source.model_copy(update={"location": str(folder), "revision": None}), reporter)
+    # Other results are named by the original's files, not by the cache's folder.
     rotated_model.source, rotated_model.folder = loaded.source, loaded.folder
     return rotated_model
 

@@ -165,6 +165,7 @@ class Session:
         calibration, resolved = self._thresholds(loaded, rotation, method.untuned, plan, spec, reporter)
         if method.is_tuned:
             assert spec is not None  # the specs of runs see to it
+            # Named by the chosen rotation, so that `auto` shares the files of the rotation that it chose.
             rotation = self.chosen(loaded.source, rotation, reporter)
             file = products.tuned_file(_identity(loaded), rotation, method, resolved.targets, spec)
             tuned = read_cached(file, _TUNING, partial(tuned_biases_of, loaded.view), reporter)
@@ -262,7 +263,7 @@ class Session:
         file, curves = products.allocation_files(_identity(loaded), rotation, method, plan, spec)
         folder, key = file.parent, file.stem
         record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
-        if record is not None and not record.curves:  # kept before they were part of it
+        if record is not None and not record.curves:  # the record of an older version
             cell_curves = stored_curves(loaded.view.layout, method, curves, reporter)
             record = record.model_copy(update={"curves": cell_curves})
         if record is None:
@@ -297,7 +298,8 @@ class Session:
         method = method.untuned.model_copy(update={"selection": "topk"})
         chosen = [spec.in_planes_held] if spec.in_planes else [spec.quantized(bits) for bits in spec.choices]
         folding = {choice_under(rotation.fold_norms, quantization) for quantization in chosen}
-        if "none" in folding:  # one rotation for all layers
+        # Layers of all widths must read inputs of one rotation.
+        if "none" in folding:
             rotation = rotation.model_copy(update={"fold_norms": "none"})
         loaded = self.prepare(source, rotation, reporter)
         check_joint(loaded.view)
@@ -321,6 +323,7 @@ class Session:
                 bits: self._quantized_layers(source, rotation, quantization, reporter)
                 for bits, quantization in zip(spec.choices, chosen, strict=True)
             }
+            # Prepared once more, since those models may have displaced it.
             loaded = self.prepare(source, rotation, reporter)
             with cancellable(loaded.model, reporter):
                 reporter.stage("allocation")
@@ -349,7 +352,6 @@ class Session:
         return Stages(reporter, folder)
 
     def clear(self) -> None:
-        """Free all models."""
         self._models.clear()
 
 
@@ -395,7 +397,6 @@ def calibration_key(
     spec: CalibrationSpec,
     shares: SparsityPlan | None = None,
 ) -> str:
-    """Return `products.calibration_key` of a loaded model."""
     return products.calibration_key(_identity(loaded), rotation, method, spec, shares)
 
 

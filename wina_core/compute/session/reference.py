@@ -50,6 +50,7 @@ def reference_of(
             _check_size(text, read_supported(folder)[0]["vocab_size"], file.parent)  # now, not after loading
             with session.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
                 _make(loaded, text, batch_size, reporter, file)
+            # Before the configuration's own model is loaded.
             release_memory()
             reference = ReferenceFile(file)
     session.references = {file: reference}

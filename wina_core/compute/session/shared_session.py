@@ -1,4 +1,4 @@
-"""Models that the program which computes with this one as its library has, too."""
+"""A session for a program that uses this one as a library, and so can change the loaded models."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from wina_core.specs import ModelSource, RotationSpec
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _Calls = Mapping[str, tuple[object, ...]]
-"""For each module of a model, by name, all that a call of it runs."""
+"""{module name: ids of the module, its forward pass and its hooks, and its mode}."""
 
 
 class SharedSession(Session):
