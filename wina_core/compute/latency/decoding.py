@@ -1,7 +1,6 @@
 """Timing of a DecodeJob: tokens per second of greedy decoding, gated against dense."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -253,16 +252,16 @@ def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repet
 
 
 def _by_calls(compiled: CompiledModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
-    start = time.perf_counter()
+    start = pausable_clock.now()
     tokens = compiled.greedy(prompt)
     next(tokens)
-    first = time.perf_counter()
+    first = pausable_clock.now()
     done = 1
     while done < count and not stage.is_over(done):
         next(tokens)
         stage.check()
         done += 1
-    return Repetition(start, first, time.perf_counter(), done)
+    return Repetition(start, first, pausable_clock.now(), done)
 
 
 def _by_graph(decoder: GraphDecoder, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
@@ -272,7 +271,7 @@ def _by_graph(decoder: GraphDecoder, prompt: Tensor, stage: "_Stage", count: int
 
 def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
     clock = _Clock(stage, loaded.device)
-    start = time.perf_counter()
+    start = pausable_clock.now()
     loaded.model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
@@ -295,7 +294,7 @@ class _Clock(StoppingCriteria):
 
     def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
         wait(self._device)
-        self.times.append(time.perf_counter())
+        self.times.append(pausable_clock.now())
         self._stage.check()
         over = self._stage.is_over(len(self.times))
         return torch.full((len(input_ids),), over, dtype=torch.bool, device=input_ids.device)

@@ -6,7 +6,6 @@ follow without gaps, so the measurement is the device's time. Elsewhere the step
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, StaticLayer
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.generation.fused import FusedModel, FusedStep
 from wina_core.compute.models.experts import Experts
 from wina_core.errors import WinaError
@@ -129,16 +129,16 @@ def decoding_times(decoder: GraphDecoder, prompt: Tensor, count: int, check: Cal
     `check` is called between tokens and may raise.
     """
     wait(prompt.device)
-    start = time.perf_counter()
+    start = pausable_clock.now()
     tokens = decoder.tokens(prompt, count)
     next(tokens)
     wait(prompt.device)
-    first = time.perf_counter()
+    first = pausable_clock.now()
     # No wait between tokens: the processor must stay ahead of the device.
     for _ in tokens:
         check()
     wait(prompt.device)
-    return start, first, time.perf_counter()
+    return start, first, pausable_clock.now()
 
 
 def tokens_per_second(decoder: GraphDecoder, prompt: Tensor, count: int, check: Callable[[], object]) -> float:

@@ -26,7 +26,7 @@ from wina_core.compute.latency.products import (
     time_turns,
 )
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
 from wina_core.jobs import Emit, LatencyJob, Measured
 from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs import DENSE
@@ -120,7 +120,9 @@ class _Sweep:
                 yield self._record(point, weights)
             except (WinaError, ValueError, NotImplementedError) as error:  # as backends say what they cannot do
                 self.skipped[str(error)] += 1
-            except (MemoryError, torch.OutOfMemoryError):
+            except Exception as error:
+                if not ran_out_of_memory(error):
+                    raise
                 self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1
         self._reporter.progress(len(points), len(points), "points")
 

@@ -271,12 +271,7 @@ class Session:
             if spec is not None:
                 calibration, _ = self.calibration(loaded, rotation, method, spec, reporter)
             products.remove_abandoned(folder)
-            state: Path | None = file.with_suffix(products.STAGES_SUFFIX)
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                reporter.log("warning", f"Nothing of this search is kept, {folder} cannot be made ({error.strerror}).")
-                state = None
+            state = file.with_suffix(products.STAGES_SUFFIX) if _is_made(folder, reporter) else None
             with cancellable(loaded.model, reporter):
                 reporter.stage("allocation")
                 record = allocate(loaded, method, plan, key, reporter, calibration, state, curves if state else None)
@@ -311,7 +306,7 @@ class Session:
         record = read_cached(file, "allocation", read, reporter)
         if record is not None:
             return record
-        file.parent.mkdir(parents=True, exist_ok=True)
+        curves = options if _is_made(file.parent, reporter) else None
         if spec.in_planes:
             quantized = self.prepare(source.model_copy(update={"quantization": chosen[0]}), rotation, reporter)
             with cancellable(loaded.model, reporter), cancellable(quantized.model, reporter):
@@ -327,7 +322,7 @@ class Session:
             loaded = self.prepare(source, rotation, reporter)
             with cancellable(loaded.model, reporter):
                 reporter.stage("allocation")
-                record = allocate_jointly(loaded, variants, method, spec, file.stem, options, reporter)
+                record = allocate_jointly(loaded, variants, method, spec, file.stem, curves, reporter)
         products.remember_seconds(file.stem, record.seconds)
         content = record.model_dump_json().encode()
         write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter)
@@ -409,6 +404,16 @@ def _read_allocation(file: Path, key: str) -> AllocationRecord:
     if record.key != key:
         raise WinaError("it holds another search.")
     return record
+
+
+def _is_made(folder: Path, reporter: Reporter) -> bool:
+    """Make a folder of the cache, or warn that a search keeps nothing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reporter.log("warning", f"Nothing of this search is kept, {folder} cannot be made ({error.strerror}).")
+        return False
+    return True
 
 
 def _keep_allocation(record: AllocationRecord, file: Path, state: Path, reporter: Reporter) -> None:

@@ -1,6 +1,7 @@
 """Sweeps: the points they measure, skip and refuse, and the records that a cancelled one keeps."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from wina_kernels.backends import load, usable
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
+from wina_core.compute import pausable_clock
 from wina_core.compute.generation.fused import FusedModel
 from wina_core.compute.latency import decoding, device, products, sweep
 from wina_core.compute.latency.budget import Repetition
@@ -239,6 +241,42 @@ def test_what_a_backend_cannot_do_is_skipped_with_its_words(monkeypatch: pytest.
         4,
         ("4 of 12 points: no wina", "4 of 12 points: no rsparse"),
     )
+
+
+def test_a_point_that_no_memory_is_left_for_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The allocator of a processor raises no type of its own."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(sweep, "gated_product", fail)
+    sweep_report = report(do(LatencyJob(spec=SPEC)))
+    assert sweep_report.measured == 4, "the dense ones"
+    assert all("ran out of memory; choose a smaller shape" in reason for reason in sweep_report.skipped)
+
+
+def test_a_pause_between_tokens_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = 0.0
+
+    class Paused:
+        def check(self) -> None:
+            nonlocal seconds
+            with pausable_clock.paused():
+                seconds += 3600.0
+
+        def is_over(self, _done: int) -> bool:
+            return False
+
+    def tokens() -> Iterator[int]:
+        nonlocal seconds
+        for token in range(4):
+            seconds += 1.0
+            yield token
+
+    monkeypatch.setattr(pausable_clock.time, "perf_counter", lambda: seconds)
+    model = SimpleNamespace(greedy=lambda _prompt: tokens())
+    repetition = decoding._by_calls(model, torch.zeros(1, 2), Paused(), 4)
+    assert repetition.end - repetition.first == 3.0
 
 
 @pytest.mark.parametrize(
