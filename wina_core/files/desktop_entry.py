@@ -24,7 +24,7 @@ FILE_TYPES = {
 
 
 def install() -> list[Path]:
-    """Write the files, replacing earlier ones, and return them. Raises WinaError where that fails."""
+    """Write the files, replacing earlier ones, and return them. Raises WinaError if one cannot be written."""
     program = _program()
     drawing = (resources_folder() / "icons" / "app.svg").read_text(encoding="utf-8")
     entry, icon, types = _files()
@@ -39,7 +39,7 @@ def install() -> list[Path]:
 
 
 def remove() -> list[Path]:
-    """Delete the files and return those that were there. Raises WinaError where that fails."""
+    """Delete the files and return those that existed. Raises WinaError if one cannot be deleted."""
     removed = [file for file in _files() if file.exists()]
     for file in removed:
         try:
@@ -53,7 +53,7 @@ def remove() -> list[Path]:
 def _share() -> Path:
     if sys.platform != "linux":
         raise WinaError("Desktop entries are for Linux; on Windows and macOS build a bundle, as the guide says.")
-    named = os.environ.get("XDG_DATA_HOME", "")  # a relative path is invalid after the specification
+    named = os.environ.get("XDG_DATA_HOME", "")  # the specification declares relative paths invalid
     return Path(named) if os.path.isabs(named) else Path.home() / ".local" / "share"
 
 
@@ -96,8 +96,8 @@ def _entry(program: Path) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Quote a path for Exec: once for its own rules, once for those of strings; percent signs are doubled."""
     quoted = "".join(f"\\{letter}" if letter in '"`$\\' else letter for letter in path)
+    # A reader unescapes the entry's strings before it reads Exec's quotes, and % would begin a field code.
     return '"' + quoted.replace("\\", "\\\\").replace("%", "%%") + '"'
 
 
@@ -116,7 +116,7 @@ def _types() -> str:
 
 
 def _update_caches() -> None:
-    """Have the desktop read the files again, where its tools are installed; it does so itself at the next login."""
+    """Have the desktop read the files again if its tools are installed; without them it does so at the next login."""
     share = _share()
     for tool, folder in (("update-mime-database", "mime"), ("update-desktop-database", "applications")):
         if shutil.which(tool) and (share / folder).is_dir():

@@ -33,11 +33,10 @@ def parse_bytes(text: str) -> float:
 
 
 def allow_memory(size: str | None) -> None:
-    """Limit the memory of this process and of its engines; None leaves it. Raise WinaError for a text that is no
-    size."""
+    """Limit the memory of this process and of its engines; None leaves it. Raise WinaError for an invalid size."""
     if size is not None:
         parse_bytes(size)
-        os.environ[MEMORY_VARIABLE] = size
+        os.environ[MEMORY_VARIABLE] = size  # engines are child processes, which inherit it
 
 
 def memory_limit() -> float | None:
@@ -51,11 +50,12 @@ def free_memory() -> float:
     import psutil  # type: ignore[import-untyped]  # 20 ms, which the window's start does not have
 
     free, limit = machine_memory()[0], memory_limit()
+    # The limit is on all that this process holds, and it holds some already.
     return free if limit is None else max(0.0, min(free, limit - psutil.Process().memory_info().rss))
 
 
 def machine_memory() -> tuple[float, float]:
-    """Return available and total bytes, of the tightest control group around this process where one has a limit."""
+    """Return available and total bytes: each the least among the machine and the control groups around this process."""
     import psutil  # as above
 
     memory = psutil.virtual_memory()
@@ -77,6 +77,7 @@ def _group_limits() -> Iterator[tuple[float, float]]:
         else:
             continue
         group = base / path.lstrip("/")  # absent in a container that sees its own group as the root
+        # The limit of every group around this one binds, too.
         for folder in (group, *group.parents):
             if folder.is_relative_to(base):
                 yield from _limit(folder, *files)
@@ -97,12 +98,10 @@ OTHER_DISK = "free some space, or set WINA_HOME to a folder on another disk"
 
 
 def gigabytes(size: float) -> str:
-    """Return a size such as "13.5 GB"."""
     return f"{size / 1e9:.1f} GB"
 
 
 def file_size(size: float) -> str:
-    """Return the size of files, in MB below 1 GB."""
     return gigabytes(size) if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
@@ -121,15 +120,15 @@ def check_room(folder: Path, size: float, subject: str, advice: str) -> None:
 _PATIENCE_SECONDS = 5.0
 """Timeout of a tool that lists devices; one that hangs must not keep the window from opening."""
 BF16_VARIABLE = "WINA_BF16"
-"""Environment variable with "yes" or "no": whether the processor has units for bfloat16, where no system says it."""
+"""Environment variable with "yes" or "no": whether the processor has units for bfloat16; it overrides the system."""
 _CPU = Path("/proc/cpuinfo")
 _BF16_FLAGS = {"flags": {"avx512_bf16", "amx_bf16"}, "Features": {"bf16"}}
 """Flags of processors with units for bfloat16, by the name of the line: of x86 and of Arm."""
 
 
-@cache  # it does not change
+@cache  # the processor does not change
 def has_bf16_units() -> bool | None:
-    """Return whether the processor multiplies bfloat16 numbers by units of its own; None where the system does not say.
+    """Return whether the processor has units for bfloat16 products; None if the system does not say.
 
     `BF16_VARIABLE` comes first. Without units, PyTorch's products of bfloat16 matrices are a hundred times slower than
     those of float32.

@@ -10,13 +10,14 @@ from wina_core.errors import WinaError
 
 
 class FileLock:
-    """An exclusive lock on a file that is made for the purpose, held at most once, within a process too.
+    """An exclusive lock on a file made for the purpose; two locks on one file exclude each other within a process too.
 
-    A file system without such locks is an error: filelock's substitute, a file that is there, outlives a crash.
+    A file system without such locks is an error: filelock's substitute, the mere existence of a file, outlives a crash.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Any thread may release it. A file that is preserved rules out the substitute.
         self._lock = filelock.FileLock(path, thread_local=False, preserve_lock_file=True, poll_interval=0.01)
 
     def acquire(self) -> bool:
@@ -37,8 +38,7 @@ class FileLock:
             ) from error
 
     def release(self) -> None:
-        """Release the lock, if it is held."""
-        self._lock.release(force=True)
+        self._lock.release(force=True)  # filelock counts acquisitions, of which one release ends all
 
     def __enter__(self) -> Self:
         self.wait(30.0)

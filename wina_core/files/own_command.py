@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def own_command(module: str) -> tuple[str, ...]:
-    """Return the command that runs a module of the program, whatever the working folder contains.
+    """Return the command that runs a module of the program.
 
     In a bundle there is no interpreter: its program `wina`, which has standard streams on Windows too, takes the
     interpreter's `-m`.
@@ -13,9 +13,9 @@ def own_command(module: str) -> tuple[str, ...]:
     if is_bundle():
         program = Path(sys.executable)
         return str(program.with_name(f"wina{program.suffix}")), "-m", module
+    # With -P, a module of the same name in the working folder is not run instead.
     return sys.executable, "-P", "-m", module
 
 
 def is_bundle() -> bool:
-    """Return whether the program was frozen by PyInstaller."""
-    return bool(getattr(sys, "frozen", False))
+    return bool(getattr(sys, "frozen", False))  # set by PyInstaller

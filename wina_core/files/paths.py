@@ -23,16 +23,17 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def _folder(kind: str, platform_default: str) -> Path:
-    """Return the folder, created if missing and closed to other users; WinaError where that fails.
+    """Return the folder, created if missing and closed to other users. Raises WinaError if it cannot be created.
 
-    Settings, logs and results have the user's prompts in them. Files that are named by the user, a database in
-    WINA_DATABASE too, have the permissions of the umask instead.
+    Settings, logs and results contain the user's prompts. Files that the user names, such as a database in
+    WINA_DATABASE, have the permissions of the umask instead.
     """
     folder = _base_folder(kind, platform_default)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.name == "posix":
             status = folder.stat()
+            # A folder of another user stays as it is: chmod would fail.
             if status.st_mode & _OF_OTHERS and status.st_uid == os.geteuid():
                 folder.chmod(stat.S_IRWXU)
     except OSError as error:
@@ -67,7 +68,7 @@ def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
 
 
 def check_new_folder(folder: Path) -> None:
-    """Raise WinaError if `folder` exists and is not empty, or if it could not be made: before hours of computing it."""
+    """Raise WinaError if `folder` exists and is not empty, or cannot be made, before hours of computing go into it."""
     kind = what_is_at(folder)
     with _refusal(folder):
         if kind == "file" or (kind == "folder" and any(folder.iterdir())):
@@ -76,7 +77,7 @@ def check_new_folder(folder: Path) -> None:
 
 
 def check_new_file(file: Path) -> None:
-    """Raise WinaError if `file` exists, or if it could not be made: before hours of computing it."""
+    """Raise WinaError if `file` exists or cannot be made, before hours of computing go into it."""
     if what_is_at(file) != "nothing":
         raise WinaError(f"{file} already exists; choose another name.")
     with _refusal(file):
@@ -85,7 +86,8 @@ def check_new_file(file: Path) -> None:
 
 def _check_writable(path: Path) -> None:
     parent = next(folder for folder in path.absolute().parents if folder.exists())
-    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))  # permissions alone do not decide
+    # Tried, since permissions alone do not decide.
+    os.rmdir(tempfile.mkdtemp(prefix=".wina-", dir=parent))
 
 
 @contextmanager
@@ -97,7 +99,6 @@ def _refusal(path: Path) -> Iterator[None]:
 
 
 def data_folder() -> Path:
-    """Return the folder of the results database."""
     return _folder("data", platformdirs.user_data_dir(_NAME, appauthor=False))
 
 
@@ -107,17 +108,15 @@ def cache_folder() -> Path:
 
 
 def config_folder() -> Path:
-    """Return the folder of settings and window layout."""
     return _folder("config", platformdirs.user_config_dir(_NAME, appauthor=False))
 
 
 def log_folder() -> Path:
-    """Return the folder of the log files of the window and its engines."""
     return _folder("log", platformdirs.user_log_dir(_NAME, appauthor=False))
 
 
 def fallback_folders() -> tuple[Path, ...]:
-    """Return the folders for a file that its own folder refuses.
+    """Return the folders for a file that cannot be written to its own folder.
 
     They are those of data and of the cache, and a temporary one of this user; they need not exist.
     """
@@ -130,6 +129,7 @@ def fallback_folders() -> tuple[Path, ...]:
     temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"{_NAME}-{os.geteuid()}"
     with suppress(OSError):
         temporary.mkdir(mode=0o700)
+    # In a shared /tmp another user may have made it first, or a link of this name.
     try:
         status = temporary.lstat()
     except OSError:
@@ -155,7 +155,7 @@ def has_password(address: str) -> bool:
     """Return whether an address contains a password, so that it is stored nowhere."""
     try:
         url = urlsplit(address)
-    except ValueError:  # no address, as the database will say
+    except ValueError:  # an invalid address, which opening the database reports
         return False
     return "://" in address and (url.password is not None or not parse_qs(url.query).keys().isdisjoint(SECRETS))
 

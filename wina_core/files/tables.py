@@ -1,7 +1,6 @@
 """Writing files for other programs: whole or not at all, a batch of rows at a time.
 
-In CSV and TSV, spreadsheets must not take a text for a formula; in LaTeX and Markdown, no character of a name has a
-meaning.
+In CSV and TSV, no spreadsheet takes a text for a formula; in LaTeX and Markdown, special characters are escaped.
 """
 
 import csv
@@ -23,7 +22,7 @@ from wina_core.errors import WinaError
 
 
 class Rows(Protocol):
-    """Rows of a table, which are counted and gone through more than once: a list, or what makes them anew each time."""
+    """Rows of a table that are counted and iterated more than once: a list, or an object that makes them anew."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -37,23 +36,23 @@ Format = Callable[[Sequence[str], Rows, IO[bytes]], None]
 BATCH = 10_000
 """Rows that are in memory at once."""
 _MOST_ROWS = 2**20 - 1
-"""Of a spreadsheet, below its header."""
+"""Rows of a spreadsheet below its header."""
 
 
 def write_table(columns: Sequence[str], rows: Rows, path: Path, suffix: str = "") -> None:
-    """Write a table in the format that the suffix names: .csv, .tsv, .json, .md, .tex, .xlsx or .parquet.
+    """Write a table in the format of the path's suffix: .csv, .tsv, .json, .md, .tex, .xlsx or .parquet.
 
-    `suffix` names it where that of the path does not.
+    `suffix` takes precedence over that of the path.
 
-    All but Markdown and LaTeX keep every digit of a float (XLSX sixteen); those, made to be read, show six. An absent
-    value (None) is an empty cell or null. NaN and the infinities are themselves in Parquet, and elsewhere the words
-    nan, inf and -inf. Parquet has one type for each column, text where its values differ in kind. LaTeX needs the
-    package booktabs.
+    Markdown and LaTeX, made to be read, show six digits of a float; the others keep every digit (XLSX sixteen). An
+    absent value (None) is an empty cell or null. NaN and the infinities stay numbers in Parquet, and are the words nan,
+    inf and -inf elsewhere. A Parquet column has one type, text if its values differ in kind. LaTeX needs the package
+    booktabs.
 
-    No text becomes a formula: XLSX holds it as text, and in CSV and TSV one that a spreadsheet would compute gets
-    an apostrophe before it (`neutralized`). LaTeX and Markdown escape all that has a meaning in them. The
-    permissions are those of the process's umask. Raises WinaError for an unknown suffix, for more rows than a
-    spreadsheet has and when the file cannot be written; an earlier file of that name then stays as it was.
+    No text becomes a formula: XLSX holds it as text, and in CSV and TSV an apostrophe precedes a text that a
+    spreadsheet would compute (`neutralized`). LaTeX and Markdown escape their special characters. The permissions are
+    those of the process's umask. Raises WinaError for an unknown suffix, for more rows than a spreadsheet has, and if
+    the file cannot be written; an earlier file of that name then stays as it was.
     """
     write = _format_of(path, suffix)
     if write is _spreadsheet:
@@ -93,10 +92,7 @@ def _format_of(path: Path, suffix: str = "") -> Format:
 
 
 def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file under a temporary name beside it, then rename; WinaError when that cannot be done.
-
-    Only the user can read and write a private one.
-    """
+    """Write a file as `written_atomically`."""
     with written_atomically(path, private=private) as file:
         file.write(content)
 
@@ -105,10 +101,11 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 def written_atomically(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """Open a file under a temporary name beside `path`, and rename it once it is on the disk.
 
-    Only the user can read and write a private one. Raises WinaError when that cannot be done. Whatever ends it early
-    leaves the earlier file and nothing else.
+    Only the user can read and write a private file. Raises WinaError if it cannot be written. An error leaves the
+    earlier file and nothing else.
     """
     _check_name(path)
+    # Not tempfile's: its files have mode 0600 in place of the umask's.
     partial = path.parent / f".{uuid.uuid4().hex}.partial"
     try:
         with partial.open("xb") as file:
@@ -166,13 +163,12 @@ def _of_lines(lines: Callable[[Sequence[str], Rows], Iterable[str]]) -> Format:
 
 
 class _Lines:
-    """Lines of a CSV writer that quotes a CR, which it does where CR is part of its line ends."""
+    """Lines of a CSV writer, with LF for its CR LF: it quotes a CR in a cell only if its line ends contain CR."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def write(self, line: str) -> None:
-        """Write a line that ends in CR LF, with LF alone."""
         self._file.write(line[:-2].encode() + b"\n")
 
 
@@ -188,6 +184,7 @@ def _separated(separator: str) -> Format:
 
 def _json(columns: Sequence[str], rows: Rows) -> Iterator[str]:
     """Write JSON with one field a line, not by pandas, which keeps fifteen digits at most."""
+    # Separators break the lines: with `indent`, json leaves its encoder in C for one in Python.
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",\n  ", ": ")).encode
     before = "["
     for row in rows:
@@ -227,7 +224,7 @@ def _numeric(columns: Sequence[str], rows: Rows) -> list[bool]:
 
 
 def _kinds(columns: Sequence[str], rows: Rows) -> list[set[type]]:
-    """Return the types of the known cells of each column."""
+    """Return the types of each column's cells that are not None."""
     kinds: list[set[type]] = [set() for _ in columns]
     for batch in _batches(rows):
         for of_column, cells in zip(kinds, zip(*batch, strict=True), strict=True):
@@ -264,7 +261,7 @@ def _spreadsheet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
             return content
         text = WriteOnlyCell(sheet, ILLEGAL_CHARACTERS_RE.sub("", content))
         text.data_type = "s"  # neither a formula nor an error, whatever it begins with
-        text.quotePrefix = True
+        text.quotePrefix = True  # it stays a text when a user edits the cell
         return text
 
     titles = [cell(column) for column in columns]
@@ -295,7 +292,7 @@ def _parquet(columns: Sequence[str], rows: Rows, file: IO[bytes]) -> None:
 
 
 def _common(kinds: set[type]) -> type:
-    """Return the type of a column whose known cells are of these."""
+    """Return the type that holds values of all these types."""
     if len(kinds) <= 1:
         return next(iter(kinds), type(None))
     return float if kinds == {int, float} else str
@@ -318,7 +315,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def neutralized(text: str) -> str:
-    """Return a text with an apostrophe before it if a spreadsheet would compute it; plain numbers stay."""
+    """Put an apostrophe before a text that a spreadsheet would compute; plain numbers stay."""
     is_formula = _FORMULA.match(text) is not None and _NUMBER.fullmatch(text) is None
     return f"'{text}" if is_formula else text
 
@@ -335,11 +332,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def latex_text(text: str) -> str:
-    r"""Escape any text for LaTeX, in one line. A bracket or star at its beginning is no option of the `\\` before."""
     escaped = "".join(_LATEX.get(character, character) for character in _CONTROL.sub(" ", text))
+    # At the beginning of a row, a bracket or star would be an argument of the \\ before it.
     return f"{{}}{escaped}" if escaped[:1] in ("[", "*") and escaped else escaped
 
 
 def markdown_text(text: str) -> str:
-    """Escape any text for a cell of a Markdown table, in one line."""
     return _MARKDOWN.sub(r"\\\g<0>", _CONTROL.sub(" ", text))

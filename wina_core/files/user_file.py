@@ -1,6 +1,6 @@
 """Reading of files that are not the program's own: regular files only, and each kind up to a size.
 
-The API key of a server is from a file or the environment: everyone on the machine can see a command line.
+The API key of a server comes from a file or the environment: everyone on the machine can see a command line.
 """
 
 import os
@@ -42,7 +42,7 @@ def read_file(path: Path, kind: str) -> bytes:
     """Return the content of a file of a kind in LIMITS; raise WinaError if it is refused."""
     with open_file(path, kind) as file:
         content = file.read(LIMITS[kind] + 1)
-    _check_size(path, kind, len(content))  # it may have grown
+    _check_size(path, kind, len(content))  # it may have grown since it was opened
     return content
 
 
@@ -73,13 +73,14 @@ def check_file(path: Path, kind: str) -> None:
 
 
 def is_ordinary(status: os.stat_result) -> bool:
-    """Return whether a file or folder is kept on a disk: no pipe, device or socket, nor a file of the kernel's."""
+    """Return whether this is a file or folder on a disk: no pipe, device or socket, and none of the kernel's files."""
     ordinary = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     return ordinary and status.st_dev not in _kernel_devices()
 
 
 @cache
 def _kernel_devices() -> frozenset[int]:
+    # The kernel's files claim to be regular, but reading one may never end or may act.
     return frozenset(os.stat(folder).st_dev for folder in ("/proc", "/sys") if os.path.ismount(folder))
 
 

@@ -46,8 +46,10 @@ def annotate(
     only: Collection[str] = RunAnnotations._fields,
     seen: Annotations | None = None,
 ) -> None:
-    """Replace what is written on the runs with these hashes, or `only` some of it: the rest may be newer there. Tags
-    that are not among those that were `seen` there stay, and those that were removed since do not come back."""
+    """Replace the annotations of the runs with these hashes, or `only` these fields of them.
+
+    With `seen`, the annotations that the user started from, tags that others added or removed since stay so.
+    """
     _check_known(connection, annotations)
     stored = {} if seen is None or "tags" not in only else _tags(connection, annotations)
     rows = []
@@ -68,8 +70,8 @@ def _tags(connection: Connection, runs: Iterable[str]) -> dict[str, set[str]]:
 
 
 def hide(connection: Connection, runs: Sequence[str]) -> float:
-    """Delete the runs with these hashes until they are restored, and return the time in seconds since 1970; those
-    deleted before keep theirs. Raises WinaError while one is queued or running."""
+    """Hide the runs with these hashes until they are restored, and return the time in seconds since 1970; those
+    deleted before keep theirs. Raises WinaError if one is queued or running."""
     _check_known(connection, runs)
     if waiting := connection.scalar(select(func.count()).where(is_active(runs))):
         raise WinaError(
@@ -83,14 +85,14 @@ def hide(connection: Connection, runs: Sequence[str]) -> float:
 
 
 def unhide(connection: Connection, runs: Sequence[str], deleted: float | None = None) -> None:
-    """Restore those of the runs that are deleted, or that were at just this time."""
+    """Restore those of the runs that are deleted, or only those that were `deleted` at exactly this time."""
     _check_known(connection, runs)
     restoring = update(RunTable).where(in_list(RunTable.hash, runs)).values(deleted=None)
     connection.execute(restoring if deleted is None else restoring.where(RunTable.deleted == deleted))
 
 
 def erase(connection: Connection) -> int:
-    """Remove deleted runs for good, with all their numbers; return how many."""
+    # Their units and labels go with them, by foreign keys.
     return connection.execute(delete(RunTable).where(RunTable.deleted.is_not(None))).rowcount
 
 

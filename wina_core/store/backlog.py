@@ -61,7 +61,7 @@ class _Waiting(NamedTuple):
 
 
 class Backlog:
-    """Recorder of all jobs of a process, which keeps in order what the store refuses for now, until it is stored.
+    """Recorder of all jobs of a process, with a queue of the messages that the store refuses for now.
 
     What still waits at the end goes to a database of its own, which the next backlog merges. All methods are called on
     one thread, which never waits long for a disk or a lock, except at the beginning and at the end.
@@ -85,14 +85,13 @@ class Backlog:
 
     @property
     def waiting(self) -> int:
-        """Number of results that wait."""
         return sum(isinstance(entry.message, _RESULTS) for entry in self._waiting)
 
     def record(self, message: Submit | Event) -> None:
-        """Store what a message brings, or keep it with its time behind what waits already.
+        """Store a message's content, or append the message with its time to those that wait.
 
         A job's Submit comes before its events, and Ready, the environment of the numbers, before both; they may come
-        again. Raises WinaError for what can never be stored, and when memory takes no more.
+        again. Raises WinaError for a message that can never be stored, and if more than LARGEST_MEMORY waits.
         """
         if not isinstance(message, RECORDED):
             return
@@ -106,6 +105,7 @@ class Backlog:
             self._jobs[message.job_id] = message
         try:
             self.retry()
+            # While others wait, it queues behind them: a job's events are stored in their order.
             if self.refusal or not self._try_to_store(message):
                 self._enqueue(message)
         finally:
@@ -113,7 +113,7 @@ class Backlog:
                 self._jobs.pop(message.job_id, None)
 
     def retry(self) -> None:
-        """Store what waits if the last attempt is RETRY_SECONDS ago. Raises as `flush`."""
+        """Store what waits if the last attempt is RETRY_SECONDS ago. Raises WinaError as `flush`."""
         if self.refusal and time.monotonic() - self._tried >= RETRY_SECONDS:
             self.flush()
 
@@ -187,11 +187,12 @@ class Backlog:
                 folder.mkdir(parents=True, exist_ok=True)
                 # Made before SQLite opens it, which would let other users read it.
                 partial.touch(mode=0o600)
-                with Store(partial, shared=True) as aside:  # in one file
+                # Shared: without a write-ahead log, so that one file is all to rename.
+                with Store(partial, shared=True) as aside:
                     self._copy_to(aside)
                 # Only a whole database gets the name that the next start looks for.
                 partial.rename(file)
-                _remove(partial)
+                _remove(partial)  # its sessions have kept the name
             except (WinaError, OSError) as error:
                 refusal = str(error)
                 _remove(partial)
@@ -204,6 +205,7 @@ class Backlog:
         recorders = Recorders(aside)
         for message, at in (*(_Waiting(message, now) for message in self._preface), *self._waiting):
             if isinstance(message, Submit) and isinstance(message.job, EvaluateJob):
+                # No unit can be recorded of a run that has no row.
                 aside.add_runs([run.spec for run in message.job.runs])
             try:
                 recorders.record(message, at)
@@ -230,7 +232,7 @@ def _merge_waiting(store: Store) -> list[str]:
                     # Another program may have merged it before the lock was free.
                     if file.exists():
                         remarks.append(_merge(file, store))
-                except UnwritableError:
+                except UnwritableError:  # which would refuse the others, too
                     return remarks
                 finally:
                     lock.path.unlink(missing_ok=True)
@@ -239,7 +241,7 @@ def _merge_waiting(store: Store) -> list[str]:
 
 
 def _merge(file: Path, store: Store) -> str:
-    """Merge a database and remove it, or set it aside where it cannot be read; return what became of it."""
+    """Merge a database and remove it, or set it aside if it cannot be read; return a sentence on the outcome."""
     try:
         upgrade.upgrade_file(file)
         merge_database(file, store, newer=True)
@@ -254,7 +256,7 @@ def _merge(file: Path, store: Store) -> str:
 
 
 def _spill_folders(url: URL) -> Iterator[tuple[Path, str]]:
-    """Yield folders for databases with what another one refuses, and the beginning of their names."""
+    """Yield folders for the databases of what waits for a database, and the prefix of their names."""
     if file := sqlite_file(url):
         yield file.parent, f"{file.name}.waiting-"
     digest = hashlib.sha256(place_of(url).encode()).hexdigest()[:16]
@@ -263,13 +265,13 @@ def _spill_folders(url: URL) -> Iterator[tuple[Path, str]]:
 
 
 def _is_own(file: Path) -> bool:
-    """Return whether a path is a file of this user: in a shared folder others could leave files for us."""
+    # In a shared folder other users could leave files for us, or links.
     status = file.lstat()
     return stat.S_ISREG(status.st_mode) and (os.name == "nt" or status.st_uid == os.geteuid())
 
 
 def _remove(database: Path) -> None:
-    """Delete a database, if it is there, its copies of before an upgrade, and the folder of its sessions."""
+    """Delete a database if it exists, its backups, and the folder of its sessions."""
     database.unlink(missing_ok=True)
     for copy in database.parent.glob(f"{glob.escape(database.name)}.backup-*"):
         copy.unlink()

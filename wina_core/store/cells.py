@@ -17,7 +17,7 @@ from wina_core.store.tables import CalibrationTable, LayerStatTable, ModelTable,
 
 
 def layer_rows(layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = ()) -> list[dict[str, Any]]:
-    """Return a row for each record, and one for each expert of which something is known, x being its number."""
+    """Return a row for each record, and one for each expert that has a value, with the expert's number as x."""
     return [record.model_dump() for record in layers] + [
         {
             "layer": expert.layer,
@@ -52,7 +52,6 @@ directions is x."""
 
 
 def rotation_layers(report: RotationReport) -> tuple[LayerRecord, ...]:
-    """Return the rows of a report."""
     sites = {site: index for index, site in enumerate(dict.fromkeys(step.site for step in report.refinement))}
     return (
         *report.residuals,
@@ -113,8 +112,7 @@ def stamp(connection: Connection, model: ModelSource, rotation: RotationSpec, me
 def cell_stats(
     connection: Connection, model: ModelSource, rotation: RotationSpec, method: MethodSpec
 ) -> list[CellStat]:
-    """Return every metric of the latest calibration that has it, and the rotation's residuals where no calibration has
-    them, in the order of measurement."""
+    """Return each metric of the latest calibration that has it, else the rotation's, in the order of measurement."""
     owners = [
         LayerStatTable.calibration_id == row.id for row in connection.execute(_calibrations(model, rotation, method))
     ]
@@ -140,7 +138,7 @@ def cell_stats(
 
 
 def expert_stats(connection: Connection, run: str) -> list[CellStat]:
-    """Return EXPERT_METRICS of a run, x being the expert, as measured during its first unit that has some."""
+    """Return EXPERT_METRICS of a run, with the expert as x, as measured during its first unit that has some."""
     query = (
         select(
             UnitTable.id,
@@ -173,8 +171,7 @@ def planned_runs(connection: Connection, model: ModelSource, limit: int) -> list
 
 
 def allocated_plan(targets: RunLayerMap | None, rho: RunLayerMap | None, layout: PlanLayout) -> SparsityPlan:
-    """Return the table that an allocator found for a run. Raises WinaError where none is stored, or one of another
-    layout."""
+    """Return the table that an allocator found for a run. Raises WinaError if none of this layout is stored."""
     if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
         raise WinaError("The table of this run's plan is not stored yet; evaluate it first, or choose another run.")
     return SparsityPlan(

@@ -1,4 +1,4 @@
-"""Columns that lists filter by, from specs and records."""
+"""Columns of the tables as derived from specs and records: lists filter by them."""
 
 import hashlib
 import json
@@ -84,7 +84,7 @@ def settings_label(run: RunSpec) -> str:
 
 
 def chosen_on_evaluation(run: RunSpec) -> str:
-    """Return which of rotation, quantization, allocator and calibration read an evaluated text; empty for none.
+    """Return those of rotation, quantization, allocator and calibration that read an evaluated text; empty for none.
 
     For example "rotation and calibration". The text behind a table of targets is unknown.
     """
@@ -108,7 +108,6 @@ def _is_seen(read: TextSpec, evaluated: TextSpec) -> bool:
 
 
 def environment_of(row: Any) -> Environment:
-    """Return the environment of a row with the columns of `tables.EnvironmentTable`."""
     return Environment(device=row.device, hardware=row.hardware, versions=json.loads(row.versions))
 
 

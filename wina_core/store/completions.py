@@ -54,7 +54,7 @@ def columns_of(record: CompletionRecord) -> dict[str, Any]:
 
 
 def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
-    """Return whether a whole completion is stored in place of one that was stopped."""
+    """Return whether a row is of a stopped completion, and a whole one of the same point is stored."""
     if row["end"] != "stopped":
         return False
     same = (CompletionTable.hash == row["hash"]) & (CompletionTable.environment_id == row["environment_id"])
@@ -63,9 +63,9 @@ def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
 
 
 def list_completions(connection: Connection, search: str, limit: int, *, pairs: bool) -> list[CompletionRow]:
-    """Return the latest completions first: those with every word of a search in prompt, text, configuration or model.
+    """Return completions with every word of a search in prompt, text, configuration or model, the latest first.
 
-    With `pairs` a dense completion is left out where a gated one of its prompt is stored.
+    With `pairs`, dense completions are left out if a gated one of their prompt is stored.
     """
     query = (
         select(
@@ -113,6 +113,7 @@ def read_completion(connection: Connection, completion: int) -> StoredCompletion
     dense = _read(
         connection,
         CompletionTable.hash == record.point.dense.content_hash(),
+        # NULL if an environment is unknown, which PostgreSQL would put first, and SQLite last.
         desc(CompletionTable.environment_id == environment).nulls_last(),
     )
     return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
@@ -128,14 +129,13 @@ def erase_completions(connection: Connection, completions: Collection[int]) -> N
     if unknown := set(completions) - {row.id for row in rows}:
         raise WinaError(unknown_completion(min(unknown)))
     connection.execute(delete(CompletionTable).where(ours))
-    # Read after the first deletion: the gated completions that are left.
+    # Executed after the first deletion: the gated completions that are left.
     remaining = select(CompletionTable.dense_hash).where(CompletionTable.method != DENSE.name)
     unpaired = CompletionTable.hash.in_({row.dense_hash for row in rows}) & CompletionTable.hash.not_in(remaining)
     connection.execute(delete(CompletionTable).where(unpaired))
 
 
 def unknown_completion(completion: int) -> str:
-    """Return the error on a completion that is not stored."""
     return f"No completion {completion} is stored; refresh the list of completions."
 
 

@@ -25,6 +25,7 @@ def parse_url(address: str | Path) -> URL:
     if isinstance(address, Path) or "://" not in address:
         return URL.create("sqlite", database=str(Path(address).expanduser()))
     try:
+        # SQLAlchemy refuses the older name of the scheme, which libpq takes.
         url = make_url(address.replace("postgres://", "postgresql://", 1))
         if "plugin" in url.query:
             raise ArgumentError("a plugin is code")
@@ -59,11 +60,10 @@ def sqlite_file(url: URL) -> Path | None:
 def open_engine(
     url: URL, *, foreign_keys: bool = True, connect: Callable[[], sqlite3.Connection] | None = None
 ) -> Engine:
-    """Return an engine that has not touched the database yet; `connect` opens a connection for each use of it.
+    """Return an engine that has not connected yet; `connect`, for SQLite, opens a connection for each use of it.
 
-    SQLite: foreign keys are enforced, writers wait for each other, and a transaction takes the write lock at its
-    start when the connection has the option `writing`, because a reader that turns into a writer under WAL is
-    refused at once when somebody else wrote in between.
+    Foreign keys are enforced and writers wait for each other. Raises WinaError if psycopg is missing, or for an
+    address that it cannot use.
     """
     if is_postgres(url):
         try:
@@ -79,7 +79,7 @@ def open_engine(
     if connect is not None:
         engine = create_engine(url, creator=connect, poolclass=NullPool)
     elif sqlite_file(url) is None:
-        # A database in memory belongs to its connection, which all threads share.
+        # A database in memory exists for one connection alone, which all threads share.
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
     else:
         engine = create_engine(url, connect_args=arguments)
@@ -95,14 +95,16 @@ def open_engine(
         options = connection.get_execution_options()
         patience = options.get("patience")
         seconds = BUSY_SECONDS if patience is None else patience
+        # Each time: the pool lends one connection to transactions of different patience.
         connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * seconds:.0f}")
+        # A writer locks at once: under WAL, a reader that turns writer is refused if somebody wrote in between.
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing", False) else "BEGIN")
 
     return engine
 
 
 def use_wal(file: Path) -> None:
-    """Let readers and a writer work at the same time. Folders on a network may refuse; all else works without."""
+    """Let readers and a writer work at the same time. A folder on a network may refuse, which does no other harm."""
     with closing(sqlite3.connect(file, timeout=BUSY_SECONDS)) as connection:
         if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
             connection.execute("PRAGMA journal_mode = WAL")
@@ -123,7 +125,7 @@ def explained(url: URL) -> Iterator[None]:
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, OverflowError) and (refusal := explain_sqlite(str(error), place_of(url))):
             raise refusal from error
-        # Content that no version has written, or a defect: the search finds which.
+        # Content that no version has written, or a defect: the search distinguishes them.
         file = sqlite_file(url)
         fault = first_fault(file) if file else ""
         if isinstance(error, ValidationError):
@@ -137,7 +139,7 @@ def explained(url: URL) -> Iterator[None]:
 
 def for_writing(engine: Engine, **options: Any) -> Engine:
     """Return the engine for a transaction that writes; `patience` is the longest wait for another one in seconds."""
-    if is_postgres(engine.url):  # what others wrote is seen once it is our turn
+    if is_postgres(engine.url):  # a snapshot from before the wait for the lock would lack what others wrote
         options["isolation_level"] = "READ COMMITTED"
     return engine.execution_options(writing=True, **options)
 
@@ -158,13 +160,13 @@ LARGEST_CELL = 2**26
 def open_to_read(url: URL, file: Path, *, untouched: bool = False) -> Engine:
     """Return an engine that reads all that was committed to an SQLite file, without space on its disk.
 
-    An `untouched` file keeps its bytes, too, where it can be read without moving its log into it.
+    With `untouched`, the file's bytes stay the same if it can be read without moving its log into it.
     """
     return open_engine(url, connect=partial(connect_to_read, file, untouched=untouched))
 
 
 def connect_to_read(file: Path, *, untouched: bool = False) -> sqlite3.Connection:
-    """Return a connection of its own as `open_to_read`; sqlite3.OperationalError where the file cannot be read."""
+    """Return a single connection as `open_to_read`. Raises sqlite3.OperationalError if the file cannot be read."""
     refusal = sqlite3.OperationalError("unable to open database file")
     for query, locking in _ways(file, untouched):
         connection = sqlite3.connect(
@@ -173,7 +175,7 @@ def connect_to_read(file: Path, *, untouched: bool = False) -> sqlite3.Connectio
         try:
             connection.execute(f"PRAGMA locking_mode = {locking}")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_CELL)
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # connecting alone reads nothing
         except sqlite3.OperationalError as error:
             connection.close()
             refusal = error

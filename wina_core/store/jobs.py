@@ -1,5 +1,5 @@
-"""Jobs that have not ended: kept while a program holds them, so that others list and cancel them, and one resumes them
-if it dies. A program cancels its jobs whose rows are gone."""
+"""Jobs that have not ended: other programs list and cancel them, and resume those of a program that died. A program
+cancels its own jobs whose rows are gone."""
 
 import time
 from collections import defaultdict
@@ -17,13 +17,13 @@ from wina_core.store.sql import in_list
 from wina_core.store.tables import RunTable, UnfinishedJobTable, UnitTable
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
-"""Kinds of jobs that are resumed; the user waits in front of the screen for the others, or they write to a folder."""
+"""Kinds of jobs that are resumed; the user waits for the others at the screen, or they write to a folder."""
 LISTED = RESUMABLE | {"joint", "export_model", "export_gguf"}
 """Kinds of jobs that other programs list and cancel."""
 
 
 def is_resumable(submit: Submit) -> bool:
-    """Return whether a job is resumed; not a rotation that is exported: no database names a folder to write to."""
+    # A database may come from somebody else, and must not name a folder to write to.
     exports = isinstance(submit.job, RotateJob) and submit.job.export_to is not None
     return submit.job.kind in RESUMABLE and not exports
 
@@ -47,7 +47,6 @@ def keep(connection: Connection, submit: Submit, owner: str) -> None:
 
 
 def forget(connection: Connection, jobs: Collection[str]) -> None:
-    """Drop the jobs with these ids."""
     connection.execute(delete(UnfinishedJobTable).where(in_list(UnfinishedJobTable.job_id, jobs)))
 
 
@@ -64,12 +63,11 @@ class ListedJob(NamedTuple):
 
 
 def job_ids_of(connection: Connection, owner: str) -> frozenset[str]:
-    """Return the ids of an owner's jobs."""
     return frozenset(connection.scalars(select(UnfinishedJobTable.job_id).where(UnfinishedJobTable.owner == owner)))
 
 
 def jobs_of_others(connection: Connection, living: Collection[str], scope: str, owner: str) -> list[ListedJob]:
-    """Return the jobs of others than the owner; those that cannot be read or resumed are left out, and those of other
+    """Return the jobs of others than the owner, without those that cannot be read or resumed. Programs on other
     computers count as living."""
     query = select(UnfinishedJobTable.job, UnfinishedJobTable.owner).where(UnfinishedJobTable.owner != owner)
     rows = connection.execute(query.order_by(UnfinishedJobTable.id)).all()
@@ -103,7 +101,7 @@ def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting"
 def jobs_of_dead_programs(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
     """Return the jobs of dead programs as they were submitted, and give them to an owner if there is one.
 
-    Jobs that cannot be read, perhaps those of a newer version, are left out and stay; those that are not resumed go.
+    Jobs that cannot be read, perhaps of a newer version, are left out and stay; those that are not resumed are deleted.
     """
     dead = UnfinishedJobTable.owner.startswith(scope) & UnfinishedJobTable.owner.not_in(living)
     rows = connection.execute(
@@ -124,7 +122,7 @@ def jobs_of_dead_programs(connection: Connection, living: Sequence[str], scope: 
 
 
 def without_consent(submit: Submit) -> Submit:
-    """Withdraw the consent to run code: a database may come from somebody else, and no file can consent."""
+    """Withdraw the consent to run code: a database may come from somebody else, and a file cannot consent."""
     if not isinstance(submit.job, EvaluateJob | EstimateJob):
         return submit
     return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": False, "task_code": {}})})

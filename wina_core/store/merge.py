@@ -1,7 +1,7 @@
-"""Merge of another results database: what this one lacks is added, and no result of it is replaced.
+"""Merge of another results database: rows that this one lacks are added, and none of its results is replaced.
 
-Rows are matched by what they are, the hashes of models, runs and the like and the names of a run's units, never by
-their numbers, which differ between databases.
+Rows are matched by their identity, such as the hash of a model or run or the name of a run's unit, never by their ids,
+which differ between databases.
 """
 
 import time
@@ -43,7 +43,7 @@ _STATE = ("status", "error", "user", "host", "environment_id", "started", "finis
 T = TypeVar("T")
 Row = dict[str, Any]
 Ids = dict[Table, dict[int, int]]
-"""Of each table, the number in this database by the number in the other one."""
+"""The id in this database by the id in the other one, for each table."""
 
 
 class _Kind(NamedTuple):
@@ -78,20 +78,19 @@ KINDS = (
     _Kind(_TABLES["completions"], ("hash", "environment_id")),
     _Kind(_TABLES["imported_files"], ("digest",), (_TABLES["imported_points"],)),
 )
-"""Each after those that it names. Jobs that have not ended belong to their program and stay behind."""
+"""Each after the tables to which its foreign keys refer. Jobs that have not ended stay with their program."""
 
 
 def merge_database(
     source: str | Path, store: Store, on_progress: OnProgress = lambda *_: None, *, newer: bool = False
 ) -> dict[str, int]:
-    """Add to the store what it lacks of another database, an SQLite file or a URL; return the rows added by table.
+    """Add the rows of another database, an SQLite file or a URL, that the store lacks; return the number by table.
 
-    Of a plan, timing or completion that both have, the store keeps its own. Tags and pins are united; an empty note is
+    The store keeps its own plan, timing or completion if both have one. Tags and pins are united; an empty note is
     replaced. Runs that were not finished arrive as interrupted, and a run is done once the units of both databases make
-    it complete. A run that was deleted here stays deleted and gets no units. With `newer`, a measurement takes the
-    place of one that was finished before it. Each transaction leaves a valid database; merging again completes what was
-    interrupted and changes nothing else. Raises WinaError for a source that is
-    missing, foreign, damaged, or of another schema.
+    it complete. A run that was deleted here stays deleted and gets no units. With `newer`, a measurement replaces one
+    that was finished before it. Each transaction leaves a valid database; merging again completes an interrupted merge
+    and changes nothing else. Raises WinaError for a source that is missing, foreign, damaged, or of another schema.
     """
     if place_of(parse_url(source)) == place_of(store.url):
         raise WinaError(f"{place_of(store.url)} cannot be merged into itself; name another database.")
@@ -105,7 +104,7 @@ def merge_database(
 
 @contextmanager
 def open_source(source: str | Path) -> Iterator[Engine]:
-    """Open a database that is only read; raise WinaError for one whose lists cannot be read."""
+    """Open a database for reading alone. Raises WinaError if its lists cannot be read."""
     url = parse_url(source)
     file = sqlite_file(url)
     if file is not None and not file.exists():
@@ -116,6 +115,7 @@ def open_source(source: str | Path) -> Iterator[Engine]:
         with explained(url):
             upgrade.check_server(engine)
             upgrade.check_source(engine)
+            # Specs that this version cannot read are refused before any of them is here.
             reader = Reader(engine)
             reader.run_details()
             reader.imports()
@@ -133,9 +133,9 @@ class _Merge:
         self._source, self._target, self._newer = source, target, newer
         self._ids: Ids = {}
         self._states: dict[int, Row] = {}
-        """State of each run that is done in the other database, by its number here."""
+        """State of each run that is done in the other database, by its id here."""
         self._deleted: set[int] = set()
-        """Numbers here of the runs that were deleted here."""
+        """Ids of the runs that were deleted here."""
         self._added: dict[str, int] = {}
 
     def run(self, on_progress: OnProgress) -> dict[str, int]:
@@ -160,7 +160,7 @@ class _Merge:
         return self._added
 
     def _read(self, kind: _Kind, numbers: Sequence[int]) -> _Batch:
-        """Return the rows with these numbers, in their order, and those that belong to them."""
+        """Return the rows with these ids, in their order, and those that belong to them."""
         rows = self._rows(kind.table, "id", numbers)
         children = [self._rows(child, _owner(child, kind.table), numbers) for child in kind.children]
         return _Batch(rows, children)
@@ -182,7 +182,7 @@ class _Merge:
         return rows
 
     def _write(self, writing: Connection, kind: _Kind, batch: _Batch) -> None:
-        """Add the rows of a batch that are not here, and what belongs to them; note their numbers in both databases."""
+        """Add a batch's rows that are missing here, with their children; note their ids in both databases."""
         table = kind.table
         # Their ids are taken out of the rows, so that the insertion gives them new ones.
         rows_by_id = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
@@ -204,6 +204,7 @@ class _Merge:
         self._count(table, len(new))
         if table is _RUNS:
             self._note_states(rows_by_id.values(), stored_now)
+        # Of rows of one identity the last was inserted, and its children alone follow.
         owners = {number for number, row in rows_by_id.items() if new.get(_identity(kind, row)) is row}
         for child, rows in zip(kind.children, batch.children, strict=True):
             column = _owner(child, table)
@@ -218,7 +219,7 @@ class _Merge:
     def _without_older(
         self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
     ) -> dict[tuple[Any, ...], Row]:
-        """Delete the stored measurements that are older than theirs, and return the others."""
+        """Delete the stored measurements that are older than those of the other database, and return the rest."""
         pairs = [(ours, theirs) for theirs in rows if (ours := stored.get(_identity(kind, theirs))) is not None]
         older = {ours["id"] for ours, theirs in pairs if ours["finished"] < theirs["finished"]}
         for ids in _portions(older, _MOST_VALUES):
@@ -230,7 +231,7 @@ class _Merge:
             self._added[table.name] = self._added.get(table.name, 0) + rows
 
     def _translate(self, row: Row, table: Table) -> None:
-        """Replace the numbers of other tables' rows by those of this database."""
+        """Replace the ids in foreign keys by those of this database."""
         for column in table.c:
             for key in column.foreign_keys:
                 if row[column.name] is not None:
@@ -247,8 +248,7 @@ class _Merge:
     def _unite(
         self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
     ) -> None:
-        """Add to stored runs what was written on theirs or chosen for them, and to stored models what was read from
-        theirs."""
+        """Add annotations and chosen rotations to stored runs, and summaries to stored models."""
         for theirs in rows:
             ours = stored.get(_identity(kind, theirs))
             if ours is None:
@@ -267,7 +267,7 @@ class _Merge:
                 writing.execute(update(kind.table).where(kind.table.c.id == ours["id"]).values(united))
 
     def _complete(self, writing: Connection, runs: Sequence[int]) -> None:
-        """Mark those of these runs as done whose units are complete: as they were computed there, if they were."""
+        """Mark these runs as done if their units are complete, with the state of the other database if done there."""
         run, unit = RunTable, UnitTable
         units = select(func.count(unit.id)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
         last = select(func.max(unit.finished)).where(unit.run_id == run.id).correlate(run).scalar_subquery()
@@ -280,8 +280,7 @@ class _Merge:
 
 
 def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]:
-    """Yield the numbers of a kind's rows in their order, in batches, and how many rows each has with what belongs to
-    them."""
+    """Yield batches of ids of a kind's rows in their order, each with its number of rows, children included."""
     sizes = dict.fromkeys(source.scalars(select(kind.table.c.id).order_by(kind.table.c.id)), 1)
     for child in kind.children:
         owner = child.c[_owner(child, kind.table)]
@@ -300,7 +299,7 @@ def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]
 
 
 def _owner(child: Table, table: Table) -> str:
-    """Return the column of a child table that names the row to which it belongs."""
+    """Return the name of the child's foreign key to a table."""
     (owner,) = (column for column in child.c if any(key.column.table is table for key in column.foreign_keys))
     return owner.name
 
@@ -320,7 +319,7 @@ def _identity(kind: _Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _as_it_arrives(run: Row) -> Row:
-    """Return a run as it is added: nobody here computes it, and its units follow."""
+    """Return a run as it is added: without an owner, and interrupted until its units have followed."""
     if run["status"] in ("done", *ACTIVE):
         run = run | {"status": "interrupted", "error": NOT_FINISHED, "finished": time.time()}
     return run | {"owner": ""}

@@ -31,7 +31,7 @@ _DTYPES = dict.fromkeys(MetricRow._fields, "category") | {"value": "float64", "s
 
 
 def metrics_frame(rows: Iterable[MetricRow]) -> "pd.DataFrame":
-    """Return one line per row, with MetricRow's fields as columns; an absent stderr is NaN, all else of no category."""
+    """Return one line per row, with MetricRow's fields as columns; absent cells are NaN, or have no category."""
     return table_frame(list(rows), MetricRow._fields)
 
 
@@ -81,11 +81,11 @@ def details_frame(details: Mapping[str, RunDetails]) -> "pd.DataFrame":
     return frame.astype("category")
 
 
-# ---- cache: hundreds of thousands are listed repeatedly while a study is computed ------------------------------------
+# ---- cache: hundreds of thousands of metrics are listed repeatedly while a study is computed -------------------------
 
 
 _AT_ONCE = 500
-"""Ids in one query; databases bound how many values one takes, old SQLite to 999."""
+"""Ids in one query; databases limit the values of a query, old versions of SQLite to 999."""
 _CHUNK = 5_000
 """Rows that are fetched at once."""
 _NUMBER_DTYPES = np.uint32, np.uint32, np.float64, np.float64
@@ -107,13 +107,13 @@ class _Numbers(NamedTuple):
 class _Listing(NamedTuple):
     metric_filter: MetricFilter
     heads: int
-    """Hash of the runs, units and measures."""
+    """Hash of the rows of runs, units and measures, which are too large to keep for comparison."""
     frame: "pd.DataFrame"
 
 
 class MetricsCache:
     """The numbers that were listed before: only those of new and changed units are read again. A unit is stored as a
-    whole, and at another time whenever it is computed again."""
+    whole, and its time of storage changes whenever it is computed again."""
 
     def __init__(self) -> None:
         self._known: tuple[dict[int, float], _Numbers] = {}, _fetched(())
@@ -123,8 +123,9 @@ class MetricsCache:
     def list(self, metric_filter: MetricFilter, connection: Connection) -> "pd.DataFrame":
         """Return the wanted metrics, in the order in which they arrived, with MetricRow's fields as columns.
 
-        The frame of the last call is returned where nothing has changed since: do not change it.
+        The frame of the last call is returned if nothing has changed since: do not modify it.
         """
+        # Tasks and metrics are chosen in the frame, so that one frame serves all choices.
         of_runs = replace(metric_filter, tasks=(), metrics=())
         runs, units, measures = (
             driver_rows(connection, query) for query in (runs_query(of_runs), units_query(of_runs), measures_query())
@@ -147,8 +148,11 @@ class MetricsCache:
         return frame
 
     def _numbers_of(self, finished: dict[int, float], connection: Connection) -> _Numbers:
-        """Return the numbers of these units, and of others; new are read, and those finished at another time."""
-        times, numbers = self._known  # at once: others may be listing
+        """Return the numbers of these units, and of others; new and changed units are read.
+
+        `finished` has the time at which each unit was finished, by its id.
+        """
+        times, numbers = self._known  # both in one assignment: other threads may be listing
         unknown = [unit for unit, when in finished.items() if times.get(unit) != when]
         if unknown:
             unchanged, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
@@ -190,7 +194,7 @@ def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
     query: Query = select(MetricTable.unit_id, MetricTable.measure_id, MetricTable.value, MetricTable.stderr).order_by(
         MetricTable.id
     )
-    if 2 * len(units) > of > _AT_ONCE:  # all of them are read sooner than many by name
+    if 2 * len(units) > of > _AT_ONCE:  # reading all is faster than selecting most of them by id
         return _fetched([query], connection).where_unit(units)
     portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
     return _fetched([query.where(MetricTable.unit_id.in_(portion)) for portion in portions], connection)
@@ -205,4 +209,5 @@ def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> 
             table = np.array(rows, np.float64)  # None becomes NaN
             for chunks, cells, dtype in zip(pieces, table.T, _NUMBER_DTYPES, strict=True):
                 chunks.append(cells.astype(dtype))
+    # Popped, so that the chunks of a column are freed once they are joined.
     return _Numbers(*(np.concatenate(pieces.pop(0)) for _ in _NUMBER_DTYPES))

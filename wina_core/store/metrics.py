@@ -14,7 +14,6 @@ Query = Select[*tuple[Any, ...]]
 
 
 def in_study(query: Query, study: str) -> Query:
-    """Restrict a query on runs to those of the study with this hash."""
     query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
     return query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study)
 
@@ -106,5 +105,5 @@ def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
 
 
 def driver_rows(connection: Connection, query: Query) -> Sequence[Any]:
-    """Fetch rows as the driver has them: there are hundreds of thousands."""
+    # SQLAlchemy's rows and types take too long for hundreds of thousands; `check_cells` checks the types instead.
     return connection.execute(query).cursor.fetchall()

@@ -30,7 +30,6 @@ def account(url: URL) -> str:
 
 
 def without_password(url: URL) -> URL:
-    """Return a URL without its passwords."""
     query = {name: value for name, value in url.query.items() if name not in SECRETS}
     return URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
 
@@ -59,8 +58,9 @@ class PasswordSource:
 
 @cache
 def _from_keyring(name: str) -> str | None:
-    """Return a password of the keyring; None without one. It is asked once: it may fail or hang."""
+    """Return a password of the keyring; None without one. It is asked once for each name."""
     passwords: list[str | None] = []
+    # On a thread of its own, which is left behind: a keyring may wait for the user for ever.
 
     def ask() -> None:
         try:
@@ -78,7 +78,7 @@ def _from_keyring(name: str) -> str | None:
 
 DRIVER = "postgresql+psycopg"
 WRITERS = 0x77696E61_00000001  # "wina" in ASCII
-"""Advisory lock of each database, of the transaction that writes."""
+"""Key of the advisory lock that the writing transaction of a database holds."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
 WAIT_SECONDS = 30.0
 """Longest wait for another program's write."""
@@ -97,7 +97,7 @@ _SETTINGS = (
     ("tcp_keepalives_count", "3"),
     ("idle_in_transaction_session_timeout", "60s"),
 )
-"""Settings of a connection at the server, which ends a program that sleeps while it writes, or is gone."""
+"""Settings at the server, which ends the connection of a program that is gone, or sleeps while it writes."""
 
 
 _BEGIN_WRITING = text(f"SELECT set_config('lock_timeout', :patience, true), pg_advisory_xact_lock({WRITERS})")
@@ -105,12 +105,11 @@ _CHANGES = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tabl
 
 
 def is_postgres(url: URL) -> bool:
-    """Return whether a URL names a PostgreSQL database."""
     return url.get_backend_name() == "postgresql"
 
 
 def normalized(url: URL) -> URL:
-    """Return a PostgreSQL URL with our driver, and with the password in its place."""
+    """Return a PostgreSQL URL with our driver, and a password among its parameters as that of the user."""
     password = url.query.get("password")
     if isinstance(password, str):
         url = url.difference_update_query(["password"]).set(password=url.password or password)
@@ -118,7 +117,7 @@ def normalized(url: URL) -> URL:
 
 
 def changes(engine: Engine) -> int:
-    """Return the number of rows that were ever changed, by which anybody's writing is seen, about a second later."""
+    """Return the number of rows that were ever changed: it grows about a second after anybody writes."""
     with engine.connect() as connection:
         return int(connection.exec_driver_sql(_CHANGES).scalar() or 0)
 
@@ -160,7 +159,7 @@ def open_postgres(url: URL) -> Engine:
 
 @cache
 def _nul_free_dumper() -> type[Any]:
-    """Return psycopg's writer of texts, which replaces the NUL that PostgreSQL cannot store by U+FFFD."""
+    """Return a dumper of texts for psycopg, which replaces NUL by U+FFFD: PostgreSQL cannot store it."""
     from psycopg.types.string import StrDumperUnknown
 
     class NulFree(StrDumperUnknown):

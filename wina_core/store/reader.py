@@ -81,13 +81,13 @@ class Reader(RunReader):
     # ---- metrics -------------------------------------------------------------------------------------------------
 
     def metric_rows(self, metric_filter: MetricFilter = EVERYTHING) -> list[MetricRow]:
-        """Return one row per wanted metric, in the order in which they arrived: for a study's or a run's, no more."""
+        """Return one row per wanted metric, in the order in which they arrived, for at most a study."""
         with self._reading() as connection:
             return metric_rows(metric_filter, connection)
 
     def metrics(self, metric_filter: MetricFilter = EVERYTHING) -> "pd.DataFrame":
         """Return one line per wanted metric, in the order in which they arrived, with MetricRow's fields as columns:
-        texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not change it."""
+        texts are categoricals, absent numbers NaN or <NA>. The frame is shared between calls: do not modify it."""
         from wina_core.store.metric_frames import MetricsCache  # which loads numpy
 
         self._metrics = self._metrics or MetricsCache()
@@ -110,8 +110,10 @@ class Reader(RunReader):
         return pending
 
     def unit_seconds(self, runs: Iterable[RunSpec], hardware: str = "") -> dict[str, float]:
-        """Return the median seconds of stored units that measured the same as the runs' units, by `measurement_key`, on
-        all hardware or the named one; keys without any are left out."""
+        """Return the median seconds of stored units that measured the same as the runs' units, by `measurement_key`.
+
+        They are those on `hardware`, or on all if it is empty. Keys without any are left out.
+        """
         runs = tuple(runs)
         keys = {measurement_key(run, unit) for run in runs for unit in run.evaluation.units}
         models = {run.model.content_hash() for run in runs}
@@ -143,7 +145,8 @@ class Reader(RunReader):
         )
         read = cache(json.loads)  # thousands of documents have few different scores
         with self._reading() as connection:
-            rows = sorted(connection.execute(query), key=lambda row: (row.task, row.doc))  # each database sorts its way
+            # Not by the query: databases differ in how they sort texts.
+            rows = sorted(connection.execute(query), key=lambda row: (row.task, row.doc))
         return [
             SampleRecord(task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response)
             for row in rows
@@ -193,10 +196,17 @@ class Reader(RunReader):
     # ---- latency -------------------------------------------------------------------------------------------------
 
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
-        """Return timed products in the order of their first measurement: of all environments or the one with this
-        key, and of all points or those with these hashes. Records that this version cannot read are left out."""
+        """Return timed products in the order of their first measurement.
+
+        Args:
+            environment: key of the environment; empty for all.
+            points: hashes of the points; None for all.
+
+        Records that this version cannot read are left out.
+        """
         timed = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, environment)
         rows = [LatencyRow(record=record, point=row.hash, recorded=row.recorded) for row, record in timed]
+        # Compared before the choice of points: drift and best are over all points of the same work.
         judged = compare_timings(rows, attrgetter("dense_ms"))
         return [row for row in judged if points is None or row.point in points]
 
@@ -241,8 +251,7 @@ class Reader(RunReader):
         environment: str = "",
         points: Collection[str] | None = None,
     ) -> list[tuple[Any, _Timing]]:
-        """Return the rows of a query on a table of timings, with their records of this kind; `points` are the hashes of
-        those that are wanted, None for all."""
+        """Return the rows of a query on a table of timings with their records; `points` as in `latency_rows`."""
         query = query.join(EnvironmentTable, EnvironmentTable.id == table.environment_id).order_by(table.id)
         query = query.add_columns(EnvironmentTable.device, EnvironmentTable.hardware, EnvironmentTable.versions)
         if environment:
@@ -256,7 +265,7 @@ class Reader(RunReader):
                 if row.environment_id not in environments:
                     environments[row.environment_id] = environment_of(row)
                 content = json.loads(row.record) | {"environment": environments[row.environment_id]}
-                with suppress(ValidationError):
+                with suppress(ValidationError):  # a record of another version
                     timed.append((row, kind.model_validate(content)))
         return timed
 
@@ -301,8 +310,7 @@ class Reader(RunReader):
     # ---- what was prepared before --------------------------------------------------------------------------------
 
     def rotations(self, model: ModelSource) -> list[RotationRow]:
-        """Return the rotations that were computed of a model, the latest first, without superseded ones, which have the
-        hash of no spec."""
+        """Return a model's stored rotations, the latest first, without superseded ones, whose hash no spec has."""
         query = (
             select(RotationTable)
             .join(ModelTable, ModelTable.id == RotationTable.model_id)
@@ -338,7 +346,7 @@ class Reader(RunReader):
             return [PlanRow._make(row) for row in connection.execute(query)]
 
     def load_plan(self, name: str) -> PlanPair:
-        """Return the plan of this name. Raises WinaError when there is none. `plan.for_layout` checks that it fits."""
+        """Return the plan of this name. Raises WinaError if none is stored. `plan.for_layout` checks that it fits."""
         plan = self._scalar(select(PlanTable.plan).where(PlanTable.name == name))
         if plan is None:
             raise WinaError(unknown_plan(name))
@@ -350,8 +358,8 @@ class Reader(RunReader):
             return cells.planned_runs(connection, model, limit)
 
     def run_plan(self, run: str, layout: PlanLayout) -> PlanPair:
-        """Return the plan of the run with this hash, and its model's quantization. Raises WinaError where it is for
-        another layout, or was to be allocated and is not stored yet."""
+        """Return the plan of the run with this hash, and its model's quantization. Raises WinaError for an unknown run,
+        a plan of another layout, and one that is to be allocated and not stored yet."""
         spec = self.run_spec(run)
         if spec is None:
             raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
@@ -363,7 +371,6 @@ class Reader(RunReader):
 
 
 def unknown_plan(name: str) -> str:
-    """Return the error on a plan that is not stored."""
     return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
 
 

@@ -60,14 +60,14 @@ class Recorder:
     """Recorder of one job, whose every event goes to `record`. Save its runs with `Store.save_study` before."""
 
     def __init__(self, store: Writer, job: Job, environment: Environment | None = None) -> None:
-        """`environment` is where the numbers come from, until Ready names another."""
+        """`environment` is that of the numbers until Ready names another."""
         self._store = store
         self._job = job
         self._environment = environment
         self._current: str | None = None
 
     def record(self, event: Event) -> None:
-        """Store what the event brings, in one transaction; events that bring nothing to store are passed over."""
+        """Store the event's content; events without any are ignored."""
         match event:
             case Ready():
                 self._environment = event.environment
@@ -92,6 +92,7 @@ class Recorder:
                 self._result(event.value)
             case Failed():
                 run = event.run or self._current
+                # The run that was begun last may have ended before its job failed.
                 if run is not None and self._store.run_status(run) == "running":
                     self._store.finish_run(run, "failed", event.error)
                 self._end_the_rest("interrupted", NOT_REACHED if run is not None else event.error)
@@ -140,7 +141,7 @@ class Recorder:
         self._store.record_completion(record)
 
     def _curves(self, job: AllocateJob, record: AllocationRecord) -> None:
-        """Return the curves of a search, which serve every budget."""
+        """Store the curves of a search, which serve every budget."""
         if record.curves:
             text = job.plan.allocator.text
             curves = CalibrationRecord(key=record.key, tokens=text.tokens, layers=record.curves, seconds=record.seconds)
@@ -174,7 +175,7 @@ class Recorders:
         | Done,
         at: float | None = None,
     ) -> None:
-        """Store what a message brings, as of the time `at` if it came earlier.
+        """Store a message's content, dated `at`, in seconds since 1970, if it came earlier.
 
         A job's Submit comes before its events; another one while the job lives changes nothing. Raises WinaError for an
         event of an unknown job.
@@ -195,6 +196,6 @@ class Recorders:
                     del self._jobs[message.job_id]
 
     def end_all(self) -> None:
-        """Record the end of the jobs whose process ended before them."""
+        """Record the end of all jobs that have not ended: their process has."""
         for job_id in list(self._jobs):
             self.record(Done(job_id=job_id))

@@ -45,7 +45,7 @@ _POSTGRES_CONTENT = {
     "42P01": "The results database {database} lacks a table ({reason}); restore it from a backup.",
     "42703": "The results database {database} lacks a column ({reason}); restore it from a backup.",
 }
-"""The same of errors that stay."""
+"""Sentences on errors that stay, likewise."""
 _SERVER_TEXTS = (
     ("password", "28"),
     ("authentication", "28"),
@@ -53,7 +53,7 @@ _SERVER_TEXTS = (
     ("pg_hba", "28"),
     ("database", "3D"),
 )
-"""Codes of refused connections, for which the driver gives none, by a word in the text."""
+"""Codes of refused connections by a word of the server's text: the driver gives no code."""
 
 
 class UnwritableError(WinaError):
@@ -71,13 +71,12 @@ def unwritable(file: object, error: OSError) -> UnwritableError:
 
 
 def damaged(database: object, fault: str = "") -> str:
-    """Return the sentence on a damaged database, with the damage if it is known."""
     damage = f" ({fault})" if fault else ""
     return f"The results database {database} is damaged{damage}; put one of the backups beside it in its place."
 
 
 def explain_sqlite(reason: str, database: object) -> WinaError | None:
-    """Return the error for a reason that SQLite gives; None for one that is a defect."""
+    """Return the error for a reason that SQLite gives; None for a defect of the program."""
     lower = reason.lower()
     if "not a database" in lower:
         return WinaError(f"{database} is not a results database; move it away or set WINA_DATABASE to another file.")
@@ -102,11 +101,12 @@ def explain_sqlite(reason: str, database: object) -> WinaError | None:
 
 
 def explain_postgres(error: BaseException, database: str, *, broken: bool) -> WinaError | None:
-    """Return the error for one of psycopg's; None for a defect. `broken` says whether the connection ended."""
+    """Return the error for one of psycopg's; None for a defect of the program. `broken`: the connection ended."""
     lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
     reason = lines[0].rpartition("FATAL:")[2].strip()
     code = getattr(error, "sqlstate", None) or ""
     if not code and type(error).__name__ == "OperationalError":
+        # "the database system is starting up" has a word of a refusal, but passes.
         refused = ("FATAL:" in lines[0] and "the database system is" not in reason) or "no password" in reason
         code = next((code for word, code in _SERVER_TEXTS if refused and word in reason), "08")
     if not code and "connection option" in reason:  # one that its address names
@@ -134,7 +134,7 @@ def first_fault(file: Path) -> str:
     """
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
-            connection.text_factory = bytes
+            connection.text_factory = bytes  # decoding would fail on the very text that is searched for
             faults = (fault for table in StoreTable.metadata.sorted_tables for fault in _faults(connection, table))
             return next(chain(faults, _dangling(connection)), "")
     except sqlite3.Error as error:
@@ -164,6 +164,7 @@ def _condition(column: Column[object]) -> str:
     wrong = f"typeof({name}) NOT IN ({kinds})"
     if column.name not in _JSON:
         return wrong
+    # CASE, unlike AND, has a fixed order: json_type fails on a text that is no JSON.
     return f"{wrong} OR CASE WHEN json_valid({name}) THEN json_type({name}) <> 'object' ELSE {name} IS NOT NULL END"
 
 

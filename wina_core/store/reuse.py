@@ -1,6 +1,8 @@
-"""Units that runs still miss, and those of them that another run has stored: runs of different studies often differ in
-their lists of tasks alone, and a task added to a study must not cost the others again. Deleted and superseded runs do
-not count."""
+"""Units that runs still miss, and equal ones that another run has stored.
+
+Runs of different studies often differ in their lists of tasks alone, and a task added to a study must not cost the
+others again. Deleted and superseded runs do not count.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -30,7 +32,10 @@ class ReusableUnit(NamedTuple):
 
 
 def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) -> dict[tuple[str, str], ReusableUnit]:
-    """Return stored units of other runs that measured what these runs, by their hashes, miss: by run and unit."""
+    """Return stored units of other runs that measured the same as units that these runs miss.
+
+    `missing` is by the hashes of the runs, the result by hash and unit.
+    """
     specs = [run.spec for run in missing.values()]
     query = (
         select(
@@ -43,7 +48,7 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
         .join(RunTable, RunTable.id == UnitTable.run_id)
         .join(ModelTable, ModelTable.id == RunTable.model_id)
         .where(RunTable.deleted.is_(None), RunTable.superseded == "")
-        # What a unit measures also decides these columns, which spare the parsing of most specs.
+        # Equal units have equal values in these columns, which spare the parsing of most specs.
         .where(ModelTable.hash.in_({model.content_hash() for model in {spec.model for spec in specs}}))
         .where(UnitTable.unit.in_({unit for run in missing.values() for unit in run.units}))
         .where(RunTable.method_label.in_({method.label for method in {spec.method for spec in specs}}))
@@ -59,13 +64,13 @@ def reusable_units(missing: Mapping[str, PendingRun], connection: Connection) ->
         if target is not None and target[0] != run:
             suits = bool(has_samples) or unit in OWN_UNITS
             best = reusable.get(target)
-            if best is None or suits >= best.suits:  # the last stored, but rather one with samples
+            if best is None or suits >= best.suits:  # the last stored, with samples if any has them
                 reusable[target] = ReusableUnit(*target, stored, suits)
     return reusable
 
 
 def copy_units(connection: Connection, units: Iterable[tuple[int, int]]) -> None:
-    """Copy stored units to runs, with all that belongs to them; `units` has pairs of a unit's id and a run's."""
+    """Copy stored units to runs, with metrics, samples and layers; `units` has pairs of a unit's id and a run's."""
     pairs = [{"stored": stored, "to": run_id} for stored, run_id in units]
     if not pairs:
         return
@@ -85,8 +90,8 @@ def copy_units(connection: Connection, units: Iterable[tuple[int, int]]) -> None
 
 
 def missing_of(runs: Mapping[str, RunSpec], connection: Connection, samples: bool = False) -> dict[str, PendingRun]:
-    """Return the runs, by their hashes, that miss units of their own, with these; with `samples` also tasks stored
-    without samples."""
+    """Return the runs that miss units, with these units, by hash. With `samples`, tasks stored without samples count
+    as missing."""
     stored: dict[str, set[str]] = {}
     query = select(RunTable.hash, UnitTable.unit).join(UnitTable, UnitTable.run_id == RunTable.id)
     query = query.where(in_list(RunTable.hash, runs), RunTable.deleted.is_(None), RunTable.superseded == "")
@@ -111,6 +116,5 @@ def readable_spec(text: str) -> RunSpec | None:
 
 @lru_cache(maxsize=20_000)
 def _measured(text: str) -> Mapping[str, tuple[str, str]]:
-    """Return `measured_alone` of a stored run; empty for an invalid spec."""
     spec = readable_spec(text)
     return {} if spec is None else measured_alone(spec)

@@ -105,7 +105,7 @@ class MetricFilter:
 
 @dataclass(frozen=True)
 class RunLayerMap:
-    """One metric over decoder layers x projections; `values[layer][projection]` is NaN where nothing is stored."""
+    """One metric over decoder layers x projections; `values[layer][projection]` is NaN if nothing is stored."""
 
     unit: str
     """The unit of the run during which it was measured."""
@@ -120,7 +120,7 @@ class CellStat(NamedTuple):
     layer: int
     projection: str
     x: float | None
-    """The sparsity, where the metric is a curve over it."""
+    """Sparsity, if the metric is a curve over it; the expert's number of an expert's metric."""
     value: float
 
 
@@ -154,7 +154,7 @@ class MetricRow(NamedTuple):
     target_sparsity: float
     """The uniform target, or the plan's budget."""
     gated_sparsity: float | None
-    """As measured while this metric's unit ran; None where nothing was gated."""
+    """As measured while this metric's unit ran; None if nothing was gated."""
     net_sparsity: float | None
     task: str
     metric: str
@@ -163,7 +163,7 @@ class MetricRow(NamedTuple):
     n: int | None
     higher_is_better: bool | None
     version: str | None
-    """Of the task's definition."""
+    """Version of the task's definition."""
     num_fewshot: int | None
     prompt_hash: str | None
     """Equal for runs with the same prompts."""
@@ -172,7 +172,7 @@ class MetricRow(NamedTuple):
     settings: str
     """Evaluation settings that differ from the defaults, for example "limit 100"; empty when none does."""
     status: str
-    """Of the run, one of `records.RunStatus`."""
+    """The run's status, one of `records.RunStatus`."""
     finished: float
     """Time at which the unit was finished, seconds since the epoch."""
     model_hash: str
@@ -186,12 +186,12 @@ class MetricRow(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Run, unit, task and metric, which name the row for good."""
+        """Stable key of the row."""
         return self.run, self.unit, self.task, self.metric
 
     @property
     def warning(self) -> str:
-        """Warnings about the numbers, in sentences; empty when there is none."""
+        """Warnings about the numbers, in sentences; empty without any."""
         return metric_warning(
             self.gated_sparsity, self.net_sparsity, self.chosen_on_evaluation, self.task, self.superseded
         )
@@ -210,7 +210,7 @@ class RunDetails(NamedTuple):
     studies: str
     """Names of all that it is part of, with commas between."""
     rotation: str
-    """All that decides it, in words (`run_reader.rotation_details`)."""
+    """Its settings in words (`run_reader.rotation_details`)."""
     user: str = ""
-    """Who queued or computed it last, and on which computer; empty where an older version did."""
+    """Name of the user who queued or computed it last; empty if an older version did, likewise `host`."""
     host: str = ""

@@ -68,11 +68,12 @@ class RunDetailRows:
         unknown = [number for run, number in runs.items() if run not in self._rotations]
         if unknown:
             described: dict[str, str] = {}
-            # Ids grow, so that these are the new runs, as a rule.
+            # Ids grow, so these are usually the new runs alone, and the query needs no list of ids.
             query = select(RunTable.hash, RunTable.spec).where(RunTable.id >= min(unknown))
             for run, spec in connection.execute(query):
                 if run not in self._rotations:
-                    head = spec.partition('"plan":')[0]  # with the rotation, as thousands of runs have it
+                    # Thousands of runs share the part before the plan, which contains the rotation.
+                    head = spec.partition('"plan":')[0]
                     if head not in described:
                         rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
                         described[head] = rotation_details(rotation)
@@ -138,7 +139,7 @@ class RunReader:
             yield connection
 
     def _parsed(self, query: Query, kind: type[T]) -> T | None:
-        """Return the JSON in the query's one cell as a `kind`; None where there is no row."""
+        """Return the JSON in the query's one cell as a `kind`; None without a row."""
         with self._reading() as connection:
             text: str | None = connection.execute(query).scalar()
             return None if text is None else kind.model_validate_json(text)
@@ -168,7 +169,7 @@ class RunReader:
             return [RunRow._make(row) for row in connection.execute(query)]
 
     def run_labels(self, study: str) -> list[RunLabel]:
-        """Return the labels of the runs of the study with this hash, in its order; empty where none were stored."""
+        """Return the labels of the runs of the study with this hash, in its order; empty if none were stored."""
         query = (
             select(RunTable.hash, StudyLabelTable.model, StudyLabelTable.configuration, StudyLabelTable.allocation)
             .join(RunTable, RunTable.id == StudyLabelTable.run_id)
@@ -209,7 +210,6 @@ class RunReader:
             return [UnitRow._make((*row[:-1], json.loads(row.versions or "{}"))) for row in rows]
 
     def run_spec(self, run: str) -> RunSpec | None:
-        """Return the spec of the run with this hash; None for an unknown run."""
         return self._parsed(select(RunTable.spec).where(RunTable.hash == run), RunSpec)
 
     def run_specs(self, study: str) -> dict[str, RunSpec]:
@@ -226,7 +226,6 @@ class RunReader:
             return frozenset(connection.scalars(in_study(query, study)))
 
     def run_status(self, run: str) -> RunStatus | None:
-        """Return the status of the run with this hash; None for an unknown run."""
         return cast(RunStatus | None, self._scalar(select(RunTable.status).where(RunTable.hash == run)))
 
     def failed_runs(self) -> dict[str, str]:
@@ -254,11 +253,9 @@ class RunReader:
             return [StudyRow._make(row) for row in connection.execute(query)]
 
     def study_spec(self, study: str) -> StudySpec | None:
-        """Return the study with this hash; None for an unknown one."""
         return self._parsed(select(StudyTable.spec).where(StudyTable.hash == study), StudySpec)
 
     def run_details(self) -> dict[str, RunDetails]:
-        """Return the details of all runs, by hash."""
         with self._reading() as connection:
             return self._details.read(connection)
 

@@ -12,12 +12,11 @@ from wina_core.store.tables import RunTable, UnitTable
 
 
 def is_active(runs: Iterable[str]) -> ColumnElement[bool]:
-    """Return the condition on the queued and running ones of the runs with these hashes."""
     return in_list(RunTable.hash, runs) & RunTable.status.in_(ACTIVE)
 
 
 def update_stopped_runs(connection: Connection, condition: ColumnElement[bool], values: dict[str, Any]) -> int:
-    """Give these values to runs that nobody computes any more, and return how many; a complete one is done instead."""
+    """Give these values to runs that nobody computes any more, and return their number; complete ones become done."""
     stored = select(func.count(UnitTable.id)).where(UnitTable.run_id == RunTable.id).correlate(RunTable)
     complete = stored.scalar_subquery() == RunTable.unit_count
     now = values.get("finished") or time.time()

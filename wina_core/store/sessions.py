@@ -22,14 +22,14 @@ QUEUED_ELSEWHERE = "array:"
 
 
 class Sessions:
-    """The sessions of one database, and this process's own. `living` and `begin` are called with `starting` held."""
+    """The sessions of one database, and this process's own. `starting` must be held during `living` and `begin`."""
 
     def __init__(self, folder: Path, scope: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.scope = scope
-        """Beginning of the names: empty where the folder lies beside the database, else the names of machine and
-        folder, since the sessions of others cannot be checked from here."""
+        """Prefix of the names: empty if the folder is beside the database, else the names of machine and folder, since
+        the sessions of other machines cannot be checked from here."""
         self.starting = FileLock(folder / "starting")
         """Held while a store opens: one at a time makes, upgrades and tidies the database."""
         self._own: FileLock | None = None
@@ -55,7 +55,6 @@ class Sessions:
         return self.scope + name
 
     def end(self) -> None:
-        """Close this store's own session."""
         if self._own is not None:
             self._own.release()
             with suppress(OSError):  # on a disk that became read-only the next start removes it
@@ -70,7 +69,7 @@ def sessions_of(url: URL) -> Sessions:
 
 
 def _name_of(folder: Path) -> str:
-    """Return a name that no other folder of sessions has: users and containers of one machine name have their own."""
+    """Return a name that is unique to the folder: users and containers may share the name of a machine."""
     file = folder / "name"
     folder.mkdir(parents=True, exist_ok=True)
     # Two programs may be the first at the same time.
@@ -81,7 +80,7 @@ def _name_of(folder: Path) -> str:
 
 
 def session_folder(url: URL) -> Path:
-    """Return the folder of what programs on this machine agree on by files: beside the database if it is a file."""
+    """Return the folder of the sessions' files: beside the database if it is a file, else in the data folder."""
     file = sqlite_file(url)
     return paths.data_folder() / "sessions" if file is None else file.with_name(f"{file.name}.sessions")
 

@@ -32,11 +32,10 @@ class Real(TypeDecorator[float]):
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """Return None for NaN, on every database alike."""
+        # As SQLite does by itself; PostgreSQL would store NaN.
         return None if value is None or math.isnan(value) else value
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """Return the value; raise CellError for one that is no number."""
         return _checked(value, _NUMBERS)
 
 
@@ -46,7 +45,6 @@ class Number(Real):
     cache_ok = True
 
     def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
-        """Return NaN for NULL; raise CellError for a value that is no number."""
         return math.nan if value is None else _checked(value, _NUMBERS)
 
 
@@ -57,11 +55,10 @@ class Whole(TypeDecorator[int]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[int]:
-        """Return SQLite's own INTEGER, which has 64 bits and under which name alone it numbers its rows."""
+        # SQLite numbers the rows of a key of just this type, which has 64 bits there.
         return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """Return the value; raise CellError for one that is no integer."""
         return _checked(value, _INTEGERS)
 
 
@@ -76,7 +73,7 @@ def kinds_of(column: Any) -> frozenset[type]:
 
 
 def in_list(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
-    """Return the condition that a column of texts is among these, which go to the database as one value."""
+    """Return the condition that a column of texts is among these; they are sent to the database as one value."""
     array = bindparam(None, json.dumps(list(texts)), Text(), unique=True)
     condition: ColumnElement[bool] = column.in_(select(_Texts(array).table_valued("value").c.value))
     return condition

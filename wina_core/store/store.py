@@ -49,7 +49,7 @@ class Store(Writer):
     def __init__(self, address: str | Path | None = None, *, shared: bool = False) -> None:
         """`address` is an SQLAlchemy URL or the path of an SQLite file; by default `paths.database()`.
 
-        A `shared` file is read by other machines while this one writes: it gets no write-ahead log, whose index lies in
+        A `shared` file is read by other machines while this one writes: it gets no write-ahead log, whose index is in
         the memory of one machine.
         """
         url = parse_url(paths.database() if address is None else address)
@@ -70,7 +70,7 @@ class Store(Writer):
             raise
 
     def retry(self) -> None:
-        """Try again to open for writing a database that could only be read; `problem` is empty if it worked."""
+        """Try again to open a database for writing that could only be read; `problem` is empty after success."""
         if self.problem:
             with suppress(UnwritableError):  # which is the same problem
                 self._start(open_engine(self.url))
@@ -110,7 +110,7 @@ class Store(Writer):
         self._watch_file()
 
     def _watch_file(self) -> None:
-        """Begin to look for news in a file; what is there already is none."""
+        """Begin to look for news in a file; its present content is none."""
         if file := sqlite_file(self.url):
             with explained(self.url):
                 self._stop_watching()
@@ -131,8 +131,11 @@ class Store(Writer):
             yield connection
 
     def unfinished_jobs(self, *, take: bool = False) -> list[Submit]:
-        """Return the jobs of programs that died, without consent to run code; with `take` they become this program's,
-        and no other program is offered them. A database that can only be read has none."""
+        """Return the jobs of programs that died, without consent to run code.
+
+        With `take` they become this program's, and are not returned to other programs. A database that can only be read
+        has none.
+        """
         if self._sessions is None:  # it can only be read
             return []
         with self._alone() as (connection, living):
@@ -159,6 +162,7 @@ class Store(Writer):
         if self._sessions is None:  # so far the database could only be read
             self._start(open_engine(self.url))
         assert self._sessions is not None
+        # In the order of `_start`: with the database locked first, the two could wait for each other.
         with explained(self.url), self._sessions.starting, self._writing() as connection:
             yield connection, self._sessions.living()
 
@@ -169,7 +173,7 @@ class Store(Writer):
         """
         try:
             if is_postgres(self.url):
-                if time.monotonic() - self._last_query < 1.0:  # each question is a query
+                if time.monotonic() - self._last_query < 1.0:  # each call would send a query to the server
                     return False
                 self._last_query = time.monotonic()
                 version = changes(self._engine)
@@ -183,7 +187,6 @@ class Store(Writer):
         return bool(version != before)
 
     def close(self) -> None:
-        """Let go of the database."""
         self._stop_watching()
         self._engine.dispose()
         if self._sessions is not None:

@@ -112,7 +112,7 @@ class StudyTable(StoreTable):
 
 
 class EnvironmentTable(StoreTable):
-    """A device, its hardware and the versions of the libraries numbers were computed with."""
+    """A device, its hardware, and the versions of the libraries that computed numbers on it."""
 
     __tablename__ = "environments"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -151,22 +151,22 @@ class RunTable(StoreTable):
     owner: Mapped[str]
     """The session (see sessions.py) in which it was last queued or begun."""
     user: Mapped[str] = mapped_column(server_default="")
-    """Name of the user whose session that is, and of the computer; empty where an older version queued it."""
+    """Name of the user who queued or began it last; empty if an older version did, likewise `host`."""
     host: Mapped[str] = mapped_column(server_default="")
     environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
     created: Mapped[float]
     started: Mapped[float | None]
     finished: Mapped[float | None]
     tags: Mapped[str] = mapped_column(server_default="")
-    """Words of the user's own, in the order of the alphabet, with commas between."""
+    """The user's tags in alphabetical order, with commas between."""
     note: Mapped[str] = mapped_column(server_default="")
     pinned: Mapped[bool] = mapped_column(server_default=false())
     """Kept at the top of lists."""
     deleted: Mapped[float | None]
-    """When it was deleted; it is in no list then, and nothing of it is reused, until it is restored."""
+    """Time of its deletion; it is in no list, and nothing of it is reused, until it is restored."""
     superseded: Mapped[str] = mapped_column(server_default="")
-    """A sentence on what was wrong with its meaning when it was measured; no spec has its hash then, and nothing of it
-    is reused. Empty for all others."""
+    """A sentence on the error in its measurement, empty for others; no spec has the hash of a superseded run, and
+    nothing of it is reused."""
 
 
 class StudyRunTable(StoreTable):
@@ -331,7 +331,7 @@ class CompletionTable(StoreTable):
     """Duration of the pass over the prompt."""
     tokens_per_second: Mapped[float | None]
     dense_tokens_per_second: Mapped[float | None]
-    """Of the dense model over the same text."""
+    """Speed of the dense model over the same text."""
     speedup: Mapped[float | None]
     divergence: Mapped[float | None]
     """Mean over the tokens, in nats."""

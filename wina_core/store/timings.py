@@ -25,24 +25,22 @@ class TimedRow(Generic[_Record]):
     recorded: float
     """Seconds since the epoch."""
     best: _Record | None = None
-    """The fastest dense one of the same work; None where PyTorch's alone was timed."""
+    """The fastest dense one of the same work; None if PyTorch's alone was timed."""
     drift: float = 1.0
     """The dense median beside this point over the middle of those beside all points of the same work, or its inverse:
     the larger."""
 
     @property
     def machine(self) -> tuple[str, str]:
-        """Return device and hardware."""
         return self.record.environment.device, self.record.environment.hardware
 
     @property
     def superseded(self) -> bool:
-        """Return whether the numbers have another meaning than this version's, and so the hash of no point."""
+        """Return whether the numbers have another meaning than in this version: their hash is that of no point."""
         return self.record.point.content_hash() != self.point
 
     @property
     def stable(self) -> bool:
-        """Return whether both spreads and the drift are at most `specs.latency.STEADY`."""
         return max(self.record.spread, self.record.dense_spread, self.drift) <= STEADY
 
     def cell(self, column: str) -> Any:
@@ -53,7 +51,6 @@ class TimedRow(Generic[_Record]):
 
     @property
     def cells(self) -> tuple[Any, ...]:
-        """Return the values of COLUMNS."""
         return tuple(map(self.cell, self.COLUMNS))
 
 
@@ -70,32 +67,25 @@ class LatencyRow(TimedRow[LatencyRecord]):
 
     @property
     def work(self) -> Hashable:
-        """Return environment, shape, batch and dtype."""
         point = self.record.point
         return self.record.environment.key, point.outputs, point.inputs, point.batch, point.dtype
 
     @property
     def best_dense(self) -> str:
-        """Return the backend of the best dense product; empty where PyTorch's alone was timed."""
         return "" if self.best is None else self.best.point.backend
 
     @property
     def best_dense_ms(self) -> float | None:
-        """Return the median of the best dense product."""
         return None if self.best is None else self.best.median_ms
 
     @property
     def best_speedup(self) -> float | None:
-        """Return the speed-up over the best dense product.
-
-        Speed-ups over PyTorch's product are measured in turns, so two of them compare points of different times: this
-        one is their ratio.
-        """
+        # A product and PyTorch's are timed in turns: the ratio of two speed-ups compares points of different times.
         return None if self.best is None else self.record.speedup / self.best.speedup
 
     @staticmethod
     def best_of(records: Iterable[LatencyRecord]) -> LatencyRecord | None:
-        """Return the fastest dense product; None where no other than PyTorch's was timed."""
+        """Return the fastest dense product; None if no other than PyTorch's was timed."""
         dense = [record for record in records if record.point.method == DENSE.name]
         compared = any(record.point.backend != VENDOR for record in dense)
         return max(dense, key=lambda record: record.speedup) if compared else None
@@ -121,25 +111,23 @@ class DecodeRow(TimedRow[DecodeRecord]):
 
     @property
     def selection(self) -> str:
-        """Return the selection of the method."""
         return self.record.point.method.selection
 
     @property
     def work(self) -> Hashable:
-        """Return environment, model, tokens and batch."""
         point = self.record.point
         model = point.model.content_hash()
         return self.record.environment.key, model, point.prompt_tokens, point.new_tokens, point.batch
 
     @property
     def best_speedup(self) -> float | None:
-        """Return the speed-up over the fastest dense decoding; None where our kernels were not timed at 0 %."""
+        """Return the speed-up over the fastest dense decoding; None if our kernels were not timed at 0 %."""
         # Speed-ups are over PyTorch's dense decoding, which may itself be the fastest one.
         return None if self.best is None else self.record.speedup / max(1.0, self.best.speedup)
 
     @staticmethod
     def best_of(records: Iterable[DecodeRecord]) -> DecodeRecord | None:
-        """Return the fastest decoding at 0 %; None where none was timed."""
+        """Return the fastest decoding at 0 %; None if none was timed."""
         zeros = (record for record in records if record.point.sparsity == 0.0)
         return max(zeros, key=lambda record: record.speedup, default=None)
 
@@ -148,7 +136,7 @@ _Row = TypeVar("_Row", LatencyRow, DecodeRow)
 
 
 def compare_timings(rows: Sequence[_Row], dense: Callable[[Any], float]) -> list[_Row]:
-    """Return the rows with the best dense one of the same work, and the drift of `dense`, a record's dense median."""
+    """Return the rows with `best` and `drift`; `dense` returns the dense median of a record."""
     groups: dict[Hashable, list[Any]] = {}
     for row in rows:
         groups.setdefault(row.work, []).append(row.record)

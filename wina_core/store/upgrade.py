@@ -20,7 +20,7 @@ from wina_core.store.refusals import UnwritableError, damaged, explain_sqlite
 from wina_core.store.tables import StoreTable
 
 OLDEST = "0017"
-"""The schema of version 0.2.0, the first whose databases are upgraded."""
+"""The schema of version 0.2.0; databases of earlier versions are not upgraded."""
 HEAD = "0019"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
@@ -74,7 +74,7 @@ def check(url: URL) -> None:
 
 
 def check_server(engine: Engine) -> None:
-    """Raise WinaError for a PostgreSQL database of another program, or one that computes what its author wrote."""
+    """Raise WinaError for a PostgreSQL database of another program, or with views, rules or triggers."""
     if not is_postgres(engine.url):
         return
     address = place_of(engine.url)
@@ -137,7 +137,7 @@ def stored_version(engine: Engine) -> str | None:
 
 
 def check_readable(engine: Engine, refusal: WinaError) -> None:
-    """Raise WinaError for a database that cannot be read without the writing that `refusal` is about."""
+    """Raise WinaError for a database that must be written before it can be read; `refusal` says why it cannot be."""
     version = stored_version(engine)
     if version is None:
         raise refusal
@@ -194,7 +194,7 @@ def _upgrade(engine: Engine, version: str) -> None:
     file = sqlite_file(engine.url)
     saved = back_up(file, version) if file else None
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))  # ConfigParser interpolates
     # With foreign keys enforced, rebuilding a table would delete the rows that refer to it.
     plain = open_engine(engine.url, foreign_keys=False)
     try:
@@ -231,6 +231,7 @@ def back_up(file: Path, version: str) -> Path:
         source.close()
     # A copy that was cut short must not pass for a backup.
     partial.replace(target)
+    # The new copy is one of the BACKUPS_KEPT.
     older = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
     for old in sorted(older, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
         old.unlink()

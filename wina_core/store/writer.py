@@ -88,7 +88,7 @@ class Writer(Reader):
 
     @contextmanager
     def dated(self, at: float) -> Iterator[None]:
-        """Give what is stored inside this time, in seconds since 1970, in place of the present."""
+        """Date what is stored in the block `at`, in seconds since 1970, in place of the present."""
         self._now = lambda: at
         try:
             yield
@@ -101,7 +101,7 @@ class Writer(Reader):
         """Store a study about to be launched and queue those of its `runs` that miss units; return its hash.
 
         Runs that other studies share are stored once; those that wait or are being computed already stay as they are.
-        What `labelled` says the study calls its runs is kept with them; runs without have their own labels.
+        The labels of LabelledRuns are stored with the study.
         """
         with self._writing() as connection:
             return self._save_study(connection, study, runs)
@@ -139,8 +139,8 @@ class Writer(Reader):
             self._queue(connection, runs, self._now())
 
     def queue_runs(self, pending: Sequence[PendingRun]) -> None:
-        """Queue stored runs that this program is about to compute, complete ones too; those that another program has
-        queued or computes stay as they are until this program begins them."""
+        """Queue stored runs that this program is about to compute, complete ones too; those that are queued or running
+        stay as they are until this program begins them."""
         with self._writing() as connection:
             self._queue_pending(connection, pending)
 
@@ -208,8 +208,8 @@ class Writer(Reader):
                 raise WinaError(_unknown_run(run))
 
     def end_runs(self, runs: Iterable[str], status: RunStatus, error: str = "", owner: str | None = None) -> None:
-        """Record the end of those of the runs with these hashes that are queued or running, as `finish_run`; with an
-        `owner`, of its own alone."""
+        """Record the end of the queued and running ones of the runs with these hashes, as `finish_run`; with an
+        `owner`, only of that owner's."""
         runs_to_end = is_active(runs) if owner is None else is_active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
             update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
@@ -228,7 +228,6 @@ class Writer(Reader):
                 unfinished_jobs.keep(connection, submit, self._session)
 
     def forget_jobs(self, jobs: Collection[str]) -> None:
-        """Drop jobs that have ended, by their ids."""
         with self._writing() as connection:
             unfinished_jobs.forget(connection, jobs)
 
@@ -237,7 +236,7 @@ class Writer(Reader):
     def annotate_runs(
         self, annotations: Annotations, only: Collection[str] = RunAnnotations._fields, seen: Annotations | None = None
     ) -> None:
-        """Replace tags, note and pin of these runs, or `only` those that are named.
+        """Replace tags, note and pin of these runs, or `only` these fields.
 
         Changes of their tags by another program or window since they were `seen` stay.
         """
@@ -245,8 +244,10 @@ class Writer(Reader):
             run_annotations.annotate(connection, annotations, only, seen)
 
     def delete_runs(self, runs: Sequence[str]) -> float:
-        """Take the runs with these hashes out of all lists; what waits or is being computed is refused.
-        Return the time of the deletion, by which `restore_runs` takes back exactly what this deleted."""
+        """Take the runs with these hashes out of all lists. Raises WinaError if one is queued or running.
+
+        Returns the time of the deletion, by which `restore_runs` restores exactly these.
+        """
         with self._writing() as connection:
             return run_annotations.hide(connection, runs)
 
@@ -256,7 +257,6 @@ class Writer(Reader):
             run_annotations.unhide(connection, runs, deleted)
 
     def purge_deleted(self) -> int:
-        """Erase deleted runs for good; return how many."""
         with self._writing() as connection:
             return run_annotations.erase(connection)
 
@@ -289,6 +289,7 @@ class Writer(Reader):
             insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
             if spec.is_auto and report.choice is not None:
                 name = report.choice.candidates[report.choice.chosen].name
+                # Runs that were stored before `auto` had chosen lack its choice.
                 runs = (RunTable.model_id == row["model_id"]) & (RunTable.rotation_label == spec.label)
                 connection.execute(update(RunTable).where(runs).values(chosen_rotation=f"{spec.label}: {name}"))
 
@@ -319,14 +320,14 @@ class Writer(Reader):
             insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
-        """Keep a plan, and bits that belong to it, under a name, in place of an earlier one of that name."""
+        """Store a plan, and the bits that belong to it, under a name, in place of an earlier one of that name."""
         text = PlanPair(plan=plan, quantization=quantization).text(indent=None)
         with self._writing() as connection:
             row = {"name": name, "plan": text, "provenance": plan.provenance, "budget": plan.budget}
             _upsert(connection, PlanTable, ("name",), row | {"saved": self._latest(connection, PlanTable.saved)})
 
     def delete_plan(self, name: str) -> None:
-        """Delete the plan of this name. Raises WinaError when there is none."""
+        """Delete the plan of this name. Raises WinaError if none is stored."""
         with self._writing() as connection:
             if connection.execute(delete(PlanTable).where(PlanTable.name == name)).rowcount == 0:
                 raise WinaError(unknown_plan(name))
@@ -369,7 +370,7 @@ class Writer(Reader):
                 _upsert(connection, CompletionTable, ("hash", "environment_id"), row)
 
     def delete_completions(self, ids: Collection[int]) -> None:
-        """Delete completions, as `completions.erase_completions`."""
+        """Delete completions, as `completions.erase_completions`. Raises WinaError for an unknown id."""
         with self._writing() as connection:
             completions.erase_completions(connection, ids)
 
@@ -394,7 +395,7 @@ class Writer(Reader):
             yield connection
 
     def _latest(self, connection: Connection, times: InstrumentedAttribute[Any]) -> float:
-        """Return the present, or a moment after the last of these times where the clock was set back since."""
+        # Lists order by these times: after the clock was set back, a new row must still come last.
         last = connection.scalar(select(func.max(times)))
         return max(self._now(), math.nextafter(last or 0.0, math.inf))
 
@@ -402,7 +403,8 @@ class Writer(Reader):
         """Store new runs, queue those that miss units, and return the ids of all by hash."""
         runs_by_hash: dict[str, RunSpec] = {}
         for run in runs:
-            runs_by_hash.setdefault(run.content_hash(), run)  # of equal tables with different origins the first
+            # Tables of different origin have one hash if they are equal; the first is stored.
+            runs_by_hash.setdefault(run.content_hash(), run)
         ours = in_list(RunTable.hash, runs_by_hash)
         # Before the stored runs are read: deleted ones begin anew, without their numbers.
         run_annotations.begin_anew(connection, runs_by_hash)
@@ -424,9 +426,10 @@ class Writer(Reader):
         return {name: ids[name] for name in runs_by_hash}
 
     def _copy_units(self, connection: Connection, runs: Mapping[str, RunSpec], ids: Mapping[str, int]) -> None:
-        """Copy units that others have measured alike to the runs that miss them; complete runs are done."""
+        """Copy equal units of other runs to the runs that miss them; complete runs become done."""
         reusable = reusable_units(missing_of(runs, connection), connection).values()
         copy_units(connection, ((unit.stored, ids[unit.run]) for unit in reusable))
+        # Those that still miss units keep their status.
         update_stopped_runs(
             connection, in_list(RunTable.hash, {unit.run for unit in reusable}), {"status": RunTable.status}
         )

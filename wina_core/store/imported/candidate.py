@@ -47,8 +47,8 @@ class Candidate(NamedTuple):
 
 
 def read_candidates(store: Reader, paths: Sequence[Path], location: str) -> tuple[Candidate, ...]:
-    """Return files as results on the model at this location; raise WinaError as `read_candidate`, and for a content
-    that two of them share."""
+    """Return files as results on the model at this location. Raises WinaError as `read_candidate`, and if two files
+    have the same content."""
     candidates = tuple(read_candidate(store, path, location) for path in paths)
     digests = [candidate.file.digest for candidate in candidates]
     for candidate in candidates:
@@ -83,7 +83,7 @@ _GGUF = {
     "gpt_neox": ("gptneox",),
     "phi": ("phi2",),
 }
-"""llama.cpp's names of architectures, where they differ from transformers' `model_type`."""
+"""llama.cpp's names of architectures that differ from transformers' `model_type`."""
 _TOLERANCE = 0.01
 """Relative difference of two counts of one model: tools round to three digits, and some count tables of positions."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)\s?([bm])(?![a-z0-9])", re.IGNORECASE)
@@ -115,9 +115,9 @@ def _architecture(point: ImportedPoint, summary: ModelSummary | None) -> str:
 
 
 def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
-    """Return the contradiction; the head may be counted apart from the embedding that it is tied to, or not."""
     if summary is None or point.parameters is None:
         return ""
+    # Tools differ in whether they count a head apart from the embedding to which it is tied.
     head = summary.vocabulary * summary.hidden_size
     counts = [summary.parameters, summary.parameters + head if summary.tied_embeddings else summary.parameters - head]
     if any(abs(point.parameters - count) <= _TOLERANCE * count for count in counts):
@@ -126,7 +126,7 @@ def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
 
 
 def _name(point: ImportedPoint, model: str) -> str:
-    """Return the contradiction of the sizes in both names; empty where one names none."""
+    """Return the contradiction between the sizes in both names; empty if a name has none."""
     stated, expected = _size(point.model), _size(model)
     if not stated or not expected or stated == expected:
         return ""
@@ -147,7 +147,7 @@ MOST_POINTS = 10_000
 MOST_METRICS = 2_000
 """Points and different metrics of one file; each metric is a column of tables."""
 _UNREADABLE = (ValueError, OverflowError, TypeError, csv.Error)
-"""What Python's readers of numbers, dates and tables raise for content that no tool writes."""
+"""Errors of Python's readers of numbers, dates and tables for content that no tool writes."""
 
 
 def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
@@ -176,7 +176,7 @@ def read_import(path: Path) -> tuple[ImportedFile, tuple[str, ...]]:
         )
     except WinaError as error:
         raise WinaError(f"{path} cannot be imported: {error}") from error
-    except ValidationError as error:  # a text of theirs that is too long or has control characters
+    except ValidationError as error:  # one of the file's texts is too long or has control characters
         raise WinaError(f"{path} cannot be imported: {explain(error)}") from error
     except _UNREADABLE as error:
         raise WinaError(f"{path} cannot be imported: it holds what cannot be read ({error}).") from error
@@ -202,7 +202,7 @@ def parse(text: str, file: str) -> Parsed:
         return llama_cpp.from_json(text)
     if start.startswith("{"):
         lines = start.splitlines()
-        is_test = '"avg_ts"' in lines[0]
+        is_test = '"avg_ts"' in lines[0]  # a line of JSONL is a whole test
         return llama_cpp.from_lines(text) if is_test else lm_eval.from_json(text, file)
     if llama_cpp.LOG_HEADING in text:
         return llama_cpp.from_log(text, file)

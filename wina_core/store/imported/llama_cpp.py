@@ -1,7 +1,7 @@
 """Results of llama.cpp's tools: `llama-bench -o json`, `-o jsonl` and `-o csv`, and the summary that
 `llama-perplexity --kl-divergence` prints (tools/llama-bench, tools/perplexity/perplexity.cpp).
 
-The lines before the summary, on stderr, name the model and its size; they are read where the file has them.
+The lines before the summary, on stderr, name the model and its size; they are read if the file has them.
 """
 
 import csv
@@ -64,7 +64,7 @@ class BenchTest(BaseModel):
 
     @property
     def stderr(self) -> float | None:
-        """Return the standard error of the mean speed; None of one repetition, or where their number is unknown."""
+        """Return the standard error of the mean speed; None for one repetition or an unknown number of them."""
         count = len(self.samples_ts)
         return None if self.stddev_ts is None or count < 2 else self.stddev_ts / count**0.5
 
@@ -114,8 +114,8 @@ def _test(content: str | dict[str, str], line: int) -> BenchTest:
 
 
 def _parsed(tests: Sequence[BenchTest]) -> Parsed:
-    """Join tests of one file and setting to a point where each kind, prompt and generation, was timed once."""
-    alone = [test for test in tests if not (test.n_prompt and test.n_gen)]  # the mean speed over both says neither
+    """Join tests of one file and setting to one point if each kind, prompt and generation, was timed once."""
+    alone = [test for test in tests if not (test.n_prompt and test.n_gen)]  # a mean over both has the speed of neither
     if not alone:
         raise WinaError("it has no test of a prompt or of generation alone; run llama-bench with -p and -n.")
     groups: dict[str, list[BenchTest]] = {}
@@ -157,6 +157,7 @@ def _point(tests: Iterable[BenchTest]) -> ImportedPoint:
         model=PureWindowsPath(name).stem,
         architecture=first.model_type.split(" ")[0].lower(),
         parameters=first.model_n_params,
+        # llama-bench names the GPU also of tests that leave it idle.
         hardware=first.gpu_info if first.gpu_info and first.n_gpu_layers != 0 else first.cpu_info,
     )
 
@@ -200,7 +201,7 @@ def is_log(text: str) -> bool:
 
 
 def from_log(text: str, file: str) -> Parsed:
-    """Return the point of a summary; raise WinaError where lines are missing. `file` names a point without a model."""
+    """Return the point of a summary; raise WinaError if lines are missing. `file` names a point without a model."""
     start = text.rindex(LOG_HEADING)
     earlier = text.rfind("Perplexity statistics", 0, start)
     summary = text[start if earlier < 0 else earlier :]
@@ -253,6 +254,6 @@ def _short_lines(text: str) -> list[str]:
 
 
 def _last(pattern: str, log: str) -> str:
-    """Return the last match's group, without spaces around it; empty where there is none."""
+    """Return the last match's group, without spaces around it; empty without a match."""
     matches = re.findall(pattern, log)
     return str(matches[-1]).strip() if matches else ""

@@ -48,7 +48,7 @@ def _metrics(task: str, numbers: object) -> Iterator[tuple[str, ImportedValue]]:
     for key, value in numbers.items():
         metric, _, filtered = key.partition(",")
         if metric.endswith("_stderr") or not filtered or not _is_number(value):
-            continue
+            continue  # "alias", for one, has no filter
         name = f"{task} {metric}" if filtered == "none" else f"{task} {metric},{filtered}"
         if not math.isfinite(value):
             raise WinaError(f"{name} is {value}, which is no number; repeat this task.")

@@ -39,12 +39,12 @@ METRICS: dict[str, Metric] = {
     "delta_p_rms": Metric("delta_p_rms", "probability", "root mean square of that change", 0.0, 1.0),
     "perplexity_original": Metric("ppl_original", "per token", "perplexity of the original model", 1.0),
 }
-"""By name, as METRIC_UNITS has them where the workbench measures them too. llama.cpp's KL divergences may
+"""By name, those of METRIC_UNITS for metrics that the workbench measures, too. llama.cpp's KL divergences may
 fall slightly below zero, since it keeps the original's logits in 16 bits."""
 
 
 def checked(name: str, value: float, stderr: float | None, where: str) -> ImportedValue:
-    """Return a metric's value; raise WinaError that begins with `where` for one that is impossible."""
+    """Return a metric's value; raise WinaError, whose text begins with `where`, for an impossible one."""
     metric = METRICS[name]
     if not math.isfinite(value):
         raise WinaError(f"{where}: {metric.column} is {value}, which is no number; leave the cell or the row out.")
@@ -75,7 +75,7 @@ def import_rows(imports: Iterable[StoredImport]) -> tuple[list[str], list[list[A
 
 
 def date_text(stored: StoredImport) -> str:
-    """Return the day of the measurement, or of the import where the file states none."""
+    """Return the day of the measurement, or of the import if the file states none, in ISO 8601."""
     return datetime.fromtimestamp(stored.date, UTC).date().isoformat()
 
 

@@ -25,7 +25,6 @@ class ImportedPeer(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the point's name, marked as imported."""
         return f"{self.point.name} (imported)"
 
     @property
@@ -47,7 +46,7 @@ def width_of(point: ImportedPoint) -> int | None:
 
 
 def nearest_width(bits: float) -> int:
-    """Return the width of this many bits per weight; halves go to the lower width, to which scales add."""
+    # Halves go to the lower width: scales add to it.
     return min(WIDTHS, key=lambda width: (abs(width - bits), width))
 
 

@@ -22,7 +22,7 @@ OF_POINTS = ("spec", "batch", "selection", "sparsity", "repetitions")
 
 
 def upgrade() -> None:
-    """Move the fields of records into their JSON, and drop what follows from them."""
+    """Move the fields of records into their JSON, and drop the columns that can be computed from them."""
     shape = ("outputs", "inputs", "dtype", "method", "backend")
     _convert("latency", LATENCY, (*OF_POINTS, *shape, "gigabytes_per_second", "roofline"))
     _convert("decoding", DECODING, (*OF_POINTS, "prompt_tokens", "new_tokens", "speedup"))
@@ -47,7 +47,7 @@ def _convert(name: str, fields: Sequence[str], dropped: Sequence[str]) -> None:
 
 
 def _plain(value: object) -> object:
-    """Return a number as the records' JSON has it, where infinities and NaN are strings."""
+    """Return a number as in the records' JSON, which has infinities and NaN as strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value

@@ -1,4 +1,4 @@
-"""Runs of quantized models are superseded that counted BOS, or took replaced inputs for read ones."""
+"""Runs of quantized models that counted BOS, or counted replaced inputs as read, marked as superseded."""
 
 import json
 
