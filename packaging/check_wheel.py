@@ -71,7 +71,7 @@ def build(work: Path, installer: str) -> Path:
 
 
 def check(wheel: Path, work: Path, installer: str) -> None:
-    """Install the wheel and use window, command line and server. Raises RuntimeError where one fails."""
+    """Install the wheel and use window, command line and server. Raises RuntimeError if one fails."""
     print("Install", flush=True)
     constraints, package = ROOT / "packaging" / "constraints.txt", f"{wheel}[serve]"
     if installer == "pipx":

@@ -12,13 +12,14 @@ from pathlib import Path
 
 STUDY = "demo-quick"
 _JSON = {"Content-Type": "application/json"}
+# Nothing listens at this port, so that a connection fails at once.
 _CLOSED_PROXY = "http://127.0.0.1:9"
 _LOADED = ": Load demo"
 _WINDOW_SECONDS, _CLOSE_SECONDS = 300, 60
 
 
 def environment(work: Path) -> dict[str, str]:
-    """Return variables that keep everything in `work`, lead to no checkout and to no network."""
+    """Return variables that keep all files in `work` and lead to no checkout and no network."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "WINA"))
     }
@@ -27,7 +28,7 @@ def environment(work: Path) -> dict[str, str]:
 
 
 def check_commands(wina: Path, work: Path) -> None:
-    """Run a study, its exports, its report and a search of tasks. Raises RuntimeError where one fails."""
+    """Run a study, its exports, its report and a search of tasks. Raises RuntimeError if one fails."""
     variables = environment(work)
     for words in (
         ["--version"],
@@ -52,6 +53,7 @@ def check_server(wina: Path, work: Path) -> None:
     print(f"  {wina.name} {' '.join(command[1:])}", flush=True)
     pipe = subprocess.PIPE
     with (
+        # A file, because nobody reads a pipe meanwhile, and a full one would block the server.
         (work / "server.txt").open("w+b") as errors,
         subprocess.Popen(command, cwd=work, env=environment(work), stdin=pipe, stdout=pipe, stderr=errors) as server,
     ):
@@ -65,6 +67,7 @@ def check_server(wina: Path, work: Path) -> None:
             request = urllib.request.Request(
                 f"{json.loads(line)['address']}/completions", json.dumps(prompt).encode(), _JSON
             )
+            # Without the environment's proxy: the server listens on this machine.
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as response:
                 tokens = json.load(response)["usage"]["completion_tokens"]
             server.stdin.close()  # it stops with the program that started it
@@ -79,7 +82,7 @@ def check_server(wina: Path, work: Path) -> None:
 def check_window(program: Path, work: Path, variables: dict[str, str]) -> None:
     """Open the window with the demo model, wait until an engine has loaded it, and close the window.
 
-    Raises RuntimeError where that fails.
+    Raises RuntimeError if that fails.
     """
     log = work / "home" / "log" / "window.log"
     print(f"  {program.name} --demo", flush=True)
@@ -98,7 +101,7 @@ def check_window(program: Path, work: Path, variables: dict[str, str]) -> None:
             status = window.wait(_CLOSE_SECONDS)
         finally:
             window.kill()
-    if status and sys.platform != "win32":  # where it is ended, not asked to close
+    if status and sys.platform != "win32":  # on Windows, terminating ends it without closing
         raise RuntimeError(f"The window closed with status {status}.")
 
 
@@ -107,7 +110,7 @@ def _is_loaded(line: str) -> bool:
 
 
 def run(command: Sequence[object], folder: Path, variables: dict[str, str]) -> str:
-    """Run a command and return its output. Raises RuntimeError with the end of it where the command fails."""
+    """Run a command and return its output. Raises RuntimeError with the end of it if the command fails."""
     words = [str(word) for word in command]
     print("  " + " ".join([Path(words[0]).name, *words[1:]]).partition("\n")[0], flush=True)
     done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, errors="replace")

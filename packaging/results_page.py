@@ -58,7 +58,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def page() -> str:
-    """Return the text of the page."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
     environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
@@ -125,7 +124,7 @@ def study_table(
 ) -> str:
     """Return a study's table: a row for each value of the columns `by`, a column for each quantity and target.
 
-    `texts` has the words behind a metric for each task that measures it, where there are several.
+    `texts` has the words behind a metric for each task that measures it, if there are several.
     """
     rows = [row for row in _read(name) if "" in texts or row["task"] in texts]
     quantities: list[tuple[str, str, str, Shown]] = [
@@ -157,14 +156,13 @@ def study_table(
 
 
 def has_numbers(name: str) -> bool:
-    """Return whether there is a CSV file of a study."""
     return (NUMBERS / f"{name}.csv").is_file()
 
 
 def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged: Sequence[str] | None = None) -> str:
     """Return a study's scores of tasks in percent, a row for each value of the columns `by` and each target, by target.
 
-    A task's score is acc_norm where it has one, or else its other metric of SCORES. The first column of numbers is the
+    A task's score is acc_norm if it has one, or else its other metric of SCORES. The first column of numbers is the
     mean over the tasks `averaged`, all by default, with its standard error; tasks are independent samples.
     """
     scores: dict[tuple[str, ...], dict[str, Row]] = {}
@@ -191,7 +189,7 @@ def _score(row: Row) -> str:
 
 
 def _mean_score(scores: dict[str, Row], tasks: Sequence[str]) -> str:
-    """Return the mean over tasks with its standard error; empty where one of them has no score."""
+    """Return the mean over tasks with its standard error; empty if one of them has no score."""
     rows = [scores[task] for task in tasks if task in scores]
     if len(rows) < len(tasks):
         return ""
@@ -417,6 +415,7 @@ def _percent(fraction: str) -> str:
 
 def _measured(row: Row) -> str:
     measured = row["gated_sparsity"]
+    # 1e-9: decimal fractions at exactly the tolerance are no miss.
     misses = measured and abs(float(measured) - float(row["target_sparsity"])) > TOLERANCE + 1e-9
     return _percent(measured) + ("†" if misses else "")
 

@@ -1,4 +1,4 @@
-"""What Qt and the tests need of the system: checked, and installed with apt where this runs as root."""
+"""Qt's system libraries and the programs of the tests: checked, and installed with apt if this runs as root."""
 
 import glob
 import json
@@ -51,7 +51,7 @@ def check_qt(python: Path) -> bool:
 
 
 def check_test_programs() -> None:
-    """Install with apt the programs that tests need; where that fails, print which tests are skipped."""
+    """Install with apt the programs that tests need; if that fails, print which tests are skipped."""
     for packages in TEST_PROGRAMS:
         purpose, missing = packages.replace("_", " "), missing_programs(packages)
         if missing and install_with_apt(packages, f"the tests' programs of {purpose}"):
@@ -61,12 +61,10 @@ def check_test_programs() -> None:
 
 
 def missing_programs(packages: str) -> list[str]:
-    """Return the programs of a list that are not installed; none on other systems than Linux."""
     return [name for name in TEST_PROGRAMS[packages] if sys.platform == "linux" and not is_installed(name)]
 
 
 def is_installed(program: str) -> bool:
-    """Return whether a program is on PATH or in a folder of servers."""
     servers = (file for folder in SERVER_FOLDERS for file in glob.glob(f"{folder}/{program}"))
     return shutil.which(program) is not None or any(os.access(file, os.X_OK) for file in servers)
 
@@ -94,6 +92,7 @@ def without_services() -> Iterator[None]:
     """Keep Debian's packages from starting services, unless the system has a rule of its own on that."""
     try:
         with open(SERVICE_POLICY, "x") as file:
+            # 101: the action is forbidden by the policy.
             file.write("#!/bin/sh\nexit 101\n")
     except OSError:
         yield

@@ -27,7 +27,7 @@ class Contender:
 
     name: str
     prepare: Callable[[], AbstractContextManager[Callable[[], object]]]
-    """Prepares everything outside of the timing and yields the timed work."""
+    """Prepares everything that is not timed, and yields the timed work."""
     at_most: float | None = None
     """The bar: its time over the peer's."""
 
@@ -105,7 +105,6 @@ def _once(contender: Contender) -> tuple[float, float]:
 
 
 def spread(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Spread:
-    """Return median, p10 and p90 of measurements."""
     p10, median, p90 = np.percentile(values, (10, 50, 90))
     return Spread(median=float(median), p10=float(p10), p90=float(p90))
 
@@ -120,5 +119,4 @@ def write_results(file: Path, name: str, content: Mapping[str, Any], versions: M
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON as all results are written."""
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

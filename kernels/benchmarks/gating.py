@@ -145,6 +145,7 @@ def _batches(loaded: LoadedModel, spec: EvaluationSpec) -> list[Tensor]:
 
 def _outside_forward(loaded: LoadedModel, work: "partial[None]") -> float:
     """Return the work's CPU time outside of the model's forward passes over that inside."""
+    # Starts count negative and ends positive, so that the sum is the time inside.
     clock: list[float] = []
     hooks = [
         loaded.model.register_forward_pre_hook(lambda *_: clock.append(-time.process_time())),
@@ -169,6 +170,7 @@ def _evaluate(loaded: LoadedModel, spec: EvaluationSpec) -> None:
 
 
 def _stock(loaded: LoadedModel, spec: EvaluationSpec) -> None:
+    # As ours computes them: log-probabilities of 16-bit models in float32.
     dtype: Any = "float32" if loaded.dtype.itemsize == 2 else None
     model = HFLM(pretrained=loaded.model, tokenizer=loaded.tokenizer, batch_size=BATCH, softmax_dtype=dtype)
     evaluate(model, load_task(TASK), limit=spec.limit, log_samples=False)
@@ -195,8 +197,8 @@ def measure_calibration(toy: bool) -> list[TimingComparison]:
 
 
 def _read_and_forward(loaded: LoadedModel, text: TextSpec) -> None:
-    """Read the text and run the decoder on it, in batches as large as the calibration's, without logits."""
     for batch in torch.split(read_tokens(text, loaded.tokenizer), max(1, CALIBRATION_BATCH // CALIBRATION_SEQUENCE)):
+        # Calibration needs no logits; one position is the least that the model computes.
         forward(loaded, batch, logits=1)
 
 

@@ -52,7 +52,7 @@ HEADING = "## Measured on a GPU"
 _SHOWN = ("wina", "teal", "split-k")
 LEAST_TURNS = 3
 SECONDS = {"device": 55.0, "products": 95.0, "variants": 60.0, "decoding": 95.0, "evaluation": 25.0}
-"""Time of each part's measurements, without its start: 480 seconds with `_START` for each."""
+"""Seconds of each part's measurements, without its start: IN_ALL with `_START` for each."""
 IN_ALL = 480.0
 _START = 30.0
 """Longest start of a part's process, and longest case that is under way when its time is over."""
@@ -72,7 +72,7 @@ class GpuMachine:
     cache_bytes: int
     """Size of the last-level cache."""
     copy: float | None = None
-    """Bandwidth of a copy in GB/s (1e9 bytes), where it is known."""
+    """Bandwidth of a copy in GB/s (1e9 bytes); None if it is unknown."""
 
 
 @dataclass
@@ -144,9 +144,9 @@ def run(out: Path | None, toy: bool) -> None:
 def run_part(
     name: str, seconds: float, at_most: float, toy: bool, earlier: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str]:
-    """Return what a part measured in a process of its own, and why it failed, empty if it did not.
+    """Measure a part in a process of its own; return its results and the reason of a failure, empty without one.
 
-    The process is ended `_START` after its time, or after `at_most` seconds in all. What it wrote until then is kept.
+    The process is ended `_START` after its time, or after `at_most` seconds in all. Results until then are kept.
     """
     if seconds <= 0:
         return {}, "no time was left"
@@ -171,12 +171,11 @@ def run_part(
 
 
 def _paths() -> dict[str, str]:
-    """Return the environment of a part, which imports what this process imports."""
+    # A part imports what this process imports, from the same folders.
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def bars(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the bars of all parts that have measured something."""
     product_bar_lines: list[dict[str, Any]] = product_bars(content.get("products", {}).get("lines", ()))
     return product_bar_lines + content.get("decoding", {}).get("bars", [])
 
@@ -195,7 +194,7 @@ def main_of_part(arguments: Sequence[str]) -> None:
 
 
 def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterator[dict[str, Any]]:
-    """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, where it is known."""
+    """Yield all results of a part so far, again and again; `copy` is the copy's bandwidth, None if it is unknown."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     module, function = _MERGED.get(name, (f"gpu_{name}", "measure"))
     measured = getattr(importlib.import_module(module), function)
@@ -239,7 +238,6 @@ def launch_table(steps: Iterable[Content]) -> Iterator[str]:
 
 
 def section(content: Content) -> Iterator[str]:
-    """Yield the section's lines."""
     versions = content["versions"]
     yield from (HEADING, "")
     yield f"{content['hardware']}, torch {versions['torch']}, CUDA {versions['cuda']}, Triton {versions['triton']}."

@@ -162,6 +162,7 @@ def measure_evaluation(toy: bool, machine: GpuMachine, budget: Budget) -> Iterat
 def check_room(setting: MeasuredDecoding, models: float, device: torch.device) -> None:
     """Raise SystemExit if so many models do not fit into the device's memory."""
     layers, head = _parameters(setting)
+    # Two bytes a weight; embedding and head are untied, so that the head's size counts twice.
     needed, free = models * 2 * (layers + 2 * head), free_bytes(device)
     if needed > free:
         raise SystemExit(f"The models need {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free.")
@@ -170,5 +171,6 @@ def check_room(setting: MeasuredDecoding, models: float, device: torch.device) -
 def _parameters(setting: MeasuredDecoding) -> tuple[int, int]:
     """Return the weights of all layers and of the head."""
     size = setting.size
+    # q and o are square; k and v have the outputs of kv_heads alone.
     heads = size.hidden * size.hidden * (2 + 2 * size.kv_heads / size.heads)
     return int(size.layers * (heads + 3 * size.hidden * size.intermediate)), setting.vocabulary * size.hidden

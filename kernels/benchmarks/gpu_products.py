@@ -168,6 +168,7 @@ def _stored(form: str, weights: Weights) -> list[WeightT]:
     if form == "bfloat16":
         return list(weights.transposed)
     quantize, factor = (int8_weight, 2) if form == "int8" else (int4_weight, 4)
+    # Smaller weights take as many more copies, so that they still take turns through the cache.
     first = quantize(weights.transposed[0])
     return [first, *(deepcopy(first) for _ in range(factor * len(weights.transposed) - 1))]
 
@@ -177,7 +178,7 @@ def _bytes(weight_t: WeightT) -> float:
 
 
 def _limits(batch: int, form: str) -> tuple[int, ...]:
-    """Return the most shares that the table has entries for: decoding steps are in bfloat16."""
+    # Decoding steps, which allow fewer shares, have one row in bfloat16.
     return (MOST_SHARES, MOST_STEP_SHARES) if batch == 1 and form == "bfloat16" else (MOST_SHARES,)
 
 
@@ -212,7 +213,6 @@ def _split_k(weights: Weights, inputs: Sequence[Inputs], config: Any, turn: int)
 
 
 def tuned(inputs: Inputs, weight_t: WeightT, scale: Tensor | None, most: int, device: torch.device) -> gpu.Config:
-    """Return the fastest division of work of at most `most` shares."""
     seconds = partial(tuning_seconds, device)
     return gpu.tune(inputs.x, weight_t, scale, inputs.threshold, seconds=seconds, most_shares=most)
 

@@ -7,7 +7,7 @@ of the time at 50 %. Here a program lists its kept inputs first, in scratch memo
 with 4.8 instructions for each kept weight. Overlapped, the kernel that adds the shares is launched before the products
 end (programmatic dependent launches, from compute capability 9.0 on).
 
-Expected: faster than the shipped kernel where that does not reach 75 % of the copy's bandwidth at 50 %.
+Expected: faster than the shipped kernel at shapes at which that does not reach 75 % of the copy's bandwidth at 50 %.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ class ListDesign:
 
     @property
     def label(self) -> str:
-        """A name of the division."""
         return f"{self.warps} warps, {self.depth} deep, {self.shares} shares{', overlapped' if self.overlap else ''}"
 
 
@@ -149,6 +148,7 @@ def designs(inputs: int, outputs: int, overlap: bool) -> list[ListDesign]:
     candidates = [ListDesign(*sizes, overlap) for sizes in product((1, 4, 8), (8, 16), (8, 16, 32, 64))]
     return [
         design for design in candidates
+        # Multiples of the 132 multiprocessors of an H100.
         if 528 <= tiles * design.warps * design.shares <= 5280 and inputs >= design.shares * design.warps * design.depth
     ]  # fmt: skip
 
@@ -194,7 +194,7 @@ def _measured(shape: Shape, grid: Products, machine: GpuMachine, budget: Budget)
 
 
 def _tried(shape: Shape, grid: Products, device: torch.device) -> list[list[ListDesign]]:
-    """Return the designs of which the fastest is measured: those without overlap and, where there is any, with it."""
+    """Return the candidates without overlap and, if the device supports it, with overlap."""
     if grid is TOY:
         return [[ListDesign(2, 4, 2)]]
     overlaps = (False, True) if torch.cuda.get_device_capability(device) >= (9, 0) else (False,)

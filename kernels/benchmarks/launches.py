@@ -72,16 +72,15 @@ class Counted:
 
     @property
     def seconds_outside(self) -> float:
-        """The time outside of products."""
         return LAUNCH_SECONDS * self.outside.total() + self.outside_bytes / BYTES_PER_SECOND
 
     @property
     def share(self) -> float:
-        """The part of the token's time that is outside of products."""
+        """Fraction of the token's time outside of products."""
         return self.seconds_outside / (self.seconds_outside + self.product_bytes / BYTES_PER_SECOND)
 
     def add(self, name: str, tensors: list[Tensor], is_product: bool, read_share: float = 1.0) -> None:
-        """Count a launch; of a product's largest tensor, its weight, the kept part is read."""
+        """Count a launch; a product reads only the fraction `read_share` of its largest tensor, the weight."""
         sizes = sorted(tensor.nbytes for tensor in {id(tensor): tensor for tensor in tensors}.values())
         if is_product:
             self.products += 1
@@ -164,7 +163,7 @@ def _counted(loaded: LoadedModel, fused: FusedModel | None, context: int, sparsi
 
 
 def _gated(loaded: LoadedModel, method: MethodSpec) -> Gates:
-    """Gate by norms, and by any thresholds or half of the inputs."""
+    """Gate by empty norms: on the meta device, only the kind of selection and the sizes matter."""
     table = []
     for layer in loaded.view.layers:
         row: dict[str, Rule] = {}
@@ -184,7 +183,6 @@ def _selection(method: MethodSpec, inputs: int) -> InputSelection:
 
 
 def run(out: Path | None, toy: bool) -> None:
-    """Count, print and write."""
     size = Size(64, 128, 2, 4, 2) if toy else LLAMA_3_8B
     vocabulary = 1024 if toy else VOCABULARY
     lines = []

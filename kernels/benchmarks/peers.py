@@ -65,7 +65,7 @@ READ = (4.5, 3.5, 2.5)
 WANTED = {(16, 0.5): 1.6, (8, 0.5): 1.4, (4, 0.5): 1.2, (16, 0.0): 0.9, (8, 0.0): 0.9, (4, 0.0): 0.9}
 """Speed over the peer's by (bits, sparsity)."""
 DIFFERENT = 5e-3
-"""Relative deviation of logits at which the peer computes something else; its cache has 16 bits."""
+"""Relative deviation of logits from which on the models differ; llama.cpp's cache has 16 bits."""
 RESULTS = Path(__file__).parent / "results" / "peers-cpu.json"
 _ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3"}
 """llama.cpp's architecture by transformers' `model_type`."""
@@ -122,8 +122,8 @@ def run(out: Path | None, toy: bool) -> None:
 
 
 def check_agreement(folder: Path) -> float:
-    """Return the relative deviation of llama.cpp's logits from transformers' on a small model; raise WinaError where
-    it computes something else."""
+    """Return the relative deviation of llama.cpp's logits from transformers' on a small model; raise WinaError if
+    it reaches DIFFERENT."""
     loaded, file = random_llama(SMALL), folder / "small.gguf"
     write_gguf(loaded.model, file, torch.float32)
     tokens = _prompt(64, SMALL.hidden)
@@ -151,6 +151,7 @@ def measure(setting: Setting, folder: Path) -> tuple[list[Line], list[Line]]:
         names.append((DENSE, 16, 0.0))
         decodes.append(partial(_decode, model, prompt, setting.tokens))
         for bits in BITS:
+            # A model of its own for each width, because quantizing changes it in place.
             gated_model = model if bits == 16 else random_llama(setting.size, torch.bfloat16, setting.vocabulary)
             if bits != 16:
                 quantize(gated_model, QUANTIZATIONS[bits], NullReporter())
@@ -314,7 +315,7 @@ def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> No
 
 
 def quantize_gguf(source: Path, target: Path, kind: str, threads: int = 2) -> None:
-    """Write llama.cpp's quantization `kind`, such as Q4_K_M, of a GGUF file; raise WinaError where it fails."""
+    """Write llama.cpp's quantization `kind`, such as Q4_K_M, of a GGUF file; raise WinaError on failure."""
     llama_cpp = peer_package("llama_cpp")
     ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}", None)
     if ftype is None:
@@ -349,7 +350,7 @@ def tensor_storage(file: Path, units: int) -> tuple[TensorStorage, ...]:
 
 
 def _tensors(model: Any) -> dict[str, Tensor]:
-    """Return the state dict without the head where it is the embedding: llama.cpp then takes that."""
+    """Return the state dict without a tied head: llama.cpp uses the embedding if there is none."""
     tensors = dict(model.state_dict())
     if model.get_output_embeddings().weight.data_ptr() == model.get_input_embeddings().weight.data_ptr():
         del tensors["lm_head.weight"]

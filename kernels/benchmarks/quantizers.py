@@ -4,7 +4,7 @@
     python kernels/benchmarks/run.py peers-kl --model demo --text demo:heldout --kinds Q8_0 Q4_K_M Q4_0 Q3_K_M
 
 quantizers: the workbench's, unrotated and rotated, uniform and by energy. The original is dense, unrotated, and in
-float32, so that no rounding of activations is in the numbers. KL is KL(original || quantized) in nats over all tokens
+float32, so that the numbers contain no rounding of activations. KL is KL(original || quantized) in nats over all tokens
 of a text that neither rotation nor quantizer read; its error is the standard error over rows, whose tokens are not
 independent. The bits held are those in memory: codes, scales, zeros and orders.
 
@@ -47,7 +47,6 @@ _PEERS = "Divergence of llama.cpp's quantizations from the original model, on th
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure and print; with --out, write JSON."""
     parser = argparse.ArgumentParser(prog="run.py quantizers", description=_OURS)
     parser.add_argument("--model", default="demo", help="folder, hub id or demo")
     parser.add_argument("--text", default="demo:heldout", help="unseen text, to measure on")
@@ -124,18 +123,15 @@ def _load(source: ModelSource, rotation: RotationSpec) -> LoadedModel:
 
 
 def _scored(loaded: LoadedModel) -> slice:
-    """Return the positions of a row that are compared: all but BOS's."""
     return slice(loaded.view.first_scored, None)
 
 
 def _divergence(loaded: LoadedModel, row: Tensor, reference: Tensor) -> Tensor:
-    """Return the mean divergence of a row's tokens, float64."""
     logits = loaded.model(row[None], use_cache=False).logits[0][_scored(loaded)]
     return divergences(reference, log_probabilities(logits)).double().mean()
 
 
 def main_peers(arguments: Sequence[str]) -> None:
-    """Measure and print; with --out, write JSON."""
     parser = argparse.ArgumentParser(prog="run.py peers-kl", description=_PEERS)
     parser.add_argument("--model", default="demo", help="folder, hub id or demo")
     parser.add_argument("--dtype", default="float32", help="dtype of the original")
@@ -213,7 +209,7 @@ def bits_per_weight(stored: Sequence[TensorStorage]) -> float:
 
 
 def bytes_read(stored: Sequence[TensorStorage]) -> int:
-    """Return the bytes that one token reads: all, but one row of an embedding that is not the head too."""
+    # A token reads one row of the embedding, which counts as nothing, unless it is the head as well.
     tied = all(tensor.name != "output.weight" for tensor in stored)
     return sum(tensor.bytes for tensor in stored if tied or tensor.name != "token_embd.weight")
 

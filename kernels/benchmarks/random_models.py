@@ -43,7 +43,6 @@ class Size:
 
     @property
     def facts(self) -> dict[str, int]:
-        """Return the sizes for a comparison's setting."""
         return asdict(self)
 
 
@@ -111,7 +110,7 @@ def random_llama(
 
 
 def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
-    """Write a model of a config in bfloat16; nothing is left of an interrupted one but a folder without an index."""
+    """Write a random model of a config in bfloat16; an interrupted folder has no index."""
     config = AutoConfig.for_model(**shape, dtype="bfloat16", architectures=None)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
@@ -131,6 +130,7 @@ def write_random_folder(shape: dict[str, Any], folder: Path) -> None:
     assert tokenizer is not None
     for file in tokenizer.glob("tokenizer*"):
         shutil.copy(file, folder)
+    # The index comes last: a folder that has one is complete.
     size = sum(weight.numel() * 2 for weight in model.state_dict().values())
     text = json.dumps({"metadata": {"total_size": size}, "weight_map": index})
     (folder / "model.safetensors.index.json").write_text(text)
@@ -157,6 +157,7 @@ def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
     layers = ("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",)
     for number, expert in enumerate(weight):
         for layer, matrix in zip(layers, expert.chunk(len(layers)), strict=True):
+            # Cloned, because safetensors refuses tensors that share memory.
             yield f"{prefix}.experts.{number}.{layer}.weight", matrix.clone()
 
 
@@ -168,6 +169,7 @@ def _random(name: str, shape: torch.Size, generator: torch.Generator) -> Tensor:
         return weight
     scales = (0.3 * torch.randn(shape[-1], generator=generator)).exp()
     scales[torch.randperm(shape[-1], generator=generator)[: max(1, shape[-1] // 256)]] *= 8
+    # The scales keep a mean square of 1, so that outputs keep their size.
     return weight.mul_((scales * scales.square().mean().rsqrt()).bfloat16())
 
 
@@ -197,7 +199,7 @@ def generate(loaded: LoadedModel, prompt: Tensor, tokens: int, criteria: Sequenc
 
 @torch.no_grad()
 def forward(loaded: LoadedModel, tokens: Tensor, logits: int = 0) -> None:
-    """Pass rows of tokens [rows, length] and compute the logits of the last positions; of all for 0."""
+    """Pass rows of tokens [rows, length]; compute the logits of the last `logits` positions, 0 for all."""
     loaded.model(tokens, use_cache=False, logits_to_keep=logits)
 
 

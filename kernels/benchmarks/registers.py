@@ -3,7 +3,7 @@
     python kernels/benchmarks/registers.py
 
 Registers that do not suffice are spilled to the stack. With the targets' limits they give the warps that a
-multiprocessor holds; where that is none, the kernel cannot be launched and the command fails. File:
+multiprocessor holds; if that is none, the kernel cannot be launched and the command fails. File:
 `results/registers.json`, or --out.
 """
 
@@ -24,7 +24,6 @@ from wina_kernels.gpu.compiling import LIMITS, TARGETS, builds, resident_warps
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compile all kernels and write their costs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "registers.json")
     parser.add_argument("--only", default="", help="kernels whose name contains this")

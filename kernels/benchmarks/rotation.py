@@ -181,7 +181,7 @@ def _measure_peak(route: str, size: dict[str, int]) -> dict[str, int]:
 
 
 def _status(field: str) -> int:
-    """Return a size in this process's status, in bytes."""
+    """Return a size from /proc/self/status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 

@@ -58,7 +58,6 @@ WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the requested benchmark."""
     if str(WINDOW) not in sys.path:
         sys.path.append(str(WINDOW))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -97,7 +96,6 @@ def _results(name: str, out: Path | None) -> Path:
 
 
 def report(comparisons: Sequence[TimingComparison]) -> str:
-    """Return a table for each comparison."""
     lines = []
     for comparison in comparisons:
         lines.append("\n" + ", ".join(f"{name} {value}" for name, value in comparison.setting.items()))

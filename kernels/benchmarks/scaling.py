@@ -92,7 +92,6 @@ class Case:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Return a Llama's config with heads of 64 and four times as many query as key-value heads."""
         heads = self.hidden // 64
         return llama(self.hidden, 3 * self.hidden, self.layers, heads, heads // 4, 8192)
 
@@ -110,7 +109,6 @@ PARTS = ("costs", "sharing")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print and write."""
     parser = argparse.ArgumentParser(prog="run.py scaling", description=_SCALING)
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling-cpu.json")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, to see that it works")
@@ -222,11 +220,10 @@ class ScalingStage:
     anonymous_bytes: int
     """Largest resident memory without pages of files."""
     kills: int = 0
-    """How often it was killed and started again; seconds are those of all attempts."""
+    """Number of kills; `seconds` is the sum over all attempts."""
 
 
 def main_real_size(arguments: Sequence[str]) -> None:
-    """Measure the stages of one model and write them."""
     parser = argparse.ArgumentParser(description=_REAL_SIZE)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--folder", type=Path, help="the model's folder, written unless it is there; else temporary")
@@ -307,9 +304,10 @@ def _divergences(database: str) -> dict[str, float]:
 
 
 def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str], kill_every: float) -> ScalingStage:
-    """Run a command until it ends by itself, killing those that take longer: each time a quarter later."""
+    """Run a command until it ends by itself; kill it after `kill_every` seconds, each time a quarter later."""
     attempts: list[ScalingStage] = []
     while not attempts or attempts[-1].kills:
+        # Later each time, so that a command whose least resumable work takes longer ends at last.
         attempts.append(_run(name, words, variables, kill_every * 1.25 ** len(attempts)))
     return ScalingStage(
         name,
@@ -333,6 +331,7 @@ def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after:
         stdout=own_end,
         stderr=own_end,
     )
+    # Reading ends when no process holds this end any more, this one included.
     os.close(own_end)
     output: list[str] = []
     reading = threading.Thread(target=_read, args=(main_end, output))

@@ -18,12 +18,10 @@ MOST_ROWS = 8
 
 
 def is_small_batch(x: Tensor) -> bool:
-    """Return whether x [..., n] has rows, and no more than MOST_ROWS."""
     return 0 < x.numel() <= MOST_ROWS * x.shape[-1]
 
 
 def is_supported(x: Tensor) -> bool:
-    """Return whether kernels take x: floats of 16 or 32 bits, whose operations are not recorded for a gradient."""
     return x.dtype in FLOATS and not are_recorded(x)
 
 
@@ -40,6 +38,7 @@ def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[in
     weights = torch.split(weight, list(splits or (weight.shape[1],)), dim=1)
     return torch.cat(
         [
+            # Filled rather than multiplied by 0, so that a dropped NaN or infinity of x does not spread.
             dense_product(x.masked_fill(part_mask.logical_not(), 0), part_weight.t())
             for part_mask, part_weight in zip(masks, weights, strict=True)
         ],
@@ -48,10 +47,10 @@ def masked_dense(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[in
 
 
 def multiply_rows(x: Tensor, weight_t: Tensor, bias: Tensor | None = None) -> Tensor | None:
-    """Return x [..., n] @ W^T [n, m] + bias [m] in bfloat16, rounded once, or None where no kernel serves.
+    """Return x [..., n] @ W^T [n, m] + bias [m] in bfloat16, rounded once, or None if no kernel supports it.
 
-    One serves bfloat16 on processors with AVX-512 BF16 and without AMX, an even n and rows of W^T that are contiguous.
-    It reads numbers below 2^-126 as 0.
+    The kernel needs bfloat16, a processor with AVX-512 BF16 and without AMX, an even n and contiguous rows of W^T. It
+    reads numbers below 2^-126 as 0.
     """
     return _product(x, weight_t, bias, torch.bfloat16)
 
@@ -59,8 +58,7 @@ def multiply_rows(x: Tensor, weight_t: Tensor, bias: Tensor | None = None) -> Te
 def multiply_in_float32(x: Tensor, weight_t: Tensor) -> Tensor:
     """Return x [..., n] @ W^T [n, m] of bfloat16 numbers in float32: only the sums are rounded.
 
-    By the processor's instructions for bfloat16, which are several times as fast as those for float32, where it has
-    AVX-512 BF16.
+    With AVX-512 BF16 it uses the processor's instructions for bfloat16, several times as fast as those for float32.
     """
     y = _product(x, weight_t, None, torch.float32)
     return x.float() @ weight_t.float() if y is None else y
@@ -81,4 +79,4 @@ def _product(x: Tensor, weight_t: Tensor, bias: Tensor | None, dtype: torch.dtyp
         weight_t.data_ptr(), weight_t.stride(0), n, m, address(bias), x.data_ptr(), rows, y.data_ptr(),
         format_of(dtype), min(torch.get_num_threads(), most_threads(2 * n * m * rows)),
     )  # fmt: skip
-    return y if done == 0 else None
+    return y if done == 0 else None  # the processor lacks the instructions or has better ones, or memory ran out

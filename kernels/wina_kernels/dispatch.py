@@ -35,7 +35,7 @@ def sparse_linear(
 ) -> Tensor:
     """Return y [..., m] of the inputs with |x_i| * scale_i > threshold, in x's dtype; see `reference.sparse_linear`.
 
-    `sparsity` is the fraction that will probably be dropped, which decides the way. Raises ValueError for arguments
+    `sparsity`, the fraction that will probably be dropped, selects the backend. Raises ValueError for arguments
     that do not fit together.
     """
     check_product(x, weight_t, splits)
@@ -100,6 +100,7 @@ def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
         cpu_mask = torch.rand(rows, n, generator=torch.Generator().manual_seed(0)) >= step * _STEP
         mask = cpu_mask.to(x.device)
         return {
+            # The backend is first, so that the dense product replaces it only if it is clearly faster.
             backend: lambda: load(backend).masked_linear(ones, weight_t, mask),
             DENSE: lambda: masked_dense(ones, weight_t, mask),
         }
@@ -122,8 +123,8 @@ def gate_above(
 
 
 def gate_top_k(x: Tensor, scale: Tensor | None, keep: int, dense: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the same with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index among
-    equals. Raises ValueError for a number of inputs to keep that is not 1 to n."""
+    """Return (m * x, kept) with the mask of `top_k_mask(scores(x, scale), keep)`: exactly `keep`, the lower index first
+    among equals. Raises ValueError unless `keep` is from 1 to n."""
     check_keep(x, keep, None)
     if not _is_native(x, scale):
         return _by_mask(x, top_k_mask(scores(x, scale), keep), dense)

@@ -15,7 +15,6 @@ PLANES: dict[int, tuple[int, ...]] = {8: (8,), 6: (4, 2), 4: (4,), 3: (2, 1), 2:
 
 
 def packed_bytes(bits: int, outputs: int) -> int:
-    """Return the bytes of a row of so many codes."""
     return sum(-(-outputs * plane // 8) for plane in PLANES[bits])
 
 

@@ -45,12 +45,10 @@ class PlaneWeight:
 
     @property
     def device(self) -> torch.device:
-        """Device of the codes."""
         return self.codes.device
 
     @property
     def bytes(self) -> int:
-        """Bytes of codes, scales and numbers of planes."""
         return sum(tensor.nbytes for tensor in (self.codes, self.scale, self.planes) if tensor is not None)
 
     @cached_property
@@ -63,7 +61,6 @@ class PlaneWeight:
 
     @cached_property
     def held(self) -> Tensor:
-        """`counts` as uint8."""
         return self.counts.to(torch.uint8)
 
     @cached_property
@@ -73,7 +70,7 @@ class PlaneWeight:
 
     @cached_property
     def gains(self) -> tuple[float, ...]:
-        """Fall of `errors` by each plane, in means over neighbours where a later plane gains more: falling."""
+        """Reduction of `errors` by each plane, never rising: averaged over neighbours if a later plane gains more."""
         pools: list[tuple[float, int]] = []
         for before, after in pairwise((1.0, *self.errors)):
             gain, count = before - after, 1
@@ -91,6 +88,7 @@ class PlaneWeight:
         Of an input with score s, a plane lowers the squared error by its gain times s^2; at these scores all planes
         gain equally.
         """
+        # A plane that gains nothing gets a ratio that no score reaches.
         return tuple(math.sqrt(max(self.gains[0], 0.0) / max(gain, 1e-30)) for gain in self.gains[1:])
 
     def dequantize(self, most: int = MOST_PLANES) -> Tensor:
@@ -119,6 +117,7 @@ class PlaneWeight:
         y = x.new_zeros(len(rows), self.outputs)
         most = levels.amax(0) if len(levels) else self.held[:0]
         for index, (inputs, plane) in enumerate(self._planes(most)):
+            # Indexing copies, which is spared if every input is read.
             if len(inputs) < len(self.scale):
                 read = rows[:, inputs] * (levels[:, inputs] > index)
             else:
@@ -127,7 +126,7 @@ class PlaneWeight:
         return y.view(*x.shape[:-1], self.outputs)
 
     def _planes(self, most: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield for each plane the inputs that are read in it, int64, and its codes less 3/2, float32.
+        """Yield for each plane the inputs that are read in it, int64, and its codes minus 3/2, float32.
 
         `most` is the number of planes that are read of each input, uint8 [n].
         """
@@ -139,13 +138,13 @@ class PlaneWeight:
 
 @cache
 def _values(device: torch.device) -> Tensor:
-    """Return the four codes less 3/2 in each byte, float32 [256, 4]."""
+    """Return the four codes of each byte minus 3/2, float32 [256, 4]."""
     shifts = torch.arange(0, 8, PLANE_BITS, device=device)
     return ((torch.arange(256, device=device)[:, None] >> shifts) & 3).float() - 1.5
 
 
 def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
-    """Quantize W^T [n, m] of floats; `planes` of every input, or of each, int [n].
+    """Quantize W^T [n, m] of floats; `planes` is the number for every input, or one for each, int [n].
 
     Raises ValueError for fewer planes than 1 or more than MOST_PLANES.
     """
@@ -155,9 +154,11 @@ def in_planes(weight_t: Tensor, planes: int | Tensor) -> PlaneWeight:
     if n and not 1 <= int(counts.min()) <= int(counts.max()) <= MOST_PLANES:
         raise ValueError(f"{int(counts.min())} to {int(counts.max())} planes; an input has 1 to {MOST_PLANES}.")
     weights = weight_t.float()
+    # The lower bound also keeps inputs whose weights are all 0 from dividing by 0.
     scale = (weights.abs().amax(1) / 2).clamp(_SMALLEST, 2.0**15).to(torch.float16)
     whole = 4**MOST_PLANES
     # The step among 4^MOST_PLANES from -2 to 2 scales; each plane is a digit of it to base 4, the highest first.
+    # Clamped: the largest weight itself would be step 4^MOST_PLANES, and float16 rounds the scale.
     codes = ((weights / scale.float()[:, None] + 2) * (whole / 4)).floor_().clamp_(0, whole - 1).to(torch.int32)
     rows = torch.empty(int(counts.sum()), packed_bytes(PLANE_BITS, m), dtype=torch.uint8, device=weight_t.device)
     starts = counts.cumsum(0) - counts

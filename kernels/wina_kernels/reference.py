@@ -48,6 +48,7 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
     products = [
         torch.stack(
             [
+                # Indexed, not multiplied by 0: weights of dropped inputs may be infinite, and 0 * inf is NaN.
                 row[kept_inputs] @ part_weight[kept_inputs]
                 for row, kept_inputs in zip(rows, part_mask.reshape(rows.shape), strict=True)
             ]
@@ -78,7 +79,6 @@ def top_k_masks(
 
 
 def per_part(value: float | Sequence[float], splits: Sequence[int] | None) -> Sequence[float]:
-    """Return a threshold, or a number to keep, for each part of the outputs."""
     return value if isinstance(value, Sequence) else (value,) * len(splits or (0,))
 
 

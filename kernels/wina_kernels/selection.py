@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 _SAME_WIDTH = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+# Python's threads suffice: numpy releases the interpreter's lock while it partitions.
 _THREADS = ThreadPoolExecutor(max_workers=os.cpu_count(), thread_name_prefix="selection")
 _WORTH_A_THREAD = 1 << 17
 """Scores per thread, about a tenth of a millisecond's work."""
@@ -39,6 +40,7 @@ def deviation_scores(scores: Tensor) -> Tensor:
     """
     exact = scores.to(torch.promote_types(scores.dtype, torch.float32))
     deviation, mean = torch.std_mean(exact, dim=-1, correction=0, keepdim=True)
+    # Equal scores have deviation 0, and 0 / 0 would be NaN, which counts as kept.
     return ((exact - mean) / deviation.clamp(min=torch.finfo(exact.dtype).tiny)).clamp(max=80.0).exp()
 
 
@@ -52,15 +54,18 @@ def mass_scores(scores: Tensor) -> Tensor:
     """
     ordered = scores.sort(dim=-1).values
     mass = ordered.to(torch.float64).cumsum(-1)
+    # From the right: the last of equal scores, so that equals get the same mass.
     last = torch.searchsorted(ordered, scores.contiguous(), right=True) - 1
     total = mass[..., -1:]
     return mass.gather(-1, last.clamp(min=0)) / total.clamp(min=torch.finfo(torch.float64).tiny)
 
 
 def threshold_mask(scores: Tensor, threshold: float, fewest: int = 0) -> Tensor:
-    """Return True where not score <= threshold, bool [..., n], but at least at the `fewest` highest of each row. A
-    negative threshold keeps everything."""
-    # Compared with a 16-bit tensor, torch would round the threshold to 16 bits first.
+    """Return a mask, bool [..., n]: True unless score <= threshold, and at the `fewest` highest of each row at least.
+
+    A negative threshold keeps everything.
+    """
+    # Compared with a 16-bit tensor, torch would round the threshold to 16 bits first. Not `gt`, which would drop NaN.
     mask = (scores.float() if scores.element_size() == 2 else scores).le(threshold).logical_not_()
     if fewest:
         few = mask.sum(-1, dtype=torch.int32) < fewest
@@ -102,7 +107,6 @@ def _kth_largest(keys: Tensor, k: int) -> Tensor:
 
 
 def _nth(rows: "np.ndarray[Any, np.dtype[Any]]", ascending: int) -> "np.ndarray[Any, np.dtype[Any]]":
-    """Return the entry of each row at that index of the sorted row."""
     return np.ascontiguousarray(np.partition(rows, ascending, axis=-1)[:, ascending])
 
 

@@ -130,7 +130,8 @@ def _write(file: Path, choices: dict[str, str]) -> None:
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Write a text under a temporary name beside the file, then rename; raise OSError when that cannot be done."""
+    """Write a text under a temporary name beside the file, then rename; raise OSError on failure."""
+    # With the process's id, because several processes may write the same file.
     temporary = file.with_suffix(f".{os.getpid()}.part")
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -141,7 +142,7 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def processor() -> str:
-    """Return the processor's name, or its architecture where the system does not tell the name."""
+    """Return the processor's name, or its architecture if the system does not report the name."""
     with contextlib.suppress(OSError):  # not Linux
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -150,7 +151,6 @@ def processor() -> str:
 
 
 def processor_and_threads() -> str:
-    """Return the name of this computer's processor with its number of threads."""
     return f"{processor()}, {os.cpu_count()} threads"
 
 

@@ -19,7 +19,7 @@ MOST_RUNS = 4
 
 
 def are_recorded(*tensors: Tensor) -> bool:
-    """Return whether torch records operations on any of these tensors for a gradient, which kernels do not have."""
+    # The kernels have no backward pass.
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
@@ -69,16 +69,14 @@ class QuantizedWeight:
 
     @property
     def device(self) -> torch.device:
-        """Device of the codes."""
         return self.codes.device
 
     @property
     def bytes(self) -> int:
-        """Bytes of codes, scales and zeros."""
         return sum(tensor.nbytes for tensor in (self.codes, self.scale, self.zero) if tensor is not None)
 
     def unpacked(self) -> Tensor:
-        """Return the codes [n, m]: int8 for signed ones and for 8 bits (unsigned ones less 128), else uint8."""
+        """Return the codes [n, m]: int8 for signed ones and for 8 bits (unsigned ones minus 128), else uint8."""
         if self.bits == 8:
             return self.codes
         codes = unpack(self.codes, self.bits, self.shape[1])
@@ -128,12 +126,10 @@ class MixedWeight:
 
     @property
     def device(self) -> torch.device:
-        """Device of all runs."""
         return self.runs[0].device
 
     @property
     def bytes(self) -> int:
-        """Bytes of all runs and of the order."""
         order = 0 if self.order is None else self.order.nbytes
         return order + sum(run.nbytes if isinstance(run, Tensor) else run.bytes for run in self.runs)
 
@@ -162,5 +158,4 @@ def form(weight_t: WeightT) -> str:
 
 
 def outputs_bytes(weight: QuantizedWeight) -> int:
-    """Return the bytes that a row of codes must have."""
     return packed_bytes(weight.bits, weight.shape[1])

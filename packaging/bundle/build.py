@@ -22,6 +22,7 @@ def main() -> int:
             "PyInstaller is not installed here: run `pip install --group bundle --editable .` first.", file=sys.stderr
         )
         return 2
+    # Unchecked: without a compiler the bundle goes without kernels.
     subprocess.run([sys.executable, ROOT / "kernels" / "wina_kernels" / "native" / "build.py"], check=False)
     spec = Path(__file__).with_name("wina.spec")
     options = ["--noconfirm", "--distpath", ROOT / "dist", "--workpath", ROOT / "build" / "bundle"]

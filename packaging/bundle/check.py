@@ -50,6 +50,7 @@ def screen() -> Iterator[dict[str, str]]:
     reading, writing = os.pipe()
     command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1600x1000x24", "-nolisten", "tcp"]
     server = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL)
+    # Xvfb has the only writing end now, so that reading ends if it fails to start.
     os.close(writing)
     try:
         with os.fdopen(reading) as answer:

@@ -26,14 +26,12 @@ _INPUT_SUFFIXES = {"Sparsity plan": "wina.json", "Study": "wina.toml"}
 
 
 def version() -> str:
-    """Return the version in pyproject.toml."""
     match = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     assert match is not None
     return match[1]
 
 
 def native_library() -> list[tuple[Path, str]]:
-    """Return the compiled kernels with their folder in the bundle; none if they were not built."""
     built = ROOT / "kernels" / "wina_kernels" / "native" / "built"
     return [(library, "wina_kernels/native/built") for library in built.glob("wina-*.so")]
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
+    # First: a worker process of multiprocessing starts here, and must run its own work alone.
     multiprocessing.freeze_support()
     if sys.argv[1:2] == ["-m"] and len(sys.argv) > 2:
         module = sys.argv[2]
@@ -19,6 +20,7 @@ if __name__ == "__main__":
 
         main()
     else:
+        # Imported here, so that the command line starts without Qt.
         from wina_app.__main__ import main as open_window
 
         sys.exit(open_window())

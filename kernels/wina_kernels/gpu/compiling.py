@@ -31,13 +31,13 @@ class TargetLimits:
     lanes: int
     """Threads of a warp."""
     registers: int
-    """Of a thread, 32 bits each."""
+    """Registers of a thread, 32 bits each."""
     register_file: int
     """Registers of a multiprocessor."""
     shared_bytes: int
-    """Of a program and, within 1 KiB for each, of a multiprocessor."""
+    """Shared memory of a program and, within 1 KiB for each program, of a multiprocessor."""
     warps: int
-    """Of a multiprocessor."""
+    """Warps of a multiprocessor."""
 
 
 LIMITS = {
@@ -45,6 +45,7 @@ LIMITS = {
     "sm_90": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
     "sm_100": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=227 * 1024, warps=64),
     "sm_120": TargetLimits(lanes=32, registers=255, register_file=65536, shared_bytes=99 * 1024, warps=48),
+    # A multiprocessor of gfx942 has four units of 512 registers for 64 lanes.
     "gfx942": TargetLimits(lanes=64, registers=512, register_file=4 * 512 * 64, shared_bytes=64 * 1024, warps=32),
 }
 _GRANULE = 8

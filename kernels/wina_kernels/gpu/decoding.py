@@ -22,8 +22,10 @@ from wina_kernels.weights import WeightT
 
 
 class Prepared:
-    """W^T [n, m], the scale of its inputs' scores, float32 [n] or None for ones, and the fraction that will probably be
-    dropped."""
+    """Gate and product for W^T [n, m], tuned for the fraction of inputs that will probably be dropped.
+
+    scale: factors of the inputs' scores, float32 [n], or None for ones.
+    """
 
     def __init__(self, weight_t: Tensor, scale: Tensor | None, sparsity: float) -> None:
         self.counts = _counts(weight_t)
@@ -38,6 +40,7 @@ class Prepared:
         if fewest:
             mask = top_k_masks(x, self._scale, fewest, threshold=threshold, counts=self.counts)
             return masked_linear(x, self._weight_t, mask), None
+        # Measured for one row; more rows have tiles of their own.
         config = self._config if x.numel() == x.shape[-1] else None
         return sparse_linear(x, self._weight_t, self._scale, threshold, config=config, counts=self.counts), None
 
@@ -61,6 +64,7 @@ class PreparedSums:
             self._config = _fastest(weight_t, self._scale, USUAL_SPARSITY, MOST_STEP_SHARES)
         else:
             n, m = weight_t.shape
+            # Times under the interpreter say nothing about a GPU.
             self._config = default(n, m, 1, bits_of(weight_t), MOST_STEP_SHARES)
 
     def above(self, threshold: float, fewest: int = 0) -> Callable[[Tensor], Tensor]:
@@ -83,12 +87,15 @@ class PreparedSums:
 
 
 def _counts(weight_t: Tensor) -> Tensor:
+    # A line for each share, so that the programs of `sparse_linear` add without atomics.
     return torch.zeros(MOST_SHARES, 2, dtype=torch.int64, device=weight_t.device)
 
 
 def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_shares: int = MOST_SHARES) -> Config:
-    """Return the division of work for one row: that of the table that ships, or else measured once for a device, shape,
-    dtype and twentieth of sparsity."""
+    """Return the division of work for one row, from the table that ships or else measured.
+
+    It is measured once for a device, shape, dtype and twentieth of sparsity.
+    """
     n, m = weight_t.shape
     bits = bits_of(weight_t)
     dropped = round(20 * sparsity) / 20
@@ -99,6 +106,7 @@ def _fastest(weight_t: Tensor, scale: Tensor | None, sparsity: float, most_share
 
     def ways() -> dict[str, Callable[[], object]]:
         kept = torch.rand(1, n, generator=torch.Generator().manual_seed(0)) >= dropped
+        # Zeros and ones: the threshold 0 drops the zeros, whatever the scale.
         x = kept.to(weight_t)
 
         def way(config: Config) -> Callable[[], object]:
@@ -126,8 +134,8 @@ def tune(
 ) -> Config:
     """Return the fastest of `configs.candidates` for these arguments of `sparse_linear`, and so at their sparsity.
 
-    Keep what is found by device, shape, rows, dtype and sparsity, and pass it as `config`. x has 1 to 8 rows.
-    `seconds` measures a call.
+    Cache the result by device, shape, rows, dtype and sparsity, and pass it as `config`. x has 1 to 8 rows. `seconds`
+    measures a call.
     """
     rows = operands.rows_of(x)
     if not 1 <= len(rows) <= MOST_ROWS:

@@ -30,7 +30,6 @@ def rows_of(x: Tensor) -> Tensor:
 
 
 def ends_of(splits: Sequence[int] | None, outputs: int) -> tuple[int, ...]:
-    """Return the end of each part of the outputs."""
     return tuple(accumulate(splits or (outputs,)))
 
 
@@ -53,7 +52,6 @@ def weight_arguments(weight_t: WeightT) -> tuple[Any, ...]:
 
 
 def bits_of(weight_t: WeightT) -> int:
-    """Return the bits of a stored weight."""
     if isinstance(weight_t, MixedWeight):
         return max(map(bits_of, weight_t.runs))
     return weight_t.bits if isinstance(weight_t, QuantizedWeight) else 8 * weight_t.element_size()
@@ -67,10 +65,11 @@ def is_uniform(weight_t: WeightT, block: int) -> bool:
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:
-    """Make the device current, as Triton's launches need."""
+    # Triton launches on the current device, whatever device the tensors are on.
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+# Cached, because it searches PATH and runs before every product.
 @functools.cache
 def require_gpu(device: torch.device, dtype: torch.dtype) -> None:
     """Raise ValueError, with the reason and an alternative, if Triton cannot work on this device or in this dtype."""

@@ -70,6 +70,7 @@ def sparse_linear_kernel(
         sums = add_products(sums, values, kept, weights, BITS, LINES)
     store(sums, out, outputs_in_all, first, start, end, BLOCK_M, LINES)
     if counts is not None:  # noqa: SIM102 - settled when compiled, the other when run
+        # No atomics: each line of counts has one program that writes it.
         if tl.program_id(0) == 0:
             line = counts + 2 * tl.program_id(1)
             tl.store(line, tl.load(line) + tl.sum(number))
@@ -147,7 +148,7 @@ def top_k_kernel(
     x += row * x_stride
     if column_scale is not None:
         column_scale += part * column_scale_stride
-    room = one_of(keeps, part)  # how many are still wanted of those with the digits found
+    room = one_of(keeps, part)  # number still to keep among scores with the digits found
     found = 0
     bins = tl.arange(0, 256)
     for shift in tl.static_range(24, -1, -8):
@@ -156,6 +157,7 @@ def top_k_kernel(
             inputs = block + tl.arange(0, BLOCK)
             inside = inputs < inputs_in_all
             keys = _keys(x, column_scale, inputs, inside)
+            # Two shifts, because a shift of 32 bits by 32 is undefined.
             held += tl.histogram((keys >> shift) & 0xFF, 256, inside & ((keys >> shift >> 8) == found))
         above = tl.sum(held) - tl.cumsum(held)  # those with a higher digit
         digit = tl.max(tl.where(above + held >= room, bins, 0))
@@ -177,6 +179,7 @@ def top_k_kernel(
         earlier += tl.sum(equal)
         total += tl.sum((inside & kept).to(tl.int32))
     if counts is not None:
+        # Each row has its own program. The counts are integers, so that the order of additions changes nothing.
         tl.atomic_add(counts, total.to(tl.int64))  # type: ignore[attr-defined]
         tl.atomic_add(counts + 1, inputs_in_all.to(tl.int64))
 
@@ -199,6 +202,7 @@ def top_k_masks(
     rows, n = operands.rows_of(x), x.shape[-1]
     keeps = tuple(map(int, per_part(keep, splits)))
     column_scale, column_scale_stride = operands.column_scale_of(scale)
+    # The threshold's bits as float32: non-negative floats order like them.
     limit = None if threshold is None else struct.unpack("<i", struct.pack("<f", threshold))[0]
     mask = torch.empty(len(keeps), *x.shape, dtype=torch.bool, device=x.device)
     if mask.numel():
@@ -316,6 +320,7 @@ def output_tile(ends, BLOCK_M: tl.constexpr, BITS: tl.constexpr):
 @triton.jit
 def one_of(values, part):
     """Return values[part] of a tuple."""
+    # Triton indexes a tuple by constants alone, and `part` is known at run time.
     value = values[0]
     for other in tl.static_range(1, len(values)):
         value = tl.where(part == other, values[other], value)
@@ -358,6 +363,7 @@ def weight_tile(
     rows = weight + inputs.to(tl.int64)[:, None] * stride
     if BITS == 4:
         pairs = tl.max_contiguous(first // 2 + tl.arange(0, BLOCK_M // 2), VECTOR // 2)
+        # end - end // 2: the bytes of `end` outputs, the last one half full if `end` is odd.
         read = either[:, None] & (pairs < end - end // 2)[None, :]
         codes = tl.load(rows + pairs[None, :], read, 0, eviction_policy="evict_first")
         values = tl.interleave(codes & 0xF, codes >> 4).to(tl.float32)

@@ -48,6 +48,7 @@ def _turned_head(
         high_gain = tl.load(gain + half + at, inside, 0.0).to(tl.float32)
         low = (low_gain * (low * scale).to(dtype).to(tl.float32)).to(dtype).to(tl.float32)
         high = (high_gain * (high * scale).to(dtype).to(tl.float32)).to(dtype).to(tl.float32)
+    # Rounded after each operation, as transformers computes in the model's dtype.
     turned_low = (low * cosine).to(dtype).to(tl.float32) - (high * sine).to(dtype).to(tl.float32)
     turned_high = (high * cosine).to(dtype).to(tl.float32) + (low * sine).to(dtype).to(tl.float32)
     return turned_low.to(dtype).to(tl.float32), turned_high.to(dtype).to(tl.float32)
@@ -63,8 +64,8 @@ def attention_kernel(
 
     sums: [SHARES, (heads + 2 heads of keys) * 2 half]; cosines, sines: float32 [any, half]; position: int64 [1], that
     of the token; keys, values: [heads of keys, capacity, 2 half]; partial: float32 [parts, heads of keys, SPLITS,
-    QUERIES, 2 + 2 HALF]; counters: int32 [parts, heads of keys], 0. A group's last head is computed again, with the
-    same result, where its heads are no multiple of QUERIES; so are keys and values by each part.
+    QUERIES, 2 + 2 HALF]; counters: int32 [parts, heads of keys], 0. If a group's heads are no multiple of QUERIES, its
+    last head is computed again, with the same result; so are keys and values by each part.
     """
     dtype: tl.constexpr = out.dtype.element_ty
     head, split, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -75,6 +76,7 @@ def attention_kernel(
     inside = at < half
     full = tl.arange(0, 2 * HALF)
     whole = full < size
+    # From memory, not an argument: a captured graph repeats its arguments in every replay.
     own = tl.load(position)
     cosine = tl.load(cosines + own * half + at, inside, 0.0)
     sine = tl.load(sines + own * half + at, inside, 0.0)
@@ -99,6 +101,7 @@ def attention_kernel(
         tl.store(keys + cache + own * size + at, low, inside)
         tl.store(keys + cache + own * size + half + at, high, inside)
         tl.store(values + cache + own * size + full, value, whole)
+        # The own key and value stay in registers: loops over the cache end before this position.
         is_own = 1.0
     else:
         low = tl.zeros((HALF,), tl.float32)
@@ -125,6 +128,7 @@ def attention_kernel(
             scores = tl.sum(low_keys * lows[query][None, :] + high_keys * highs[query][None, :], axis=1)
             scores = tl.where(read, scores, -1e30)
             top = tl.maximum(tops[query], tl.max(scores))
+            # Softmax in one pass: what was summed so far shrinks when a larger score appears.
             shrink = tl.exp(tops[query] - top)
             parts = tl.where(read, tl.exp(scores - top), 0.0)
             next_tops += (top,)
@@ -141,6 +145,7 @@ def attention_kernel(
         tl.store(place + 1, weights[query])
         tl.store(place + 2 + full, means[query])
     if is_last(counters + unit, SPLITS):
+        # `.cg` bypasses the L1 cache, which does not see the stores of other multiprocessors.
         lines = (unit * SPLITS + tl.arange(0, SPLITS)).to(tl.int64) * QUERIES * (2 + 2 * HALF)
         for query in tl.static_range(QUERIES):
             places = partial + lines + query * (2 + 2 * HALF)
@@ -195,7 +200,7 @@ class Attention:
         """Set out [heads * head size] from the sums [shares, q, k and v] and bias of the products.
 
         keys, values: [kv heads, capacity, head size], contiguous, of which earlier positions are read and the token's
-        is written. `gains` are those of queries and keys, with their epsilon, where heads are normalized. `window` is
+        is written. `gains` are those of queries and keys, with their epsilon, if heads are normalized. `window` is
         the number of positions seen, the token's included; 0 for all.
         """
         query_gain, key_gain, epsilon = gains or (None, None, 0.0)
@@ -294,10 +299,8 @@ def silu_mul(sums: Tensor, bias: Tensor | None, out: Tensor) -> None:
 
 @triton.jit
 def share_sum(sums, at, inside, length, SHARES: tl.constexpr):
-    """Return sums[0, at] + ... + sums[SHARES - 1, at], float32 of the shape of `at`, int [any].
-
-    All loads are in flight together.
-    """
+    """Return sums[0, at] + ... + sums[SHARES - 1, at], float32 of the shape of `at`, int [any]."""
+    # One load of all shares rather than a loop: all are in flight together.
     lines = tl.arange(0, SHARES).to(tl.int64)[:, None] * length
     return tl.sum(tl.load(sums + lines + at[None, :], inside[None, :], 0.0).to(tl.float32), axis=0)
 

@@ -16,9 +16,10 @@ from wina_kernels.native.build import library
 from wina_kernels.planes import MOST_PLANES, PLANE_BITS, PlaneWeight
 from wina_kernels.weights import MOST_RUNS, MixedWeight, QuantizedWeight, WeightT
 
+# WINA_ABI of `wina.h`: a library with another one has other structures and is not used.
 ABI = 5
 _WORTH_A_THREAD = 1 << 17
-"""Bytes of weights, perhaps half of them dropped; they take as long as waking a thread."""
+"""Bytes of weights, perhaps half of them dropped, whose reading takes as long as waking a thread."""
 _FORMATS = {torch.float32: 32, torch.bfloat16: 16, torch.float16: 17}
 _OPENMP = ("GOMP_parallel", "omp_get_num_threads", "omp_get_thread_num")
 
@@ -120,7 +121,7 @@ def instructions() -> str | None:
 
 
 def _share_openmp(native: ctypes.CDLL) -> None:
-    """Let the library work on torch's threads, where they are OpenMP's: two pools would spin on the same cores."""
+    """Let the library work on torch's threads if they are OpenMP's: two pools would spin on the same cores."""
     for file in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
         try:
             openmp = ctypes.CDLL(str(file))  # its symbols include those of the libraries that it uses
@@ -133,12 +134,11 @@ def _share_openmp(native: ctypes.CDLL) -> None:
 
 
 def format_of(dtype: torch.dtype) -> int:
-    """Return the number of a float format in the library."""
     return _FORMATS[dtype]
 
 
 def most_threads(read: int) -> int:
-    """Return how many threads gain from each other for so many bytes of weights, in each row of x."""
+    """Return the most threads that are worth waking to read so many bytes of weights."""
     return 1 + read // _WORTH_A_THREAD
 
 
@@ -189,5 +189,4 @@ def _stride(matrix: Tensor) -> int:
 
 
 def address(tensor: Tensor | None) -> int | None:
-    """Return where a tensor's values begin."""
     return None if tensor is None else tensor.data_ptr()

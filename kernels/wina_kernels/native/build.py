@@ -93,6 +93,7 @@ def compiler() -> list[str]:
 
 
 def _machine() -> str:
+    # Windows and macOS have names of their own for the same processors, AMD64 and arm64.
     return platform.machine().lower().replace("amd64", "x86_64").replace("arm64", "aarch64")
 
 

@@ -84,14 +84,15 @@ def multiply(
     keep: int = 0,
     mask: Tensor | None = None,
 ) -> Product:
-    """Return the product with what is kept of x [..., n], 1 to 8 rows.
+    """Return the product with the kept inputs of x [..., n], 1 to 8 rows.
 
-    Kept is what `mask` [..., n] says, else scores above the threshold, but at least the `keep` highest; with a negative
-    threshold exactly these, or with `keep` 0 everything.
+    `mask` [..., n] selects them; without one, scores above the threshold, but at least the `keep` highest; with a
+    negative threshold exactly these, or with `keep` 0 everything.
     """
     library, contiguous, kind = loaded(), x if x.is_contiguous() else x.contiguous(), format_of(x.dtype)
     if library is None:
         raise RuntimeError("The native library is missing; choose another backend.")
+    # These names hold the memory until the call ends: the gate has addresses alone.
     y = torch.empty(*x.shape[:-1], stored.outputs, dtype=x.dtype)
     mask = mask if mask is None else mask.contiguous()
     scale = scale if scale is None else scale.contiguous()
@@ -111,7 +112,7 @@ def multiply(
 def gate_rows(
     x: Tensor, scale: Tensor | None, threshold: float, keep: int, whole: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return x [..., n] with 0 for what is not kept, and the number of kept inputs, int32 [...].
+    """Return x [..., n] with 0 for dropped inputs, and the number of kept inputs, int32 [...].
 
     Kept are scores above the threshold, but at least the `keep` highest; with a negative threshold exactly these, or
     with `keep` 0 everything. `scale` is float32 [n]. Rows where `whole`, bool [...], is True stay unchanged.
@@ -154,7 +155,7 @@ class PreparedWeight:
 
 
 class PreparedPlanes:
-    """W^T [n, m] in planes, and the scale of its inputs' scores; products say how many planes were read."""
+    """W^T [n, m] in planes, and the scale of its inputs' scores; products report how many planes were read."""
 
     def __init__(self, weight_t: PlaneWeight, scale: Tensor | None) -> None:
         self._gated = _Gated(weight_t, scale)
@@ -170,7 +171,7 @@ class PreparedPlanes:
 
 
 class _Gated:
-    """The native product of a weight with what is kept of x."""
+    """The native product of a weight with the kept inputs of x."""
 
     def __init__(self, weight_t: WeightT | PlaneWeight, scale: Tensor | None) -> None:
         self._stored = StoredWeight(weight_t)

@@ -1,4 +1,4 @@
-"""One token through a whole decoder by one call of the native library; `token.h` has the types and the contract."""
+"""One token through a whole decoder in one call of the native library; `token.h` has the types and the contract."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class DecoderLayer:
     query_norm: Tensor | None = None
     key_norm: Tensor | None = None
     window: int = 0
-    """Positions that attention sees, the own one included; 0 for all."""
+    """Positions that attention sees, including the token's own; 0 for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +144,7 @@ class TokenCall:
         )  # fmt: skip
 
     def _use_huge_pages(self, weight: Any) -> None:
+        # Without the last row, which may end before a whole stride.
         for run in weight.run[: weight.runs]:
             self._library.wina_use_huge_pages(run.codes, (run.rows - 1) * run.stride)
 
