@@ -58,6 +58,8 @@ class _Waiting(NamedTuple):
 
     message: Recorded
     at: float
+    size: int
+    """Bytes."""
 
 
 class Backlog:
@@ -141,17 +143,17 @@ class Backlog:
         try:
             while self._waiting:
                 try:
-                    self._recorders.record(*self._waiting[0])
+                    self._recorders.record(self._waiting[0].message, self._waiting[0].at)
                 except UnwritableError:
                     raise
                 except WinaError as error:
                     fault = fault or str(error)
                 # A message that the database refuses for now stays the first in the queue.
-                self._waiting.popleft()
+                self._bytes -= self._waiting.popleft().size
         except UnwritableError as error:
             self.refusal = str(error)
         else:
-            self.refusal, self._bytes = "", 0
+            self.refusal = ""
         finally:
             self._store.patience = None
         return fault
@@ -172,10 +174,11 @@ class Backlog:
         if not self._waiting:
             # A database of its own needs the environment and the jobs of what waits, too.
             self._preface = (*([self._ready] if self._ready else []), *self._jobs.values())
-        self._bytes += len(encode(message))
-        if self._bytes > LARGEST_MEMORY:
+        size = len(encode(message))
+        if self._bytes + size > LARGEST_MEMORY:
             raise WinaError(f"No more than {LARGEST_MEMORY // 2**20} MiB of results can wait. {self.refusal}")
-        self._waiting.append(_Waiting(message, time.time()))
+        self._bytes += size
+        self._waiting.append(_Waiting(message, time.time(), size))
 
     def _spill(self) -> Path:
         """Store what waits in a new database in the first folder that takes it, and return its file."""
@@ -203,7 +206,8 @@ class Backlog:
     def _copy_to(self, aside: Store) -> None:
         now = time.time()
         recorders = Recorders(aside)
-        for message, at in (*(_Waiting(message, now) for message in self._preface), *self._waiting):
+        preface = [(message, now) for message in self._preface]
+        for message, at in (*preface, *((entry.message, entry.at) for entry in self._waiting)):
             if isinstance(message, Submit) and isinstance(message.job, EvaluateJob):
                 # No unit can be recorded of a run that has no row.
                 aside.add_runs([run.spec for run in message.job.runs])
@@ -235,8 +239,8 @@ def _merge_waiting(store: Store) -> list[str]:
                 except UnwritableError:  # which would refuse the others, too
                     return remarks
                 finally:
-                    lock.path.unlink(missing_ok=True)
                     lock.release()
+                    lock.path.unlink(missing_ok=True)
     return remarks
 
 

@@ -111,6 +111,20 @@ def test_a_backlog_has_a_limit(full: Store, monkeypatch: pytest.MonkeyPatch) -> 
         fed(full)
 
 
+def test_what_was_stored_or_refused_makes_room(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = fed(full)
+    held = waiting._bytes
+    monkeypatch.setattr(backlog, "LARGEST_MEMORY", held + 400)
+    large = Failed(job_id="local", error="e" * 500)
+    with pytest.raises(WinaError, match="can wait"):
+        waiting.record(large)
+    waiting.record(Failed(job_id="local", error="e"))
+    assert held < waiting._bytes <= held + 400
+    limit(full, None)
+    waiting.flush()
+    assert waiting._bytes == 0
+
+
 def test_a_result_that_can_never_be_stored_is_reported_and_holds_up_no_other(full: Store) -> None:
     waiting = fed(full)
     waiting.record(Partial(job_id="local", unit=unit(RUN).model_copy(update={"run": "nobody"})))
