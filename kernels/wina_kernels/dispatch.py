@@ -105,7 +105,9 @@ def _chosen(x: Tensor, weight_t: WeightT, sparsity: float) -> str:
             DENSE: lambda: masked_dense(ones, weight_t, mask),
         }
 
-    return fastest(x.device, f"{backend}: {m} x {n}, {form(weight_t)}, {rows} rows, {step * _STEP:.2f} dropped", ways)
+    # Codes are multiplied with inputs of any dtype; other weights have their own.
+    weights = form(weight_t) if isinstance(weight_t, Tensor) else f"{form(weight_t)}, {x.dtype} inputs"
+    return fastest(x.device, f"{backend}: {m} x {n}, {weights}, {rows} rows, {step * _STEP:.2f} dropped", ways)
 
 
 def gate_above(

@@ -53,6 +53,16 @@ def test_arguments_that_do_not_fit_are_refused(changed, says):
         wina_kernels.sparse_linear(**arguments)
 
 
+def test_codes_have_a_choice_for_each_dtype_of_inputs(monkeypatch):
+    cases = []
+    monkeypatch.setattr(dispatch, "serves", lambda *_: True)
+    monkeypatch.setattr(dispatch, "fastest", lambda _device, case, _ways: cases.append(case) or dispatch.DENSE)
+    codes = QuantizedWeight(CODES, torch.ones(1, 5), None, 6, 8)
+    for dtype in (torch.float32, torch.bfloat16):
+        dispatch.chosen(X.to(dtype), codes, 0.5)
+    assert len(set(cases)) == 2
+
+
 @pytest.mark.parametrize("keep", [0, 7, [2, 2]])
 def test_an_impossible_number_to_keep_is_refused(keep):
     with pytest.raises(ValueError, match="keep"):
