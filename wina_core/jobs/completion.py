@@ -27,12 +27,10 @@ class Completion:
 
     @property
     def text(self) -> str:
-        """The whole text."""
         return joined_text(self.tokens)
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The token ids."""
         return tuple(token.id for token in self.tokens)
 
     @property
@@ -42,7 +40,6 @@ class Completion:
 
     @property
     def speed(self) -> DecodingSpeed:
-        """Decoding speed of both models over this text."""
         return decoding_speed(self.tokens)
 
     @property
@@ -57,7 +54,6 @@ class Completion:
 
 
 def completion_of(record: CompletionRecord) -> Completion:
-    """Return a stored completion."""
     ended = CompletionFinished(
         job_id="", configuration=0, end=record.end, prompt_tokens=record.prompt_tokens, sparsity=record.sparsity
     )

@@ -186,7 +186,6 @@ class Progress(Message):
 
     @property
     def label(self) -> str:
-        """The current work in words: its stage and its latest figure."""
         return ": ".join(filter(None, (self.stage, self.metric)))
 
 

@@ -30,7 +30,6 @@ class Message(Record):
 
 
 def encode(message: Message) -> str:
-    """Return one line of JSON with its newline."""
     return message.model_dump_json() + "\n"
 
 
@@ -168,7 +167,6 @@ class EvaluateJob(JobSpec):
 
     @property
     def first_model(self) -> ModelSource | None:
-        """The model of its first run."""
         return self.runs[0].spec.model if self.runs else None
 
 
@@ -176,7 +174,6 @@ Group = tuple[ModelSource, RotationSpec]
 
 
 def group_of(run: PendingRun) -> Group:
-    """Return the rotated model that a run needs."""
     return run.spec.model, run.spec.rotation
 
 
@@ -202,7 +199,6 @@ class EstimateJob(JobSpec):
 
     @property
     def first_model(self) -> ModelSource | None:
-        """The model of its first run."""
         return self.runs[0].spec.model if self.runs else None
 
 
@@ -227,7 +223,6 @@ class DecodeJob(JobSpec):
 
     @property
     def first_model(self) -> ModelSource:
-        """The model of its spec."""
         return self.spec.model
 
 
@@ -280,7 +275,6 @@ class ExportModelJob(JobSpec):
 
     @property
     def first_model(self) -> ModelSource:
-        """The model of its spec."""
         return self.spec.model
 
 

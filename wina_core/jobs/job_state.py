@@ -76,17 +76,14 @@ class JobState:
 
     @property
     def active(self) -> bool:
-        """True until it ends."""
         return self.phase not in ENDED
 
     @property
     def waiting(self) -> bool:
-        """True until it begins; a waiting job can be moved in the queue."""
         return self.active and self.started is None
 
     @property
     def begun(self) -> bool:
-        """True from its beginning to its end."""
         return self.active and self.started is not None
 
     @property
@@ -101,7 +98,6 @@ class JobState:
 
     @property
     def reached_runs(self) -> bool:
-        """True once an engine has begun one of its runs."""
         return bool(self.running or self.runs_finished or self.failures)
 
     @property
@@ -120,6 +116,7 @@ class JobState:
         if self.started is None:
             return 0.0
         until = now if self.ended is None else self.ended
+        # `clock` subtracts all pauses, also those before the start.
         return max(0.0, self.clock(until) - self.started + self.held_seconds_at_start)
 
     def pausing(self) -> Self:
@@ -131,7 +128,6 @@ class JobState:
         return replace(self, phase="queued" if self.started is None else "running") if self.is_paused else self
 
     def cancelling(self) -> Self:
-        """Return the state once the cancellation is requested."""
         return replace(self, phase="cancelling") if self.active else self
 
     def completed(self) -> Self:
@@ -146,6 +142,7 @@ class JobState:
             case Queued():
                 return replace(self, priority=event.priority, waits=event.reason)
             case Started():
+                # A pause or cancellation that was requested before the start outlasts it.
                 phase = "running" if self.phase == "queued" else self.phase
                 return replace(self, phase=phase, started=now, held_seconds_at_start=self.held_seconds, waits="")
             case Held():

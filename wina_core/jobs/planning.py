@@ -83,7 +83,7 @@ class MissingProduct:
 
     @property
     def is_long(self) -> bool:
-        """Return whether it takes a minute or more: by its last duration, or else any search but the demo model's."""
+        """True if it takes a minute or more, by its last duration; if that is unknown, as `slow` says."""
         return self.slow if self.seconds is None else self.seconds >= LONG_SECONDS
 
 
@@ -144,12 +144,11 @@ def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProdu
 
 
 def needed_models(job: Job) -> tuple[tuple[ModelSource, RotationSpec], ...]:
-    """Return the models that a job loads, with their rotations."""
     return tuple(dict.fromkeys((need.model, need.rotation) for need in _needs(job)))
 
 
 def counts_alone(spec: RunSpec) -> bool:
-    """Return whether the cost of a run follows from the sizes of its model, without an allocation or a choice."""
+    """Return whether the sizes of its model determine a run's cost, without an allocation or a choice of auto."""
     return not isinstance(spec.plan, AllocatedSparsity) and not spec.rotation.is_auto
 
 
@@ -162,7 +161,10 @@ def _needs(job: Job) -> Iterator[_Need]:
                 yield _of_run(run.spec)
         case EstimateJob():
             yield from (
-                _Need(run.spec.model, NO_ROTATION) for run in job.runs if not {COST, SYNTHETIC}.issuperset(run.units)
+                # Documents are timed without rotation, whichever the runs have.
+                _Need(run.spec.model, NO_ROTATION)
+                for run in job.runs
+                if not {COST, SYNTHETIC}.issuperset(run.units)
             )
         case InspectGateJob():
             yield _Need(job.model, job.rotation)
@@ -224,6 +226,7 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), file, slow=slow)
         rotation = _chosen(file) or rotation
     if not rotation.is_identity and not rotation.is_auto and not rotation.matrices:
+        # Bases of the unquantized model serve all its quantizations; older versions wrote those without `whole`.
         plain = models.identity(source.unquantized)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
@@ -256,7 +259,7 @@ _NOTICEABLE_BYTES = 1e9
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Memory and disk that a model takes whose weights stay in their files, or whose rotation takes much to be found.
+    """Memory and disk of a model whose weights stay in their files, or whose rotation search takes much.
 
     All sizes in bytes.
     """
@@ -282,32 +285,28 @@ class MemoryNeed:
 
     @property
     def identity(self) -> tuple[str, bool, float, RefinementNeed]:
-        """Return what it takes without what is free, which changes all the time."""
+        """Return the sizes that tell two needs apart; free memory and disk change all the time."""
         return self.location, self.in_files, self.disk, self.search
 
     @property
     def whole(self) -> float:
-        """Return the memory of the whole model at work."""
         return WORKING * self.weights
 
     @property
     def whole_disk(self) -> float:
-        """Return the disk of rotated weights and search together."""
         return self.disk + self.search.disk
 
     @property
     def beside(self) -> float:
-        """Return the memory that is free beside the weights."""
+        """Free memory beside the weights; weights in files take none of it."""
         return self.memory if self.in_files else max(self.memory - self.weights, 0.0)
 
     @property
     def has_search_memory(self) -> bool:
-        """Return whether there is memory for the search beside the weights."""
         return self.search.memory <= self.beside
 
     @property
     def has_disk(self) -> bool:
-        """Return whether there is disk for all that is written."""
         return self.whole_disk <= self.free
 
     @property
@@ -354,8 +353,10 @@ class MemoryNeed:
 
 
 def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
-    """Return the models of a job on the processor that memory does not hold or whose rotation takes much to be found,
-    as far as their sizes are known."""
+    """Return the needs of a job's models on the processor that exceed memory or have a large rotation search.
+
+    Models of unknown size are left out, and all models on systems other than Linux.
+    """
     if sys.platform != "linux":
         return ()
     needs: dict[str, MemoryNeed] = {}
@@ -376,14 +377,14 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
 
 
 def _copies(source: ModelSource, rotation: RotationSpec, size: float) -> float:
-    """Return the disk of weights that are made from those of the files, which have a size as loaded."""
+    """Return the bytes on disk of converted and rotated weights, for weights of `size` bytes as loaded."""
     stacked, cast = converted_bytes(source)
     rotated = 0.0 if rotation.is_identity else 2 * size + 2 * stacked  # layers and the folder, with stacks of their own
     return stacked + cast + rotated
 
 
 def _quantized(source: ModelSource, size: float) -> float:
-    """Return the memory of quantized weights, of a model of so many bytes in 16 bits or less than that in others."""
+    """Return the bytes of quantized weights, of a model of `size` bytes in 16 bits."""
     chosen = source.quantization
     if chosen == "none":
         return 0.0

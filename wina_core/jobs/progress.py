@@ -191,7 +191,7 @@ class MeasurementTimes:
         """The run that began last."""
 
     def take(self, event: Event) -> None:
-        """Count what an event brings; any other event is passed over."""
+        """Count what an event brings; other events change nothing."""
         match event:
             case RunStarted():
                 self.run = event.run
@@ -216,12 +216,15 @@ class MeasurementTimes:
         """
         usual = self._usual()
         missing = {kind for kind, count in self._counts.items() if count}
-        if any(kind not in usual for kind in missing - {""}) or missing == {""}:  # rotations and allocations for costs
+        # Costs alone take no time, but rotations and allocations for them do, and theirs is unknown.
+        if any(kind not in usual for kind in missing - {""}) or missing == {""}:
             return None
         seconds = sum(count * usual[kind] for kind, count in self._counts.items() if kind)
         if runs:
+            # `done` counts fractions of the current measurements, which are taken off at their mean pace.
             current = statistics.fmean(self.usual(run) or 0.0 for run in runs)
             seconds -= max(0.0, done - self._finished) * current
+        # Engines at work share the rest: it is handed out in small pieces towards the end.
         return max(0.0, seconds) / max(1, len(runs))
 
     def _usual(self) -> dict[str, float]:
@@ -243,5 +246,6 @@ class MeasurementTimes:
 
 def _kinds(spec: RunSpec, units: Iterable[str]) -> dict[str, str]:
     """Return the kind of each unit in the order of measuring; empty for costs, which are counted without weights."""
+    # Evaluation measures the fidelity first, and `usual` takes the next unit from the front.
     ordered = sorted(units, key=lambda unit: unit != FIDELITY)
     return {unit: "" if unit == COST else measurement_key(spec, unit) for unit in ordered}

@@ -36,7 +36,6 @@ _OPTIONS = (
 
 
 def ssh_command(machine: Machine, subcommand: str) -> list[str]:
-    """Return the local command that runs a subcommand of the machine's program `wina`."""
     options = [word for option in _OPTIONS for word in ("-o", option)]
     return ["ssh", "-T", *options, "--", machine.host, f"{machine.command} {subcommand}"]
 
@@ -233,6 +232,7 @@ class MachineClient(EngineClient):
             time.sleep(max(0.0, self._since + _RATE_SECONDS - now))
 
     def _end_late(self, process: "subprocess.Popen[bytes]") -> None:
+        # A later process may have taken the place of the one that this timer was for.
         if self._process is process and not self._is_ready:
             self._end(f"did not answer within {START_SECONDS:.0f} s")
 
@@ -243,11 +243,10 @@ class MachineClient(EngineClient):
         self._process.kill()
 
     def _on_engine_exit(self, engine: Engine, code: int) -> None:
-        """End the job; an engine that was ended here is not taken for one that a user or the kernel killed."""
+        # Else the code of the ssh that was killed here would look like a kill from outside, and the job would move on.
         super()._on_engine_exit(engine, FAILED if self._fault else code)
 
     def describe_end(self, engine: Engine, code: int) -> str:
-        """Return the cause of an engine's end as the predicate of "the engine"."""
         end = f"{self._fault}, and was ended" if self._fault else describe_ssh_end(code, engine.log.tail)
         return f"on {self._machine.name} {end}"
 

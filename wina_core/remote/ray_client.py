@@ -1,7 +1,7 @@
 """Clients of engines on the nodes of a Ray cluster that runs already.
 
-The program never imports Ray, whose signal handlers, threads and aborts, as where the head node is lost, end no more
-than the processes of `ray_cluster`: one that counts the engines, and one for each engine, which passes its lines on.
+This process never imports Ray, which installs signal handlers and threads, and aborts its process once the head node is
+lost. Only the processes of `ray_cluster` do: one counts the engines, and one for each engine passes its lines on.
 """
 
 import json
@@ -89,6 +89,7 @@ class RayEngineClient(EngineClient):
             self._on_event(Failed(job_id=request.job_id, error=self._refusal))
         elif isinstance(request, Submit) and isinstance(request.job, EvaluateJob) and not self.available:
             lost = "was lost before it began"  # after the pool had chosen it
+            # `not_begun` gives the runs back to the pool, whose other engines need not wait for this one.
             failed = Failed(job_id=request.job_id, error=f"The engine {lost}.", engine_end=lost, not_begun=True)
             self._on_event(failed)
         else:
@@ -104,7 +105,6 @@ class RayEngineClient(EngineClient):
         super().stop()
 
     def refuse(self, reason: str) -> None:
-        """Fail every job for this reason, for a while."""
         self._refusal, self._refused = reason, time.monotonic()
         self._on_event(Log(level="error", text=reason))
 
@@ -116,7 +116,7 @@ class RayEngineClient(EngineClient):
                 self.start()
 
     def describe_end(self, engine: Engine, code: int) -> str:
-        """Return the cause of an engine's end as the predicate of "the engine"."""
+        # None: this computer counts no processes that a node's kernel kills.
         return "was lost with its node or Ray actor" if self._is_lost else describe_end(code, engine.log.tail, None)
 
     def _on_engine_exit(self, engine: Engine, code: int) -> None:

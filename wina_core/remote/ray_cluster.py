@@ -59,8 +59,8 @@ def check_address(address: str) -> None:
 
 
 # ---- actors ----------------------------------------------------------------------------------------------------------
-# Ray pickles this module's functions and classes by value, since it runs as __main__: what a node calls uses the
-# standard library alone until `check_version` has found the same version of the program there.
+# Ray pickles this module's functions and classes by value, since it runs as __main__: what a node calls uses
+# only the standard library until `check_version` has found the same version of the program there.
 
 
 def check_version(version: str) -> str:
@@ -148,6 +148,7 @@ class NodeEngine:
 
 def connect(address: str) -> Any:
     """Connect this process to a running cluster and return Ray; raise WinaError for none."""
+    # Ray sends usage statistics to its makers otherwise.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     check_address(address)
     try:
@@ -180,7 +181,6 @@ def explain_refusal(address: str, error: str) -> str:
 
 
 def _living_nodes(ray: Any) -> dict[str, dict[str, Any]]:
-    """Return Ray's description of each living node with processors by its id."""
     return {node["NodeID"]: node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")}
 
 
@@ -195,6 +195,7 @@ def size_engines(cluster: RayCluster, nodes: Sequence[Mapping[str, float]]) -> t
     if cpus is None:
         cpus = 1.0 if gpus else min((count for node in nodes if (count := node.get("CPU", 0.0))), default=1.0)
     needs = {name: amount for name, amount in (("CPU", cpus), ("GPU", gpus), ("memory", cluster.memory)) if amount}
+    # 1e-9: 0.3 / 0.1 is less than 3.
     fitting = [int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in needs.items())) for node in nodes]
     if not any(fitting):
         largest = [_describe({name: node.get(name, 0.0) for name in needs}) for node in nodes]
@@ -219,6 +220,7 @@ def probe_nodes(ray: Any, cluster: RayCluster) -> dict[str, Any]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
 
     nodes = _living_nodes(ray)
+    # Without a processor, so that nodes at work answer, too.
     probe = ray.remote(num_cpus=0, max_retries=0)(check_version)
     probes = {
         probe.options(scheduling_strategy=OnNode(node_id=name, soft=False)).remote(__version__): name for name in nodes
@@ -286,8 +288,8 @@ class Relay:
                 num_cpus=cluster.cpus,
                 num_gpus=cluster.gpus,
                 memory=None if cluster.memory is None else int(cluster.memory),
-                max_restarts=0,
-                max_concurrency=4,
+                max_restarts=0,  # a restarted actor has no engine: `run` makes another actor
+                max_concurrency=4,  # a read that waits for lines must not keep a write waiting
                 label_selector=away,
             )
             .remote()
@@ -325,11 +327,11 @@ class Relay:
         for line in requests:
             self._requests.put(line.decode())
         self._requests.put(None)
-        if not self._is_ready:  # nobody else would end an engine that waits for resources
+        if not self._is_ready:  # nothing else ends an engine that waits for resources
             os._exit(1)
 
     def _pass_on(self, actor: Any) -> None:
-        with suppress(self._ray.exceptions.RayError):  # the relay of its lines sees the end
+        with suppress(self._ray.exceptions.RayError):  # `_relay` meets the same end
             line: str | None = ""
             while line is not None:
                 line = self._requests.get()

@@ -16,13 +16,13 @@ _PLACES = TypeAdapter(tuple[Machine | RayCluster, ...])
 
 
 def machines_file() -> Path:
-    """Return the file of the machines."""
     return config_folder() / "machines.json"
 
 
 def load_places() -> dict[str, Machine | RayCluster]:
     """Return the machines and clusters by name; WinaError for a faulty file."""
     file = machines_file()
+    # A link that leads nowhere is reported below, and not replaced by the next machine that is added.
     if not os.path.lexists(file):
         return {}
     try:
@@ -69,7 +69,7 @@ def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
 
 
 def _writing() -> FileLock:
-    """Return the lock under which the file is read and written again: two programs may change it at once."""
+    # Two programs may read, change and write the file at the same time.
     return FileLock(machines_file().with_suffix(".lock"))
 
 

@@ -1,6 +1,6 @@
 """A job as another machine computes it: its paths there, and the check of its events.
 
-What was not requested, and what no database holds, fails that job; what controls a terminal is taken out.
+Results that were not requested, and numbers that no database holds, fail the job. Control characters are removed.
 """
 
 import math
@@ -228,7 +228,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _check_numbers(event: Message, *, nan: bool = True) -> None:
-    """Raise Breach for numbers that no database holds, where it takes NaN or not."""
+    """Raise Breach for numbers that no database holds; `nan` allows NaN."""
     if not _is_storable(event.model_dump(), nan):
         raise Breach("a number that is none, or too large")
 
@@ -309,6 +309,7 @@ class RemoteJob:
                 return event.model_copy(update={"run": self._run(event.run)})
             case Failed():
                 run = None if event.run is None else self._run(event.run)
+                # The client that started the engine is the only one to say how it ended.
                 return event.model_copy(update={"run": run, "engine_end": ""})
             case Partial():
                 return self._take_unit(event, self._run_started)
@@ -323,6 +324,7 @@ class RemoteJob:
                 return event
             case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
                 result = to_local(event, self._machine, self._local_paths)
+                # The window opens this path and the log names it: a machine must not choose it.
                 if PurePath(written_path(result.value)) != PurePath(requested_path(self._job)):
                     raise Breach("the path of a file that was not requested")
                 return result

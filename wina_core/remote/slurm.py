@@ -72,12 +72,10 @@ class ArrayProgress(Message):
 
     @property
     def ended(self) -> bool:
-        """Return whether all elements have ended and are merged."""
         return all(element.ended for element in self.elements)
 
     @property
     def measurements(self) -> int:
-        """Return the number of merged measurements."""
         return sum(element.measurements for element in self.elements)
 
     @property
@@ -114,7 +112,6 @@ class SlurmArray(Message):
 
     @property
     def folder(self) -> Path:
-        """Return the folder of its files."""
         return _arrays_folder() / self.id
 
     @property
@@ -127,7 +124,7 @@ class SlurmArray(Message):
         return ArrayProgress(elements=(ElementProgress(),) * len(self.names))
 
     def save_progress(self, progress: ArrayProgress) -> None:
-        """Keep the state for the next poll, unless another program has ended the array meanwhile."""
+        # Another program may have ended the array, and removed its folder.
         with suppress(FileNotFoundError):
             write_atomically(self.folder / "progress.json", progress.model_dump_json().encode(), private=True)
 
@@ -165,7 +162,7 @@ class _Element(partial[object]):
     """Call that computes an element, as submitit pickles it."""
 
     def checkpoint(self) -> Any:
-        """Return what is called once the element is queued again: the same, since its file has what is done."""
+        """Return the same call for the element's next start: its file has what is done."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -199,7 +196,8 @@ def submit(
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # an element runs whatever its pickle says
+        # Elements run the pickles of this folder, which no other user may replace.
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _private_environment(), executor.batch():
             jobs = [
                 executor.submit(_Element(compute, study, job, folder / f"{index}.sqlite"))
@@ -222,7 +220,7 @@ def submit(
     try:
         write_atomically(folder / "array.json", array.model_dump_json().encode(), private=True)
         store.hand_over([run for runs in array.runs for run in runs], array.owner)
-    except BaseException:  # nobody would merge it
+    except BaseException:  # no poll would find and merge it
         _call("scancel", array.job)
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -236,6 +234,7 @@ def _executor(folder: Path, settings: SlurmSettings) -> Any:
         raise WinaError(
             'Submitting to Slurm needs submitit; install it with: pip install "wina-workbench[slurm]".'
         ) from error
+    # sbatch replaces patterns such as %j in the names of log files.
     if "%" in str(folder) or not str(folder).isprintable():
         raise WinaError(f"Slurm cannot write to {str(folder)!r}; set WINA_HOME to a folder without % and line ends.")
     try:
@@ -267,7 +266,6 @@ def _private_environment() -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """Return the last line of sbatch that is not a hint at its help."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Try ")]
     return re.sub("^sbatch: ((error|fatal): )?", "", lines[-1]).rstrip(".") if lines else "sbatch said nothing"
 
@@ -306,7 +304,7 @@ def update_array(array: SlurmArray, store: Store) -> ArrayUpdate:
             elements[index] = _merge_element(array, index, states[index], result, store)
     result.progress = result.progress.model_copy(update={"elements": tuple(elements)})
     if result.progress.ended and result.unmerged:
-        (array.folder / "array.json").unlink(missing_ok=True)  # by which it is listed
+        (array.folder / "array.json").unlink(missing_ok=True)  # arrays are listed by this file
         files = ", ".join(str(array.folder / f"{index}.sqlite") for index in result.unmerged)
         result.failures.append(f"Not merged, and kept: {files}.")
     elif result.progress.ended:
@@ -327,6 +325,7 @@ def cancel(array: SlurmArray, store: Store) -> ArrayUpdate:
 
 def log_tail(array: SlurmArray, index: int) -> str:
     """Return the end of an element's log; empty before it has begun."""
+    # submitit names the log of task 0 of a job so.
     with suppress(FileNotFoundError), (array.folder / f"{array.names[index]}_0_log.out").open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         return file.read().decode(errors="replace")
@@ -340,17 +339,17 @@ def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayUpdat
     changed, measurements, runs = before.changed, before.measurements, dict[str, tuple[str, str]]()
     fault = ""
     with suppress(FileNotFoundError):
-        os.listdir(array.folder)  # a file that a network file system did not show before
+        os.listdir(array.folder)  # makes a network file system show a new file
         changed = file.stat().st_mtime_ns
     if changed and (ended or changed != before.changed):
         try:
-            if ended:  # nobody has it open any more
+            if ended:  # its element has closed it
                 upgrade.upgrade_file(file)
             merge_database(file, store, newer=True)
             measurements, runs = _read_element(file)
         except UnwritableError:
             raise
-        except WinaError as error:  # of a file that its element is just making, too
+        except WinaError as error:  # also of a file that its element is creating
             changed, fault = before.changed, str(error)
     if ended and fault:
         result.unmerged.append(index)

@@ -56,8 +56,9 @@ class BackgroundProcess:
             raise WinaError(refusal)
 
     def begin(self) -> None:
-        """Let it compute; it also begins when this program dies."""
+        """Let the process compute."""
         assert self._process.stdin is not None
+        # It begins at the end of its input: once this program has stopped computing, or if it dies.
         self._process.stdin.close()
 
 

@@ -87,18 +87,15 @@ class EngineLog:
 
     @property
     def tail(self) -> str:
-        """The last lines."""
         return "\n".join(self._tail)
 
     def add(self, text: str) -> None:
-        """Append lines."""
         self._tail.extend(text.splitlines())
         if self._file is not None:
             with suppress(OSError, ValueError):  # a full disk must not stop the engine, which waits to be read
                 self._file.write(f"{text}\n".encode())
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -146,7 +143,6 @@ class Engine:
     watcher: threading.Thread | None = None
 
     def send(self, *requests: EngineRequest) -> None:
-        """Put requests into the outbox."""
         for request in requests:
             self.outbox.put(encode(request))
 
@@ -190,12 +186,10 @@ class EngineClient:
 
     @property
     def available(self) -> bool:
-        """True if it may be given a job now."""
         return True
 
     @property
     def pid(self) -> int | None:
-        """The engine's process id, None while there is no engine."""
         with self._lock:
             return self._engine.process.pid if self._engine else None
 
@@ -239,6 +233,7 @@ class EngineClient:
             engine.process.wait(SHUTDOWN_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             _terminate(engine.process)
+        # A receiver of events may call this on the watcher's own thread, which cannot join itself.
         if engine.watcher is not threading.current_thread() and engine.watcher is not None:
             engine.watcher.join()
 
@@ -335,7 +330,8 @@ class EngineClient:
                 self._on_event(event)
         engine.outbox.put(None)
         code = engine.process.wait()
-        log.join(timeout=1.0)  # a grandchild that still holds stderr must not hold us
+        # The last lines of stderr name the cause that `_on_engine_exit` reports.
+        log.join(timeout=1.0)  # a grandchild may keep stderr open for longer
         engine.log.close()
         self._on_engine_exit(engine, code)
 
@@ -364,6 +360,7 @@ class EngineClient:
                 job.engines += 1
                 job_id, paused = job.submit.job_id, job.state.is_paused
                 job.state = JobState(phase="pausing" if paused else "queued")
+                # The new engine knows nothing of the requests that the old one has taken.
                 again = [Pause(job_id=job_id)] * paused + [Release(job_id=job_id)] * job.released
                 self._deliver(job.submit, *again)
                 return
@@ -390,7 +387,8 @@ class EngineClient:
 
     def _cause(self, engine: Engine, code: int) -> str:
         """Return the cause of an engine's end as a sentence."""
-        lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]  # which it loaded after Ready
+        # Some libraries are loaded only by a job, after Ready.
+        lacks_library = LIBRARY_FAULT in engine.log.tail.rpartition("\n")[2]
         if (not engine.ready or lacks_library) and not was_killed(code):
             return describe_start(code, engine.log.tail)
         end = self.describe_end(engine, code)
@@ -416,12 +414,13 @@ def _thread(target: Callable[..., None], *args: object) -> threading.Thread:
 
 
 def _lines(stream: IO[bytes], limit: int) -> Iterator[bytes]:
+    # Iterating over the stream itself would read a line without end into memory.
     return iter(lambda: stream.readline(limit), b"")
 
 
 def _write(outbox: "queue.SimpleQueue[str | None]", stdin: IO[bytes]) -> None:
     """Write requests until None comes; the engine takes the end of its stdin for the end of its client."""
-    with suppress(OSError):  # the engine died: the watcher sees to it
+    with suppress(OSError):  # the engine died, which the watcher reports
         while (line := outbox.get()) is not None:
             stdin.write(line.encode())
             stdin.flush()

@@ -58,7 +58,6 @@ class UnassignedRuns:
         return bool(self._groups)
 
     def put_back(self, runs: Iterable[PendingRun]) -> None:
-        """Add runs to those that wait."""
         for group, group_runs in by_model(runs).items():
             self._groups.setdefault(group, []).extend(group_runs)
 
@@ -123,7 +122,7 @@ class Assignment:
                 self.begin(event.run)
             case Partial():
                 self._on_result()
-                self.loaded |= event.unit.unit != COST  # which is counted from the config alone
+                self.loaded |= event.unit.unit != COST  # costs are counted from the config, without the model
                 self.arrived.add(event.unit.unit)
             case Measured():
                 self._on_result()
@@ -137,15 +136,12 @@ class Assignment:
                 self.end(event.run)
 
     def _on_result(self) -> None:
-        """Count a result of any kind."""
         self.since, self.job.gave_up = time.monotonic(), False
 
     def begin(self, run: str | None) -> None:
-        """Set the current run, None for none."""
         self.run, self.arrived = run, set()
 
     def end(self, run: str) -> None:
-        """Count a run as ended."""
         self.ended.add(run)
         self.begin(None)
 
@@ -158,8 +154,9 @@ class Assignment:
 
     @property
     def rest(self) -> list[PendingRun]:
-        """The runs that have not ended. The current one is last: it may end its next engine, too."""
+        """The runs that have not ended, the current one last."""
         excluded = {*self.ended, self.run}
+        # The current one may end its next engine, too: the others are measured before.
         return [*(run for run in self.runs if run.spec.content_hash() not in excluded), *self.current]
 
 
@@ -243,7 +240,7 @@ def reap(assignment: Assignment, failed: Failed, unassigned: UnassignedRuns) -> 
     job = assignment.job
     if failed.not_begun and assignment.rest:
         assignment.begin(assignment.rest[0].spec.content_hash())  # it was being prepared
-    if assignment.run is None and not assignment.ended:  # no other engine would reach a run either
+    if assignment.run is None and not assignment.ended:  # another engine would reach no run either
         job.failure = failed
         job.unreached += [pending.spec.content_hash() for pending in assignment.runs]
         assignment.ended |= set(job.unreached)
@@ -262,7 +259,7 @@ def _count_end(assignment: Assignment, run: str, failed: Failed) -> Iterator[Eve
     """Count the end of an engine against the run that it computed."""
     job = assignment.job
     ended = job.engines_ended[run] = job.engines_ended.get(run, 0) + 1
-    if not assignment.current:  # it ended between the last measurement and the word that all have arrived
+    if not assignment.current:  # all measurements arrived, but not RunFinished
         yield RunFinished(job_id=job.id, run=run)
         assignment.end(run)
     elif ended == MOST_ENGINES:
@@ -294,14 +291,13 @@ class JobQueue:
         self._jobs: dict[str, QueuedJob] = {}
 
     def __iter__(self) -> Iterator[QueuedJob]:
+        # A copy: the pool ends and moves jobs within such loops.
         return iter(list(self._jobs.values()))
 
     def get(self, job_id: str) -> QueuedJob | None:
-        """Return the job of an id, or None."""
         return self._jobs.get(job_id)
 
     def remove(self, job: QueuedJob) -> None:
-        """Drop a job that has ended."""
         del self._jobs[job.id]
 
     def add(self, job: QueuedJob) -> Queued:
@@ -343,7 +339,6 @@ class JobQueue:
 
 
 def _rank(priority: Priority) -> int:
-    """Return the rank of a priority, 0 for the most urgent."""
     return PRIORITIES.index(priority)
 
 
@@ -351,7 +346,7 @@ def _rank(priority: Priority) -> int:
 
 
 class Inbox:
-    """Queue of actions with a thread of its own, which starts with the first action and ends after `close`.
+    """Queue of actions that run on a thread of its own, from the first action until `close`.
 
     It calls `idle` after every action, and after `seconds` without one.
     """
@@ -398,6 +393,7 @@ class Inbox:
                 except Exception:  # one defect must not cost the jobs that follow
                     logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
             with self._posting:
+                # Under the lock of `post`: an action after the last look would find no thread to run it.
                 if self._closing and self._actions.empty():
                     self._thread, self._closing = None, False
                     return

@@ -221,6 +221,7 @@ class EnginePool:
     def _on_opened(self, job: QueuedJob, error: str) -> None:
         """Begin a job whose machines are open; fail it with an `error`."""
         job.opening = False
+        # The job may have been cancelled, and its id used again, while the machines were opened.
         if error and self._jobs.get(job.id) is job:
             self._jobs.remove(job)
             self._report(Failed(job_id=job.id, error=error))
@@ -232,6 +233,7 @@ class EnginePool:
             return
         job.cut |= job.waiting or job.opening
         job.state = job.state.cancelling()
+        # Shutting down ends the engines anyway, so that they need no request then.
         for worker, assignment in self._workers.working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=assignment.id))
         self._end_if_over(job)  # one that no engine has; any other ends with the last of its assignments
@@ -253,7 +255,6 @@ class EnginePool:
         self._hand_out()
 
     def _report_held(self, job: QueuedJob) -> None:
-        """Report a job as held once all engines that work on it hold."""
         if job.state.phase == "pausing" and all(assignment.held for assignment in job.assignments):
             self._report(Held(job_id=job.id, held=True))
 
@@ -269,6 +270,7 @@ class EnginePool:
 
     def _next(self) -> tuple[QueuedJob, Worker] | None:
         """Return the first job of which an engine could begin something, and that engine."""
+        # The job that gave up its engine is often ahead in the queue, and would take it back.
         if (promised := promised_job(self._workers)) is not None:
             return promised
         for job in self._jobs:
@@ -301,7 +303,6 @@ class EnginePool:
         self._explain(job, waiting_reason(worker.assignment, time.monotonic()))
 
     def _explain(self, job: QueuedJob, reason: str) -> None:
-        """Report why a job waits, once."""
         if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
@@ -316,7 +317,8 @@ class EnginePool:
         if job.unassigned is not None:
             engines = sum(not engine.light for engine in self._workers.serving(job))
             runs = job.unassigned.take(worker.group, engines)
-            todo = job.spec.model_copy(update={"runs": runs, "stored": {}})  # the pool estimates, over all engines
+            # An engine knows its own runs alone, so that the pool estimates the time left over all engines.
+            todo = job.spec.model_copy(update={"runs": runs, "stored": {}})
             worker.group = group_of(runs[0])
         # An id of its own for each assignment: late events of an earlier one on the same engine are not taken for it.
         assignment = Assignment(f"{job.id}/{next(self._numbers)}", job, runs)
@@ -345,7 +347,9 @@ class EnginePool:
         if isinstance(event, Ready):
             worker.hardware = event.environment.hardware
             worker.environment = event.environment
-            if not worker.light and worker.machine == LOCAL:  # other processes are no one's business
+            if (
+                not worker.light and worker.machine == LOCAL
+            ):  # the store takes its environment for this computer's results
                 self._report(event)
             self._report_assigned(worker)
             self._hand_out()
@@ -390,7 +394,8 @@ class EnginePool:
         job = assignment.job
         worker.assignment = None
         worker.idle_since = time.monotonic()
-        if not isinstance(event, Done):  # the engine may be a new one
+        # A Failed may come from the end of the process: its successor holds no model.
+        if not isinstance(event, Done):
             worker.group = worker.model = None
         job.assignments.remove(assignment)
         if isinstance(event, Done) and assignment.released and not job.state.is_cancelled:
@@ -409,6 +414,7 @@ class EnginePool:
                 if job.times is not None:
                     job.times.take(ended)
                 self._report(ended)
+        # Only now: `reap` may end the run that the engine computed.
         job.units += assignment.units
         self._report_held(job)
         self._end_if_over(job)

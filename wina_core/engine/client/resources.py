@@ -19,7 +19,6 @@ BATCH_NICENESS = 5
 
 
 def engine_count() -> int:
-    """Return one engine for each visible CUDA device, at least one."""
     return max(1, len(visible_devices()))
 
 
@@ -45,7 +44,6 @@ def light_environment() -> dict[str, str]:
 
 
 def with_lower_priority(environment: dict[str, str]) -> dict[str, str]:
-    """Return an engine's environment with a lower priority, behind the window and the light engine."""
     return {**environment, "WINA_ENGINE_NICE": str(BATCH_NICENESS)}
 
 
@@ -81,6 +79,7 @@ def has_room(job: Job | None, loading: Iterable[ModelSource | None] = ()) -> boo
     if free - needed - ENGINE_BYTES < MARGIN * total:
         return False
     devices = visible_devices() if needed else ()
+    # The time is rounded for the cache: the driver is asked again only after _FRESH_SECONDS.
     return not devices or _gpu_free(devices[-1], time.monotonic() // _FRESH_SECONDS) > needed + ENGINE_BYTES
 
 

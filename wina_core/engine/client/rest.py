@@ -74,6 +74,7 @@ def resumed(
         resumed_jobs.append(submit.model_copy(update={"job": remaining}))
         if isinstance(remaining, EvaluateJob):
             waiting[False] += remaining.runs
+            # A queued run without samples does not replace one that stores them.
             waiting[True] += remaining.runs if remaining.samples else ()
     return resumed_jobs
 

@@ -54,7 +54,6 @@ class Worker:
 
     @property
     def free(self) -> bool:
-        """True if it could begin a job."""
         return self.assignment is None and not self.ending and self.client.available
 
     def holds(self, job: Job) -> bool:
@@ -63,23 +62,21 @@ class Worker:
         return model is not None and model == self.model and self.pid == self.client.pid
 
     def assign(self, assignment: Assignment, job: Job) -> None:
-        """Note its next work, the job as it is computed; `submit` sends it."""
+        """Note the next work, with the job as this engine computes it; `submit` sends it."""
         assignment.loaded = self.holds(job)
         self.assignment, self.model, self.promised = assignment, job.first_model, None
 
     def submit(self, assignment: Assignment, job: Job) -> None:
-        """Send its work to the engine."""
         self.client.send(Submit(job_id=assignment.id, job=job))
         self.pid = self.client.pid
 
 
 def assignments(workers: Iterable[Worker]) -> list[Assignment]:
-    """Return the present work of all engines."""
     return [worker.assignment for worker in workers if worker.assignment is not None]
 
 
 def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
-    """Return the first free engine for any job, for an interactive one rather one that holds its model."""
+    """Return the first free engine for any job, if possible one that holds an interactive job's model."""
     free = [worker for worker in workers if worker.free and not worker.light]
     if job.interactive:
         free.sort(key=lambda worker: not worker.holds(job))
@@ -116,12 +113,10 @@ def soon_free(workers: Iterable[Worker]) -> bool:
 
 
 def is_promised(workers: Iterable[Worker], job: QueuedJob) -> bool:
-    """Return whether an engine is being given up for a job."""
     return any(worker.promised is job and worker.assignment is not None for worker in workers)
 
 
 def timed_work(workers: Iterable[Worker]) -> bool:
-    """Return whether a sweep is being timed."""
     return any(assignment.job.spec.timed and not assignment.held for assignment in assignments(workers))
 
 
@@ -133,7 +128,7 @@ def loading_models(workers: Iterable[Worker]) -> list[ModelSource | None]:
 def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     """Return an engine whose evaluation or sweep could make room for an interactive job.
 
-    Rather an evaluation, and rather one that holds the job's model.
+    Evaluations are preferred to sweeps, and engines that hold the job's model to others.
     """
     able = []
     for worker in workers:
@@ -142,6 +137,7 @@ def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
             continue
         if isinstance(assignment.job.spec, EvaluateJob) or assignment.job.spec.timed:
             able.append((assignment.job.spec.timed, not worker.holds(job), worker))
+    # Without the worker, which has no order.
     return min(able, key=lambda candidate: candidate[:2])[2] if able else None
 
 
@@ -176,7 +172,7 @@ def _rounded(seconds: float) -> str:
 
 
 def busy_reason(workers: Iterable[Worker]) -> str:
-    """Return why an interactive job waits for work that makes no room."""
+    """Return why an interactive job waits for work that cannot make room; empty without any work."""
     kinds = {assignment.job.spec.kind for assignment in assignments(workers)}
     return f"memory allows no second engine; waits for the end of: {', '.join(sorted(kinds))}" if kinds else ""
 
@@ -221,20 +217,16 @@ class Workers:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the first engine that runs; None while there is none."""
         return next((pid for worker in self._all if (pid := worker.client.pid) is not None), None)
 
     def serving(self, job: QueuedJob) -> list[Worker]:
-        """Return the engines that may compute a job."""
         return [worker for worker in self._all if worker.machine in job.machines]
 
     def working_on(self, job: QueuedJob) -> list[tuple[Worker, Assignment]]:
-        """Return the engines that compute a job, each with its assignment."""
         pairs = [(worker, worker.assignment) for worker in self._all]
         return [(worker, assignment) for worker, assignment in pairs if assignment and assignment.job is job]
 
     def missing(self, machines: Iterable[str]) -> set[str]:
-        """Return the machines that are not open yet."""
         return set(machines) - {worker.machine for worker in self._all}
 
     def open(self, machines: Iterable[str], opened: Callable[[str], None]) -> None:
@@ -244,6 +236,7 @@ class Workers:
 
     def stop(self) -> None:
         """End all engines at once."""
+        # On a thread for each engine: one that does not answer takes all of its grace.
         stops = [threading.Thread(target=worker.client.stop) for worker in self._all]
         for stop in stops:
             stop.start()
@@ -317,7 +310,6 @@ class LightEngine:
         return light if light.holds(job) or self._room(job, loading_models(self._workers)) else None
 
     def disturbs(self, job: Job) -> bool:
-        """Return whether a sweep has to wait for the end of its job."""
         return job.timed and not self._worker.free
 
     def on_begin(self, worker: Worker, job: Job) -> None:
@@ -337,7 +329,6 @@ class LightEngine:
             self._end()
 
     def forget_start(self) -> None:
-        """Cancel a start that is due."""
         if self._ahead is not None:
             self._ahead.cancel()
 
@@ -363,11 +354,12 @@ class LightEngine:
         light = self._worker
         if not light.free or light.client.pid is None:
             return
+        # Until it has stopped, `free` must be false: a job sent to it now would be cancelled.
         light.ending, light.model = True, None
 
         def ended() -> None:
             light.ending = False
-            self._hand_out()  # the jobs that came meanwhile
+            self._hand_out()  # jobs may have arrived meanwhile
 
         def stop() -> None:
             light.client.stop()

@@ -52,9 +52,9 @@ Plan = UniformSparsity | SparsityPlan
 def estimate(job: EstimateJob, session: Session, reporter: Reporter) -> EstimateRecord:
     """Estimate the seconds of every missing measurement on one engine, and of what is prepared for them.
 
-    Stored times of similar measurements are used before timing. All gated runs are assumed as much slower as one of
-    them is on a forward pass, without its rotation. Preparations take their time of before; those that were never
-    computed here are counted. Raises the errors of measuring, such as WinaError for an unknown task.
+    Stored times of similar measurements replace timing. One forward pass of a gated run, without its rotation, gives
+    the slowdown of all gated runs. Preparations take their stored seconds; those without any are counted.
+    Raises the errors of measuring, such as WinaError for an unknown task.
     """
     return _Estimate(job, session, _Quiet(reporter)).record()
 
@@ -101,6 +101,7 @@ class _Estimate:
         if spec.method.name == DENSE.name:
             return dense, False
         factor = self._slowdown(spec.model)
+        # A fidelity reads the text twice, with gates and without.
         return dense * (1.0 + factor if unit == FIDELITY else factor), dense_key in stored
 
     def _probed(self, spec: RunSpec, unit: str, key: str) -> float:
@@ -129,7 +130,7 @@ class _Estimate:
             return self._task_seconds(loaded, evaluation, unit)
 
     def _task_seconds(self, loaded: LoadedModel, evaluation: EvaluationSpec, unit: str) -> float:
-        from wina_core.compute.evaluation.harness import evaluate_task  # which load lm-eval
+        from wina_core.compute.evaluation.harness import evaluate_task  # these load lm-eval
         from wina_core.compute.evaluation.tasks import load_task
 
         programs, code = self._job.run_model_code, self._job.task_code
@@ -158,6 +159,7 @@ class _Estimate:
             return work
 
         with attach(loaded, method, plan, None, 0.0) as gates, cancellable(loaded.model, self._reporter):
+            # In turns, so that a change of the processor's clock or load slows both alike.
             contenders = [lambda _, gated=gated: forward(gated) for gated in (False, True)]
             dense, sparse = time_turns(contenders, _TURNS, loaded.device, self._reporter)
             gates.enabled = True
@@ -222,7 +224,7 @@ def _with_seeds(spec: RunSpec, synthetic: SyntheticSpec, seeds: int) -> RunSpec:
 
 
 def _spread_evenly(spec: RunSpec) -> Plan:
-    """Return the run's plan, or its budget as a uniform plan where it is not allocated yet."""
+    """Return the run's plan, or a uniform one of the same budget if it is still to be allocated."""
     plan = spec.plan
     return UniformSparsity(sparsity=plan.budget) if isinstance(plan, AllocatedSparsity) else plan
 

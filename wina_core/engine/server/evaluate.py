@@ -65,7 +65,6 @@ class RunProgress:
         """Largest measurements done so far: what is measured again counts once."""
 
     def add(self, run: PendingRun, unit: str) -> None:
-        """Count a measurement as done, if it is one of the run's."""
         if unit in run.units:
             self._done.add((run.spec.content_hash(), unit))
 
@@ -93,7 +92,6 @@ class RunReporter:
         self._together = [run]
 
     def of(self, run: PendingRun) -> "RunReporter":
-        """Return the reporter of another run of the job."""
         return RunReporter(self._reporter, run, self._progress)
 
     def begin(self, unit: str, together: Sequence[PendingRun] = ()) -> None:
@@ -110,7 +108,7 @@ class RunReporter:
         self._unit, self._together = None, [self._run]
 
     def close(self) -> None:
-        """Count all that the run has left as done, as where it failed."""
+        """Count all units of the run as done, also those that a failed run has left out."""
         for unit in self._run.units:
             self._progress.add(self._run, unit)
 
@@ -219,7 +217,7 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                 if not whole:
                     return
                 emit(RunFinished(job_id=job_id, run=run))
-            if exhausted:  # after the error is forgotten, whose traceback holds the model
+            if exhausted:  # here, since the traceback of the error holds the model until its block ends
                 passes.close()
                 session.clear()
                 release_memory()
@@ -257,6 +255,7 @@ def _measure(
     text, batch_size = spec.evaluation.original, spec.evaluation.batch_size
     reference = None
     if text is not None and ORIGINAL in units:
+        # Before the configuration's model is loaded: beside it, memory may not hold the original in float32.
         reference = reference_of(session, spec.model, text, batch_size, stage)
     loaded = session.prepare(spec.model, spec.rotation, stage)
     allocated = tuple[LayerRecord, ...]()
@@ -265,7 +264,8 @@ def _measure(
         allocated = _cells(plan)
     with passes.gates(pending, loaded, plan, stage) as gates, cancellable(loaded.model, stage):
         shared = passes.shared
-        for unit in sorted(units, key=lambda unit: unit != FIDELITY):  # its passes, and their counts, may be there
+        # The fidelity first: its passes and their counts may be shared with other runs.
+        for unit in sorted(units, key=lambda unit: unit != FIDELITY):
             if ends():
                 return False
             if unit == COST:
@@ -316,6 +316,7 @@ def _measure(
             )
             shared.forget(gates, passes_name(unit))
             stage.end()
+            # The C library keeps what this unit has freed between pieces in use.
             trim_memory()
     return True
 
@@ -368,7 +369,7 @@ class _Passes:
                 self.shared.forget(gates)
 
     def finish(self) -> None:
-        """Close, and remove what passes have left on disk, since all runs of the model have ended."""
+        """Close, and remove the files of the passes: all runs of the model have ended."""
         self.shared.finish()
         self.close()
 
@@ -406,6 +407,7 @@ class _Passes:
         lanes: dict[tuple[TextSpec, int | Literal["auto"]], dict[PendingRun, tuple[str, Gates]]] = {}
         for pending in self._runs:
             spec = pending.spec
+            # An allocated plan is known only in the turn of its run, which computes it.
             if group_of(pending) != self._group or isinstance(spec.plan, AllocatedSparsity):
                 continue
             try:
@@ -423,6 +425,7 @@ class _Passes:
             stage.begin(min(units), list(lane))  # the fidelity, if it is among them
             start = pausable_clock.now()
             gated = [gates for _, gates in lane.values() if not gates.is_dense]
+            # A fidelity compares with the dense model, and dense runs have its pass as their own.
             dense = [None] if FIDELITY in units or len(gated) < len(lane) else []
             try:
                 carry_fidelity(loaded, [*dense, *gated], text, size, stage, self.shared)

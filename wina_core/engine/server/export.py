@@ -72,6 +72,7 @@ def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> Ggu
     rotating, converting and checking do; then nothing is left.
     """
     file = Path(job.file)
+    # `files_of` names the folder of the dequantized weights, which this makes.
     if (quantized := gguf_file(job.model)) is not None:
         dequantized(quantized, reporter)
     _check(job, file)

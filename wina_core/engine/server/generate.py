@@ -162,17 +162,15 @@ class _Side:
 
     @property
     def missing(self) -> int:
-        """Number of tokens that may still come."""
         return self._job.new_tokens - len(self._completion) if self.end == "stopped" else 0
 
     def step(self, job_id: str) -> Token:
-        """Add and return a token."""
         unread = self._unread
         logits = self._reader.read(unread)
         token = choose(logits, self._job.sampling, len(self._completion))
         dense = None if self._reference is None else self._reference.read(unread)
         if self._gates is not None and self._passes == 0:
-            self._gates.reset_counts()  # drop the prompt's counts
+            self._gates.reset_counts()  # of the prompt: the sparsity is that of tokens read one by one
         self._passes += 1
         self._completion.append(token)
         self._unread = [token]
@@ -183,6 +181,7 @@ class _Side:
             text=self._pieces.add(token),
             log_probability=float(logits[token]),
             dense_log_probability=None if dense is None else float(dense[token]),
+            # Rounding may make the divergence negative.
             divergence=None if dense is None else max(float(divergences(dense, logits)), 0.0),
             read=len(unread),
             seconds=self._reader.seconds,
@@ -192,7 +191,7 @@ class _Side:
         return added
 
     def finished(self, job_id: str) -> CompletionFinished:
-        """Return the event that ends the completion."""
+        # The counts of the first pass, the prompt's, are dropped: none are left after a single token.
         counted = self._gates is not None and self._passes > 1
         lasting = self._job.store and (self.end != "stopped" or len(self._tokens) >= LEAST_TOKENS)
         return CompletionFinished(
@@ -231,7 +230,7 @@ class _Turns:
                     checks.enter_context(cancellable(loaded.model, self._reporter, layers))
                 while any(side.missing for side in sides):
                     self._turn(sides)
-        finally:
+        finally:  # also after a cancellation: the completions so far may be stored
             for side in sides:
                 self._emit(side.finished(self._job_id))
 

@@ -149,6 +149,7 @@ def _rotate(job: RotateJob, session: Session, reporter: Reporter) -> RotationRep
     choice = _comparison(job, session, reporter)
     loaded = session.prepare(job.model, job.rotation, reporter)
     report = session.rotation_report(loaded, job.rotation, choice)
+    # Auto has chosen the model as it is: its residuals are not part of a rotation's report.
     if loaded.rotation_report is None:
         energies = layer_energies(loaded.view, reporter)
         report = report.model_copy(update={"residuals": energies, "dense_residuals": energies})
@@ -176,7 +177,7 @@ def _comparison(job: RotateJob, session: Session, reporter: Reporter) -> Rotatio
 
 
 def _export_folder(job: RotateJob, export_to: str) -> Path:
-    """Return the folder of an export, checked now, not after minutes of rotating."""
+    """Return the folder of an export; raise WinaError now, before minutes of rotating, if it cannot be written."""
     if job.model.quantization != "none":
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
     folder = Path(export_to).expanduser()
@@ -193,7 +194,7 @@ def _export_folder(job: RotateJob, export_to: str) -> Path:
 def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> GateRecord:
     """Return the masks of the job's methods in its cell; raises as `inspect_gate`, preparing and calibrating do."""
     for gate in job.gates:
-        get_method(gate.method)  # now, not after seconds of loading
+        get_method(gate.method)  # before seconds of loading
     loaded = session.prepare(job.model, job.rotation, reporter)
 
     def calibrated(method: MethodSpec) -> Calibration | None:
@@ -255,6 +256,5 @@ class CancelledByJob(NullReporter):
         self._job_waits = job_waits
 
     def check(self) -> None:
-        """Raise Cancelled if a job waits."""
         if self._job_waits():
             raise Cancelled

@@ -67,8 +67,8 @@ def serve() -> int:
     logging.basicConfig(level=logging.WARNING, handlers=[_WireHandler(server)])
     logging.captureWarnings(True)
     threading.Thread(target=server.read, args=(requests,), name="requests", daemon=True).start()
-    # torch alone knows the device, so Ready follows its import. Nobody waits for that: requests are taken from the
-    # first moment on, by the thread above.
+    # Only torch knows the device, so Ready follows its import. Nobody waits for that: the thread above takes
+    # requests from the start.
     with without_collections():
         from wina_core.compute.latency.device import timing_environments
         from wina_core.compute.session.environment import environment, kernels_notice
@@ -84,9 +84,10 @@ def serve() -> int:
 def _catch_signals(server: "Server") -> None:
     """Hand SIGTERM to the server, and leave what a terminal sends to its whole group to the client."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "win32":  # where processes are ended without signals
+    if sys.platform == "win32":  # Windows ends processes without signals
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Python writes to the wakeup descriptor only for signals that have a handler.
     signal.signal(signal.SIGTERM, lambda *_: None)
     # A thread reads the number: the main thread would run a handler only after the matrix product that it is in.
     reading, writing = os.pipe()
@@ -130,7 +131,7 @@ class Server:
 
     @property
     def running(self) -> str | None:
-        """The id of the job that is being computed."""
+        # A copy: another thread may end the job between the two reads.
         job = self._job
         return job.job_id if job is not None and self._begun else None
 
@@ -199,7 +200,7 @@ class Server:
                 return
             same = self._job.job_id == submit.job_id
         message = "The engine has a job already; submit the next one after Done or Failed."
-        if same:  # which ends with one Done or Failed
+        if same:  # a Failed would end the job that is being computed
             self.emit(Log(level="error", text=message, job_id=submit.job_id))
         else:
             self.emit(Failed(job_id=submit.job_id, error=message))
@@ -233,7 +234,7 @@ class Server:
 
     def hold(self, job_id: str) -> None:
         """Wait while the running job is paused: until it is resumed or cancelled, or the engine closes."""
-        if not self._paused:  # without the lock: this is asked before every matrix product
+        if not self._paused:  # without the lock: this runs before every matrix product
             return
         with self._changed:
             if self._paused and not self._cancel.is_set():
@@ -252,6 +253,7 @@ class Server:
 
     def close(self) -> None:
         """Cancel the job, and end the process soon even if the job does not notice."""
+        # Before the lock: a thread that emits under it may hang on a full pipe.
         watchdog = threading.Timer(EXIT_GRACE_SECONDS, _die if self.terminated else partial(os._exit, 1))
         watchdog.daemon = True
         watchdog.start()
@@ -300,12 +302,14 @@ class Server:
                 ended = Failed(job_id=job_id, error=unforeseen(error), detail=traceback.format_exc())
                 exhausted = ran_out_of_memory(error)
                 usable = exhausted or not isinstance(error, AcceleratorError)
-            if exhausted:  # after the error is forgotten, whose traceback holds the model
+            if exhausted:  # here, since the traceback of the error holds the model until its block ends
                 session.clear()
                 release_memory()
+            # Without a last event, the client takes the engine for killed, and its runs go to another one.
             if self.terminated:
                 return
             with self._changed:
+                # Before the event: the client may answer it with the next job at once.
                 self._job = None
             self.emit(ended)
             if not usable:
