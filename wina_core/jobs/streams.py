@@ -15,6 +15,6 @@ def take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    sys.stdout.flush()
     os.dup2(2, 1)
+    sys.stdout.flush()  # what imports have printed goes to stderr, too
     return requests, wire

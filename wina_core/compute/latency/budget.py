@@ -5,6 +5,7 @@ Progress shows the remaining time of all points. The memory of a timed model is 
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, NamedTuple, Self
@@ -229,18 +230,21 @@ def held_bytes(model: nn.Module, gates: Gates | None = None) -> int:
 class PeakMemory:
     """The largest memory of a block: PyTorch's on a GPU, else the resident memory of the process.
 
-    `bytes` is None where the system cannot reset its own count (all but Linux).
+    `bytes` is None where the system cannot reset its own count: all but Linux, and containers that forbid it.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self.bytes: int | None = None
+        self._is_reset = False
 
     def __enter__(self) -> Self:
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
         elif sys.platform == "linux":
-            _RESET.write_text("5")  # proc(5): resets the peak resident set size
+            with suppress(OSError):
+                _RESET.write_text("5")  # proc(5): resets the peak resident set size
+                self._is_reset = True
         return self
 
     def __exit__(
@@ -248,6 +252,6 @@ class PeakMemory:
     ) -> None:
         if self._device.type == "cuda":
             self.bytes = torch.cuda.max_memory_allocated(self._device)
-        elif sys.platform == "linux":
+        elif self._is_reset:
             line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
             self.bytes = 1024 * int(line.split()[1])

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wina_core.compute import pausable_clock
+from wina_core.compute.latency import budget
 from wina_core.compute.latency.budget import (
     Finished,
+    PeakMemory,
     SweepProgress,
     expected_rest,
     expected_seconds,
@@ -140,3 +144,11 @@ def test_progress_never_runs_backwards(clock: list[float]) -> None:
         progress.expect(left, "")
     done = [event.done for event in events if isinstance(event, Progress)]
     assert all(before <= after < 1.0 for before, after in pairwise(done))
+
+
+def test_where_the_system_forbids_to_reset_its_count_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As containers with a read-only /proc do."""
+    monkeypatch.setattr(budget, "_RESET", tmp_path / "missing" / "clear_refs")
+    with PeakMemory(torch.device("cpu")) as peak:
+        pass
+    assert peak.bytes is None
