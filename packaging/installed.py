@@ -70,7 +70,7 @@ def check_server(wina: Path, work: Path) -> None:
             # Without the environment's proxy: the server listens on this machine.
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as response:
                 tokens = json.load(response)["usage"]["completion_tokens"]
-            server.stdin.close()  # it stops with the program that started it
+            server.stdin.close()  # the server stops once its parent's end of the pipe is closed
             if server.wait(_CLOSE_SECONDS) or not tokens:
                 raise RuntimeError(f"The server completed {tokens} tokens and ended with status {server.returncode}.")
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -29,7 +29,7 @@ COLUMNS = (
 )
 METRICS = ("kl", "perplexity", "error")
 SCORES = ("acc", "acc_norm", "pct_stereotype")
-"""Metrics of tasks, which the files of studies of real models have besides."""
+"""Metrics of tasks, which only the files of real models' studies have."""
 WORTH = {
     "bits_held": ("original", "bits held"),
     "bits_read": ("original", "bits read"),
@@ -37,7 +37,7 @@ WORTH = {
     "top1_agreement": ("original", "same top token"),
     "bytes_held": ("cost", "MB held"),
 }
-"""Metrics of the table of bits and gates: the task that has each, and its column."""
+"""Metrics of the table of bits and gates: the task that reports each, and its column."""
 EVERY_TASK = {"": ""}
 OF_PEER = "of float32's"
 TOLERANCE = 0.005
@@ -48,7 +48,6 @@ Shown = Callable[[Row], str]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Refresh the studies' numbers if a database is given, then write the page."""
     parser = argparse.ArgumentParser(description="Write resources/guide/results.md from stored numbers.")
     parser.add_argument("--database", metavar="FILE", help="first take the studies' numbers from this database")
     options = parser.parse_args(arguments)
@@ -67,7 +66,7 @@ def page() -> str:
 
 
 def refresh(database: str) -> None:
-    """Write the CSV file of each study that the database has anew, with every digit."""
+    """Write the CSV file of each study in the database again, with every digit."""
     from wina_core.store import MetricFilter, Store
 
     with Store(database) as store:
@@ -87,7 +86,7 @@ def refresh(database: str) -> None:
 
 
 def metrics_of(study: str) -> tuple[str, ...]:
-    """Return the metrics that the CSV file of a study has."""
+    """Return the metrics in the CSV file of a study."""
     if study == "demo-worth":
         return tuple(WORTH)
     return METRICS + SCORES if study.startswith("real-") else METRICS
@@ -370,7 +369,7 @@ def planes_table() -> str:
 
 
 def peer_bars() -> str:
-    """Return the speed over llama.cpp's beside what was aimed at."""
+    """Return the speeds over llama.cpp's and their aims."""
     lines = [
         [bar["bar"].removeprefix("tokens per second "), f"{bar['measured']:.2f}", f"{bar['wanted']:.1f}"]
         for bar in _benchmark("kernels/peers")["bars"]

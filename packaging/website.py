@@ -3,7 +3,7 @@
     pip install --constraint packaging/constraints.txt --group docs --editable .
     python packaging/website.py
 
-A broken link, a page that the navigation lacks, or a docstring that cannot be read ends it with an error.
+A broken link, a page that the navigation lacks, or an unreadable docstring ends it with an error.
 """
 
 import ast
@@ -35,7 +35,7 @@ def pages() -> dict[str, str]:
 
 
 def public_names() -> list[str]:
-    """Return the names of the public API, with nothing imported."""
+    """Return the names of the public API, read from the source without an import."""
     tree = ast.parse((ROOT / "wina_core" / "__init__.py").read_text(encoding="utf-8"))
     values = {
         target.id: node.value

@@ -84,15 +84,14 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds that are left, possibly negative."""
         return self.seconds - (time.perf_counter() - self._start)
 
     def one_of(self, count: int) -> Budget:
-        """Return an equal share of what is left for the next of `count` cases."""
+        """Return an equal share of the remaining time for the next of `count` cases."""
         return Budget(self.left / count)
 
     def turns(self, most: int) -> Iterator[int]:
-        """Yield 0, 1, ... up to `most` turns: at least LEAST_TURNS of them, and no more that would not end in time."""
+        """Yield 0, 1, ... up to `most` turns; after LEAST_TURNS only those that will probably end in time."""
         start = time.perf_counter()
         for turn in range(most):
             seconds_per_turn = (time.perf_counter() - start) / max(turn, 1)
@@ -208,7 +207,7 @@ def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterato
 
 
 def write_page(page: Path, content: Content) -> None:
-    """Replace the page's last section, or write a page of it alone."""
+    """Replace the page's last section; without a page, write one of this section alone."""
     before = page.read_text(encoding="utf-8").partition(HEADING)[0] if page.exists() else ""
     page.write_text(before + "\n".join(section(content)), encoding="utf-8")
 

@@ -81,11 +81,11 @@ def measure(toy: bool, machine: GpuMachine, budget: Budget) -> Iterator[dict[str
     )
     with attach(gated, METHOD, UniformSparsity(sparsity=SPARSITY), calibration, kernels=True) as gates:
         capacity = setting.prompt + setting.tokens
-        # First of all: it moves weights, whose addresses a captured graph keeps.
+        # Fused before anything is captured: fusing moves weights, and a graph keeps their addresses.
         models = {"dense, fused": fuse(dense, None), "gated, fused": fuse(gated, gates)}
         reasons = [f"{name}: {reason}" for name, reason in models.items() if isinstance(reason, str)]
         ways = {name: GraphDecoder(loaded.model, capacity) for name, loaded in (("dense", dense), ("gated", gated))}
-        for speeds in _turns(ways, prompt, setting, budget.one_of(4)):  # if a fused step fails, these are there
+        for speeds in _turns(ways, prompt, setting, budget.one_of(4)):  # first, in case a fused step fails
             yield _summary(setting, list(ways), speeds, gates.gated_sparsity)
         fused = {name: GraphDecoder(fused_model.loaded.model, capacity, fused=fused_model)
                  for name, fused_model in models.items() if isinstance(fused_model, FusedModel)}  # fmt: skip
@@ -160,7 +160,7 @@ def measure_evaluation(toy: bool, machine: GpuMachine, budget: Budget) -> Iterat
 
 
 def check_room(setting: MeasuredDecoding, models: float, device: torch.device) -> None:
-    """Raise SystemExit if so many models do not fit into the device's memory."""
+    """Raise SystemExit unless the device's memory holds this number of models."""
     layers, head = _parameters(setting)
     # Two bytes a weight; embedding and head are untied, so that the head's size counts twice.
     needed, free = models * 2 * (layers + 2 * head), free_bytes(device)

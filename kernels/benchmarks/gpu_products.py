@@ -187,7 +187,6 @@ def _name_of(device: torch.device) -> str:
 
 
 def deviation(y: Any, expected: Tensor) -> float:
-    """Return the largest difference over the largest expected value."""
     difference = y.reshape(expected.shape).float() - expected.float()
     return float(difference.abs().max() / expected.float().abs().max())
 
@@ -243,13 +242,14 @@ def by_turns(works: Sequence[Callable[[int], Work]], grid: Products, budget: Bud
 
 
 def seconds_of(calls: Sequence[Work]) -> float:
-    """Return the seconds of one of several calls in a row."""
+    """Return the mean seconds of several calls in a row."""
     if not torch.cuda.is_available():
         start_seconds = time.perf_counter()
         for call in calls:
             call()
         return (time.perf_counter() - start_seconds) / len(calls)
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    # All calls are queued meanwhile; otherwise the device would wait for the launches.
     torch.cuda._sleep(_HEAD_START)
     start.record()
     for call in calls:

@@ -88,7 +88,7 @@ def list_linear_kernel(
         exists = inputs < inputs_in_all
         value = tl.load(x + inputs, exists, 0.0).to(tl.float32)
         score = tl.abs(value) * tl.load(column_scale + inputs, exists, 0.0)
-        is_kept = exists & ~(score <= threshold)
+        is_kept = exists & ~(score <= threshold)  # NaN is kept, as by the shipped kernel
         ones = is_kept.to(tl.int32)
         entry = (value.to(tl.int32, bitcast=True).to(tl.int64) << 32) | inputs.to(tl.int64)
         tl.store(own_list + count + tl.cumsum(ones) - 1, entry, is_kept)

@@ -107,7 +107,7 @@ class _Operations(TorchDispatchMode):
 
 
 def _read(name: str, tensors: list[Tensor], args: Any) -> list[Tensor]:
-    """Return what an operation moves: of an indexed table or a cache only the rows of the result or source."""
+    """Return the tensors that an operation moves: only the selected rows of an indexed table or a cache."""
     if name in ("index_select", "embedding"):
         return [tensor for tensor in tensors if tensor is not args[0]]
     return [args[2], args[3]] if name == "index_copy_" else tensors
@@ -142,7 +142,7 @@ def counted_step(way: Way, method: MethodSpec | None, context: int, size: Size, 
     """Count a step at the end of a context, dense for no method; return the reason if it is not fused."""
     loaded = random_llama(size, torch.bfloat16, vocabulary, torch.device("meta"))
     with (
-        mock.patch.object(operands, "INTERPRETED", new=True),  # a device of another kind is not refused
+        mock.patch.object(operands, "INTERPRETED", new=True),  # otherwise the meta device is refused
         mock.patch.object(dispatch, "usable", return_value=("triton",)),
         mock.patch.object(dispatch, "fastest", return_value="triton"),
         nullcontext() if method is None else _gated(loaded, method) as gates,

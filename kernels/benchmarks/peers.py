@@ -57,8 +57,8 @@ QUANTIZATIONS = {
     8: QuantizationSpec(quantizer="rtn", bits=8, group=128, head_bits=8),
     4: QuantizationSpec(quantizer="rtn", bits=4, group=64, head_bits=6),
 }
-"""8.25 and 4.5 bits per weight with scales and zeros, where Q8_0 and Q4_0 have 8.5 and 4.5; the head as in their files,
-in 8 bits for Q8_0 and 6 (Q6_K) for Q4_0."""
+"""8.25 and 4.5 bits per weight with scales and zeros; Q8_0 and Q4_0 have 8.5 and 4.5. The head has the bits of their
+files: 8 for Q8_0 and 6 (Q6_K) for Q4_0."""
 PLANES = QuantizationSpec(quantizer="planes", bits=6, head_bits=6)
 READ = (4.5, 3.5, 2.5)
 """Bits read per weight that the targets of planes are set to, one target for all matrices."""
@@ -375,7 +375,7 @@ def _add_sizes(writer: GGUFWriter, config: Any, theta: float) -> None:
 
 
 def _padded(name: str, weight: Tensor) -> Tensor:
-    """Return a matrix of the MLP with zeros for further hidden units; any other tensor as it is."""
+    """Return a matrix of the MLP with zeros for the added hidden units, and any other tensor unchanged."""
     module = name.split(".")[-2]
     if module == "down_proj":
         return functional.pad(weight, (0, _multiple(weight.shape[1]) - weight.shape[1]))

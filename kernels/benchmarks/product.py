@@ -126,9 +126,9 @@ def _above(x: Tensor, threshold: float, step: PreparedPlanes) -> Callable[[], ob
 
 
 def _threshold(step: PreparedPlanes, x: Tensor, bits: float) -> float:
-    """Return the threshold at which so many bits of planes are read per weight."""
+    """Return the threshold at which about `bits` bits of planes are read per weight."""
     low, high = 0.0, 10.0
-    for _ in range(40):
+    for _ in range(40):  # halvings of 10, down to the digits of float32
         middle = (low + high) / 2
         fewer = PLANE_BITS * step.above(x, middle).read < bits * x.numel()
         low, high = (low, middle) if fewer else (middle, high)

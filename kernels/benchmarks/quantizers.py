@@ -166,8 +166,9 @@ def quantization_divergences(
 ) -> Iterator[dict[str, Any]]:
     """Yield a line for the file in float32 ("F32") and for each of llama.cpp's quantizations.
 
-    `bits_per_weight` covers the gated matrices with their scales, `bytes_read` all that one token reads: every tensor,
-    of an untied embedding nothing; zeros that pad the MLP are not counted. `kl_error` is the tokens' standard error.
+    `bits_per_weight` covers the gated matrices with their scales, and `bytes_read` every tensor that one token reads,
+    which excludes an untied embedding. Zeros that pad the MLP are not counted. `kl_error` is the standard error over
+    tokens.
     Raises WinaError as `write_gguf`, `quantize_gguf` and `load_model` do.
     """
     loaded = load_model(model, NullReporter())

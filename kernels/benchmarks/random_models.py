@@ -27,7 +27,7 @@ from wina_core.model_info.resolve import local_folder
 from wina_core.specs import ModelSource
 
 SHARD = 2**30
-"""Largest bytes of a shard, but for a single larger tensor."""
+"""Maximum bytes of a shard, unless one tensor alone is larger."""
 _LLAMA = {"model_type": "llama", "tie_word_embeddings": False, "max_position_embeddings": 4096}
 
 
@@ -50,7 +50,6 @@ TOY = Size(hidden=32, intermediate=64, layers=2, heads=4, kv_heads=2)
 
 
 def llama(hidden: int, intermediate: int, layers: int, heads: int, kv_heads: int, vocabulary: int) -> dict[str, Any]:
-    """Return the config of a Llama."""
     return {
         **_LLAMA,
         "hidden_size": hidden,
@@ -149,7 +148,7 @@ def _shards(weights: dict[str, Tensor]) -> Iterator[list[str]]:
 
 
 def _as_published(name: str, weight: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yield a weight; of a stack of experts, each expert's matrices by their names on the hub."""
+    """Yield a weight, or for a stack of experts each expert's matrices under their names on the hub."""
     prefix, _, kind = name.rpartition(".experts.")
     if not prefix:
         yield name, weight
@@ -185,7 +184,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def generate(loaded: LoadedModel, prompt: Tensor, tokens: int, criteria: Sequence[StoppingCriteria] = ()) -> None:
-    """Decode greedily so many tokens after a prompt [1, length]; `criteria` are called after each."""
+    """Decode `tokens` tokens greedily after a prompt [1, length]; `criteria` are called after each."""
     loaded.model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),

@@ -168,7 +168,7 @@ def peak_memory(route: str, size: dict[str, int]) -> dict[str, int]:
 
 def _measure_peak(route: str, size: dict[str, int]) -> dict[str, int]:
     rotated = random_llama(Size(**size)).view
-    torch.linalg.eigh(torch.eye(8, dtype=torch.float64))  # libraries that are loaded on first use are no peak
+    torch.linalg.eigh(torch.eye(8, dtype=torch.float64))  # loads libraries now, whose memory is no part of the peak
     torch.linalg.svd(torch.eye(8, dtype=torch.float64))
     Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
     before = _status("VmRSS")

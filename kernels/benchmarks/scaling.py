@@ -186,7 +186,7 @@ def _configurations(shape: dict[str, Any], tokens: int, count: int) -> float:
 
 
 def _evaluate(source: ModelSource, rotation: RotationSpec, tokens: int, configurations: int) -> None:
-    """Measure the fidelity of some sparsities together; raise RuntimeError if one fails."""
+    """Measure the fidelity of several sparsities in one job; raise RuntimeError if one fails."""
     runs = [
         RunSpec(
             model=source,

@@ -73,6 +73,7 @@ def masked_linear(
 
 def prepared(weight_t: WeightT, scale: Tensor | None, sparsity: float) -> GatedProduct | None:
     """Return a kernel that gates few rows with a float32 scale and multiplies, if it is the fastest; else None."""
+    # Quantized weights take x in every float dtype, and the choice does not depend on it.
     dtype = weight_t.dtype if isinstance(weight_t, Tensor) else torch.float32
     x = torch.zeros(1, weight_t.shape[0], dtype=dtype, device=weight_t.device)
     name = _chosen(x, weight_t, sparsity)
@@ -120,7 +121,7 @@ def gate_above(
     """
     if not _is_native(x, scale):
         return _by_mask(x, threshold_mask(scores(x, scale), threshold, fewest), dense)
-    # The library keeps exactly the `fewest` highest where the threshold is negative; here it keeps everything then.
+    # With a negative threshold, the library keeps exactly the `fewest` highest, but `threshold_mask` everything.
     return gate_rows(x, scale, threshold, fewest if threshold >= 0 else 0, dense)
 
 

@@ -133,6 +133,7 @@ class PlaneWeight:
         for index in range(int(most.max()) if len(most) else 0):
             inputs = (most > index).nonzero().flatten()
             rows = self.codes[self.starts[inputs] + index].int()
+            # Looked up byte by byte, which decodes four codes at once.
             yield inputs, embedding(rows, _values(rows.device)).flatten(1)[:, : self.outputs]
 
 

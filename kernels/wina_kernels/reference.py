@@ -41,6 +41,7 @@ def top_k_linear(
 def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[int] | None = None) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True."""
     weight = weight_t if isinstance(weight_t, Tensor) else weight_t.dequantize()
+    # 16-bit numbers are summed in float32, so that the result alone is rounded.
     exact = torch.promote_types(torch.promote_types(x.dtype, weight.dtype), torch.float32)
     masks = mask.unsqueeze(0) if splits is None else mask
     columns = torch.split(weight.to(exact), list(splits or (weight.shape[1],)), dim=1)

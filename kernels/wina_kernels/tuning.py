@@ -35,8 +35,9 @@ _MEMORY: dict[Path, dict[str, str]] = {}
 
 
 def fastest(device: torch.device, case: str, ways: Callable[[], Mapping[str, Callable[[], object]]]) -> str:
-    """Return the name of the fastest of `ways` in this case, cached or measured. Another than the first must be clearly
-    faster.
+    """Return the name of the fastest of `ways` in this case, cached or measured.
+
+    The first one is chosen unless another is clearly faster.
 
     The decision is permanent, so that later runs take the same way with the same rounding.
     """

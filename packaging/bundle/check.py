@@ -47,6 +47,7 @@ def screen() -> Iterator[dict[str, str]]:
         return
     if shutil.which("Xvfb") is None:
         raise RuntimeError("Xvfb is not installed; install it with the system's packages.")
+    # Xvfb chooses a free display, and writes its number into the pipe once clients can connect.
     reading, writing = os.pipe()
     command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1600x1000x24", "-nolisten", "tcp"]
     server = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL)

@@ -16,7 +16,7 @@ DATA = [
     *((ROOT / name, ".") for name in ("LICENSE", "NOTICE")),
 ]
 AS_SOURCE = {**dict.fromkeys((*PACKAGES, "lm_eval"), "py"), "triton": "pyz+py"}
-"""Modules that are files: figures and Triton read their own sources, alembic and lm-eval load files."""
+"""Modules that must be files: figures and Triton read their own sources, alembic and lm-eval load files."""
 LOADED_BY_NAME = [f"matplotlib.backends.backend_{name}" for name in ("agg", "pdf", "svg")]
 """Modules that libraries import by a name that no analysis finds."""
 EXCLUDED = ["tkinter", "IPython", "pytest"]

@@ -18,7 +18,7 @@ def release_memory() -> None:
 
 
 def trim_memory() -> None:
-    """Return freed pieces of the heap to the system, where its C library keeps them between pieces in use."""
+    """Return freed parts of the heap to the system; glibc keeps them while parts above them are in use."""
     trim = getattr(_LIBRARY, "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -42,7 +42,7 @@ def save_atomically(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping
             temporary.unlink()
 
 
-_WAIT_SECONDS = 0.2
+_WAIT_SECONDS = 0.2  # short, so that a cancellation is seen between two attempts
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def alone(file: Path, subject: str, reporter: Reporter) -> Iterator[None]:
     """Hold the lock of a file or folder of the cache within the block; make its parent.
 
     While another engine has it, progress says that it computes `subject`, such as "the rotated weights". Raises
-    Cancelled, and WinaError where the folder cannot be written.
+    Cancelled, and WinaError if the folder cannot be written.
     """
     lock = filelock.FileLock(file.with_suffix(".lock"))
     while True:
@@ -94,8 +94,10 @@ class Stage:
 
 @dataclass(eq=False)
 class Stages:
-    """The folder of a computation's stages, named by a hash of all that its result depends on; without one nothing is
-    kept."""
+    """The folder of a computation's stages, named by a hash of all that its result depends on.
+
+    Without a folder, nothing is kept.
+    """
 
     reporter: Reporter = field(default_factory=NullReporter)
     folder: Path | None = None

@@ -1,1 +1,1 @@
-"""Files and folders: atomic writes, tables, TOML with line numbers."""
+"""Files, folders and locks of the program, and the memory, disks and devices of its machine."""

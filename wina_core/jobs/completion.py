@@ -49,7 +49,6 @@ class Completion:
 
     @property
     def is_whole(self) -> bool:
-        """True if it ended by itself or at its maximum length."""
         return self.ended is not None and self.ended.end != "stopped"
 
 

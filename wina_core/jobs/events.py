@@ -104,6 +104,7 @@ EngineRequest = Submit | Cancel | Pause | Resume | Release | Shutdown
 """A request that is sent to an engine."""
 Request = Submit | Cancel | Pause | Resume | Shutdown | Move | Prioritize
 """A request to the client, which holds the queue."""
+# Built at the first use, here and for EVENTS: all messages of all jobs would delay the opening of the window.
 REQUESTS: TypeAdapter[EngineRequest] = TypeAdapter(
     Annotated[EngineRequest, Field(discriminator="type")], config=ConfigDict(defer_build=True)
 )

@@ -120,18 +120,17 @@ class JobState:
         return max(0.0, self.clock(until) - self.started + self.held_seconds_at_start)
 
     def pausing(self) -> Self:
-        """Return the state once a pause is requested; Held confirms it."""
+        """Return the state once a pause is requested; Held confirms it, as it does the end of a pause."""
         return replace(self, phase="pausing") if self.phase in ("queued", "running") else self
 
     def resuming(self) -> Self:
-        """Return the state once the end of the pause is requested; Held confirms it."""
         return replace(self, phase="queued" if self.started is None else "running") if self.is_paused else self
 
     def cancelling(self) -> Self:
         return replace(self, phase="cancelling") if self.active else self
 
     def completed(self) -> Self:
-        """Return the state of a job that ended early, and of which nothing is missing by now."""
+        """Return the state of a job that ended early once nothing of it is missing any more."""
         return replace(self, phase="done", error="", detail="", failures={})
 
     def apply(self, event: Event, now: float) -> Self:
@@ -170,6 +169,7 @@ class JobState:
             case Failed():
                 return replace(self._end("failed", now), error=event.error, detail=event.detail)
             case Done():
+                # An evaluation continues after a run that failed, so that its end may be a failure.
                 return self._end("cancelled" if event.cancelled else "failed" if self.failures else "done", now)
             case _:
                 return self

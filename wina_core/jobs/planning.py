@@ -1,4 +1,4 @@
-"""Needs of a job before it begins: products that are not on disk, and memory beyond that of a model held in it.
+"""Needs of a job before it begins: products that are not on disk, and memory and disk for large models and searches.
 
 The command line prints them and the window asks, since a long computation would begin silently otherwise.
 """
@@ -79,7 +79,7 @@ class MissingProduct:
     begun: bool = False
     """True if finished stages of an interrupted computation are on disk, from which it continues."""
     slow: bool = False
-    """True if it is taken for long while its duration is unknown."""
+    """True if it counts as long while its duration is unknown."""
 
     @property
     def is_long(self) -> bool:
@@ -233,6 +233,7 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)
     if isinstance(source.quantization, QuantizationSpec) and source.quantization.reads_text:
         file = products.quantized_file(models.identity(source.unquantized), rotation, source.quantization)
+        # Loading a model quantizes it, as rotating it does with the rotated weights.
         alone = InspectJob(model=need.model) if rotation.is_identity else RotateJob(model=need.model, rotation=rotation)
         add("quantization", source.quantization.label, alone, file, slow=real)
     if method is None:
@@ -420,7 +421,7 @@ def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memor
 def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> ModelSizes:
     """Return the sizes that a config.json states, of a model with weights of so many bytes."""
     hidden, layers, vocabulary = (config[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size"))
-    inner = config.get("intermediate_size") or config["ffn_dim"]
+    inner = config.get("intermediate_size") or config["ffn_dim"]  # OPT's name
     experts = config.get("num_experts_per_tok") or 0
     chosen = suited(source, files_of(source)).dtype
     named = chosen if chosen != "auto" else config.get("dtype") or config.get("torch_dtype")
@@ -433,5 +434,5 @@ def _sizes(config: Mapping[str, Any], source: ModelSource, size: float) -> Model
         layers=layers,
         vocabulary=vocabulary,
         element=element,
-        layer=max(size / layers, float(vocabulary * hidden * element)),
+        layer=max(size / layers, float(vocabulary * hidden * element)),  # the embedding may be the largest one
     )

@@ -223,7 +223,7 @@ class MachineClient(EngineClient):
         self._is_ready = True
 
     def _limit_rate(self) -> None:
-        """Let an engine that sends without end wait: what nobody has handled yet is in memory."""
+        """Slow down an engine that sends without end, since unhandled events pile up in memory."""
         now = time.monotonic()
         if now - self._since > _RATE_SECONDS:
             self._since, self._events = now, 0

@@ -216,7 +216,10 @@ def _describe(amounts: Mapping[str, float]) -> str:
 
 
 def probe_nodes(ray: Any, cluster: RayCluster) -> dict[str, Any]:
-    """Return what `_probe_cluster` does, as of the nodes' answers."""
+    """Ask all nodes for their version; return the number of engines, the resources of one, and warnings.
+
+    Raises WinaError if no node can run an engine.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
 
     nodes = _living_nodes(ray)

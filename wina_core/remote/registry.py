@@ -53,7 +53,7 @@ def find_machine(name: str) -> Machine:
 
 
 def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
-    """Store a machine or a cluster, in the place of one of its name; return all.
+    """Store a machine or a cluster, replacing one of its name; return all.
 
     Raises as `load_places`, which keeps the file.
     """

@@ -73,7 +73,7 @@ PATHS = frozenset(
 
 
 def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
-    """Return a job with the paths of a machine, and each of its paths here by that there.
+    """Return a job with the paths of a machine, and its local paths by the remote ones.
 
     Raises WinaError for a path in no mapped folder.
     """

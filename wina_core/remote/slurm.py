@@ -102,7 +102,6 @@ class SlurmArray(Message):
 
     @property
     def job(self) -> str:
-        """Return Slurm's number."""
         return self.names[0].partition("_")[0]
 
     @property

@@ -41,7 +41,7 @@ from wina_core.store.refusals import UnwritableError
 from wina_core.store.store import Store
 
 RETRY_SECONDS = 5.0
-"""Shortest time between two attempts to store what waits."""
+"""Shortest time between two attempts to store the waiting messages."""
 LARGEST_MEMORY = 2**28
 """Most bytes of waiting messages, 256 MiB."""
 _PATIENCE = 2.0

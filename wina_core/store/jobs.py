@@ -99,7 +99,7 @@ def _progress(connection: Connection, submit: Submit) -> tuple[Literal["waiting"
 
 
 def jobs_of_dead_programs(connection: Connection, living: Sequence[str], scope: str, owner: str | None) -> list[Submit]:
-    """Return the jobs of dead programs as they were submitted, and give them to an owner if there is one.
+    """Return the resumable jobs of dead programs, without consent to run code; give them to `owner` if there is one.
 
     Jobs that cannot be read, perhaps of a newer version, are left out and stay; those that are not resumed are deleted.
     """

@@ -206,7 +206,7 @@ def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> 
         assert connection is not None
         cursor = connection.execute(query).cursor
         while rows := cursor.fetchmany(_CHUNK):
-            table = np.array(rows, np.float64)  # None becomes NaN
+            table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
             for chunks, cells, dtype in zip(pieces, table.T, _NUMBER_DTYPES, strict=True):
                 chunks.append(cells.astype(dtype))
     # Popped, so that the chunks of a column are freed once they are joined.

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = MetricFilter()
 _MOST_LAYERS = 100_000
-"""Far above any model; a larger number is none of a layer."""
+"""Far above any model: a larger number of a layer is damage, and would make a huge table."""
 _Timing = TypeVar("_Timing", LatencyRecord, DecodeRecord)
 
 
@@ -230,7 +230,7 @@ class Reader(RunReader):
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Return the stored points among those with these hashes, by `Environment.key`.
 
-        Decoding that an older version timed without the prompt's part is left out: it is measured again on demand.
+        Decoding that an older version timed without the speed of the prompt is left out, so that it is measured again.
         """
         products = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points)
         models = self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points)
@@ -294,7 +294,6 @@ class Reader(RunReader):
             imported.check_new(connection, file)
 
     def model_summary(self, model: ModelSource) -> ModelSummary | None:
-        """Return the summary of a model that was loaded before; None for any other."""
         loaded = ModelTable.hash == model.content_hash(), ModelTable.summary.is_not(None)
         return self._parsed(select(ModelTable.summary).where(*loaded), ModelSummary)
 

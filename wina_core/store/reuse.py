@@ -114,7 +114,7 @@ def readable_spec(text: str) -> RunSpec | None:
         return None
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=20_000)  # a cache with fewer entries than runs would be refilled at every reading
 def _measured(text: str) -> Mapping[str, tuple[str, str]]:
     spec = readable_spec(text)
     return {} if spec is None else measured_alone(spec)

@@ -208,7 +208,7 @@ class RunDetails(NamedTuple):
     hardware: str
     """Hardware of the last computation."""
     studies: str
-    """Names of all that it is part of, with commas between."""
+    """Names of its studies, with commas between."""
     rotation: str
     """Its settings in words (`run_reader.rotation_details`)."""
     user: str = ""

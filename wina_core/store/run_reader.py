@@ -127,7 +127,7 @@ PRESENT = RunTable.deleted.is_(None)
 
 
 class RunReader:
-    """Queries on runs and studies; may be called from any thread."""
+    """Queries on runs and studies, which are named by their hashes; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -63,7 +63,6 @@ class Sessions:
 
 
 def sessions_of(url: URL) -> Sessions:
-    """Return the sessions of a database that run on this machine."""
     folder = session_folder(url)
     return Sessions(folder, scope="" if sqlite_file(url) else f"{socket.gethostname()}:{_name_of(folder)}:")
 

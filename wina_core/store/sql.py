@@ -64,6 +64,7 @@ class Whole(TypeDecorator[int]):
 
 def kinds_of(column: Any) -> frozenset[type]:
     """Return the types of the values that a column can hold, as the drivers give them."""
+    # SQLite has no booleans, only 0 and 1.
     kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
     column_kinds = kinds.get(type(column.type), frozenset({str}))
     return column_kinds | {type(None)} if getattr(column, "nullable", False) else column_kinds  # an expression has none

@@ -27,8 +27,7 @@ class TimedRow(Generic[_Record]):
     best: _Record | None = None
     """The fastest dense one of the same work; None if PyTorch's alone was timed."""
     drift: float = 1.0
-    """The dense median beside this point over the middle of those beside all points of the same work, or its inverse:
-    the larger."""
+    """Ratio of this point's dense median to the median over all points of the same work, or its inverse if larger."""
 
     @property
     def machine(self) -> tuple[str, str]:

@@ -215,7 +215,6 @@ class Writer(Reader):
             update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
-        """Give the queued and running ones of the runs with these hashes to another owner."""
         with self._writing() as connection:
             connection.execute(update(RunTable).where(is_active(runs)).values(owner=owner))
 
@@ -457,7 +456,8 @@ def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]
 def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:
     """Insert `row`, or update the one that agrees with it in the columns `same`; return its id."""
     where = and_(*(getattr(table, name) == row[name] for name in same))
-    # One transaction writes at a time, so that no other one inserts between these two statements.
+    # One transaction writes at a time, so that no other one inserts between these two statements. ON CONFLICT would
+    # insert a completion without an environment again, since NULL equals no NULL in a unique constraint.
     row_id = connection.execute(select(table.__table__.c.id).where(where)).scalar()
     if row_id is None:
         return _insert(connection, table, row)

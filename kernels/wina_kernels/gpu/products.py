@@ -42,8 +42,8 @@ def sparse_linear_kernel(
 ):  # fmt: skip
     """Set out float [shares, ROWS, m] on a grid of tiles and shares; thresholds and ends: one for each part.
 
-    The first tile's programs, each of which sees a share of the inputs, add what they keep to their line of counts,
-    int64 [shares or more, 2], if there are any, and the first of them what there was: (kept, seen).
+    counts: int64 [shares or more, 2], (kept, seen), or None. Each program of the first tile adds the inputs that it
+    keeps of its share to its own line, and the first program also adds the number of all inputs.
     """
     part, first, start, end = output_tile(ends, BLOCK_M, BITS)
     threshold = one_of(thresholds, part)
@@ -60,6 +60,7 @@ def sparse_linear_kernel(
             if column_scale is not None:
                 score *= tl.load(column_scale + part * column_scale_stride + inputs, inside, 0.0)
             values += (value,)
+            # Not `score > threshold`: an input whose score is NaN is kept, so that it shows.
             kept += (inside & ~(score <= threshold),)
             if counts is not None:
                 number += kept[row].to(tl.int32)
@@ -225,7 +226,7 @@ def top_k_linear(
 ) -> Tensor:
     """Return y [..., m] of exactly the `keep` inputs of highest |x_i| * scale_i, the lower index first among equals.
 
-    Rows, `config` and errors as in `sparse_linear`.
+    Rows, `config` and errors are as in `sparse_linear`.
     """
     return masked_linear(x, weight_t, top_k_masks(x, scale, keep, splits), splits, config=config)
 
@@ -267,7 +268,7 @@ def masked_linear(
 ) -> Tensor:
     """Return y [..., m] of the inputs where `mask`, bool [..., n], or [parts, ..., n] with `splits`, is True.
 
-    Rows, `config` and errors as in `sparse_linear`.
+    Rows, `config` and errors are as in `sparse_linear`.
     """
     rows, m = operands.rows_of(x), weight_t.shape[1]
     if len(rows) > MOST_ROWS:

@@ -93,6 +93,7 @@ def attention_kernel(
     tops = ()
     weights = ()
     means = ()
+    # Only the first split adds the token's own entry: other programs cannot know when it is in the cache.
     if split == 0:
         low, high = _turned_head(
             sums, bias, key_gain, epsilon, cosine, sine, (heads + head) * size, length, half, dtype, SHARES, HALF
@@ -149,6 +150,7 @@ def attention_kernel(
         lines = (unit * SPLITS + tl.arange(0, SPLITS)).to(tl.int64) * QUERIES * (2 + 2 * HALF)
         for query in tl.static_range(QUERIES):
             places = partial + lines + query * (2 + 2 * HALF)
+            # .cg reads the second-level cache: the first-level one of this multiprocessor may hold older values.
             top = tl.load(places, cache_modifier=".cg")
             shrink = tl.exp(top - tl.max(top))
             weight = tl.sum(shrink * tl.load(places + 1, cache_modifier=".cg"))
@@ -238,6 +240,7 @@ def add_norm_kernel(
     tl.store(squares + tl.program_id(0), tl.sum(own * own))
     if is_last(counter, tl.num_programs(0)):
         of = tl.arange(0, PROGRAMS)
+        # .cg: see `attention_kernel`.
         total = tl.sum(tl.load(squares + of, of < tl.num_programs(0), 0.0, cache_modifier=".cg"))
         whole = tl.arange(0, WHOLE)
         within = whole < n

@@ -61,6 +61,7 @@ class Config:
     shares: int
 
     def __post_init__(self) -> None:
+        # Kernels index the shares by Triton's `arange`, whose length must be a power of 2.
         if not 1 <= self.shares <= MOST_SHARES or self.shares & (self.shares - 1):
             raise ValueError(f"shares is {self.shares}; it must be a power of 2, and at most {MOST_SHARES}.")
 
@@ -104,7 +105,6 @@ def candidates(inputs: int, outputs: int, rows: int, bits: int, most_shares: int
 
 
 def tiles(rows: int, bits: int) -> tuple[Tile, ...]:
-    """Return the shipped tiles for 1 to 8 rows of x and weights of that many bits."""
     by_rows = TILES[bits]
     return by_rows[next(most for most in sorted(by_rows) if rows <= most)]
 

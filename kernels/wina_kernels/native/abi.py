@@ -158,6 +158,7 @@ class StoredWeight:
         )
         starts = None
         if isinstance(weight_t, PlaneWeight):
+            # One start more than inputs: the next input's start is the end of an input's planes.
             starts = torch.cat((weight_t.starts, weight_t.starts.new_tensor([len(weight_t.codes)]))).int()
             ladder = (ctypes.c_float * (MOST_PLANES - 1))(*weight_t.ladder)
             self.weight.planes = Planes(address(starts), weight_t.scale.data_ptr(), ladder)
@@ -174,6 +175,7 @@ def _run(run: Tensor | QuantizedWeight | PlaneWeight) -> StoredRun:
     if isinstance(run, Tensor):
         n = len(run)
         stride = run.stride(0) * run.element_size()
+        # One group for all rows, and at least 1, because the library divides by its size.
         return StoredRun(format_of(run.dtype), n, max(n, 1), 0, 0, 0.0, run.data_ptr(), None, None, stride, 0, 0)
     scale, zero, half = run.scale, run.zero, 1 << (run.bits - 1)
     return StoredRun(

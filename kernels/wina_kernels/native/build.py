@@ -43,7 +43,7 @@ _X86_FLAGS = {
 
 
 def library() -> Path:
-    """Return where the library of these sources lies, built or not."""
+    """Return the path of the library of these sources, built or not."""
     digest = hashlib.sha256(repr((_FLAGS, _X86_FLAGS, sys.platform, _machine())).encode())
     for file in sorted((*SOURCES.glob("*.h"), *SOURCES.glob("*.cpp"))):
         digest.update(file.name.encode() + file.read_bytes())

@@ -71,7 +71,7 @@ def masked_linear(x: Tensor, weight_t: WeightT, mask: Tensor, splits: Sequence[i
         ]
         return torch.cat(products, dim=-1)
     stored = StoredWeight(weight_t)  # packed outputs cannot be cut
-    # One product of all outputs for each mask, of which only the outputs that this mask belongs to are used.
+    # One product of all outputs for each mask; only the outputs of the mask's own part are used.
     by_mask = [torch.split(multiply(x, stored, None, mask=part_mask).y, list(splits), dim=-1) for part_mask in mask]
     return torch.cat([outputs[index] for index, outputs in enumerate(by_mask)], dim=-1)
 
@@ -114,8 +114,8 @@ def gate_rows(
 ) -> tuple[Tensor, Tensor]:
     """Return x [..., n] with 0 for dropped inputs, and the number of kept inputs, int32 [...].
 
-    Kept are scores above the threshold, but at least the `keep` highest; with a negative threshold exactly these, or
-    with `keep` 0 everything. `scale` is float32 [n]. Rows where `whole`, bool [...], is True stay unchanged.
+    Inputs with scores above the threshold are kept, and at least the `keep` highest; a negative threshold keeps exactly
+    these, or everything if `keep` is 0. `scale` is float32 [n]. Rows where `whole`, bool [...], is True stay unchanged.
     """
     library, inputs = loaded(), x.shape[-1]
     if library is None:
@@ -139,7 +139,7 @@ class PreparedWeight:
     """W^T [n, m] in any format, and the scale of its inputs' scores, float32 [n], None for ones."""
 
     counts: Tensor | None = None
-    """The number of kept inputs is known at once."""
+    """None, because each product returns the number of kept inputs."""
 
     def __init__(self, weight_t: WeightT, scale: Tensor | None) -> None:
         self._gated = _Gated(weight_t, scale)

@@ -33,13 +33,14 @@ class DecoderProjection:
     scale: Tensor | None = None
     """Factors of the scores, float32 [n]; None for 1."""
     threshold: float = -1.0
-    """Scores above it are kept, and at least the `keep` highest; of a negative one exactly these, or all inputs."""
+    """Inputs with scores above it are kept, and at least the `keep` highest; a negative one keeps exactly these, or
+    everything if `keep` is 0."""
     keep: int = 0
-    """Highest scores that are kept."""
+    """Number of the highest scores that are always kept."""
     counts: Tensor | None = None
     """Inputs (kept, seen), int64 [1, 2], that each gated token adds to; None for a projection without a gate."""
     planes: Tensor | None = None
-    """Planes read, int64 [1], counted likewise; None for other weights."""
+    """Number of planes read, int64 [1], that each gated token adds to; None for weights without planes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -128,7 +128,7 @@ def cells_of(layout: PlanLayout, method: MethodSpec, fused: Sequence[Sequence[st
 
 
 def check_joint(view: ModelView) -> None:
-    """Raise WinaError for a model whose bits and sparsities are not allocated together."""
+    """Raise WinaError for a Mixture of Experts, whose bits and sparsities are not allocated together."""
     if view.has_experts:
         raise WinaError(
             "Bits and sparsities are not allocated together for separate experts; choose one quantization for all and "

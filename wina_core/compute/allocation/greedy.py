@@ -193,7 +193,7 @@ class LayerErrors:
         self._output = self._view.projections["o"].linear
         self._attention = _owner(self._view.module, self._output)
         self._together = get_method(subject.method).by_gate_activation
-        """Whether a gate needs another part of the layer, so that none works alone."""
+        """Whether gates read other parts of the layer, so that they are made together."""
         # A step evaluates one candidate for each block: entries that two steps did not use belong to older rows.
         self._memory: _Memory[Tensor] = _Memory(2 * len(cells.blocks))
         self._gates: _Memory[Forward] = _Memory(2 * len(cells.blocks))
@@ -264,7 +264,7 @@ class LayerErrors:
 
     def _finished(self, inner: Tensor, targets: tuple[float, ...], attention: tuple[float, ...]) -> Tensor:
         before = (attention, self._targets(self._output, targets))
-        # The attention module returns its known output, so that the pass computes the residual and the MLP alone.
+        # The attention module returns its stored output, so that the pass computes the residual and the MLP alone.
         output = self._memory(("o", before), lambda: self._output(inner))
         with (
             replaced(self._attention, lambda *_args, **_kwargs: (output, None)),

@@ -100,7 +100,7 @@ def allocate_in_planes(
 
 
 def _check(quantized: LoadedModel, method: MethodSpec, masks: Sequence[PlaneMask]) -> None:
-    """Raise WinaError for a method that this allocation does not know."""
+    """Raise WinaError for a method that does not gate every matrix by the scores of its inputs alone."""
     names = {(mask.layer, name) for mask in masks for name in mask.names}
     every = {(layer.index, name) for layer in quantized.view.layers for name in layer.projections}
     if get_method(method).by_gate_activation or method.needs_calibration or names != every:
@@ -225,7 +225,7 @@ class PlaneMask:
     rule: Rule
     linears: tuple[nn.Linear, ...]
     reader: nn.Module | None = None
-    """The layer, or the expert, whose call in progress says which tokens it reads."""
+    """The layer, or the expert, whose current call selects the tokens that are read."""
     cost: float = 0.0
     """Sum over tokens of the divergence without any input, to second order, in nats."""
     squares: float = 0.0
@@ -238,7 +238,7 @@ class PlaneMask:
         weight = largest.weight_t if isinstance(largest, PlaneLinear) else None
         self.outputs = sum(linear.out_features for linear in self.linears)
         self.gains = torch.tensor((1.0,) if weight is None else weight.gains, dtype=torch.float64)
-        """Fall of the relative error by each plane, [planes]."""
+        """Decrease of the relative error by each plane, [planes]."""
         self.counts: Tensor | int = 1 if weight is None else weight.counts
         """Planes of each input."""
         self._plane_bits = self.outputs * (_WHOLE if weight is None else PLANE_BITS)
@@ -264,21 +264,21 @@ class PlaneMask:
         self.seen += torch.bincount(bins.flatten(), minlength=MOST_PLANES * _BINS).view(MOST_PLANES, _BINS).cpu()
 
     def threshold(self, price: float) -> float:
-        """Return the score from which the first plane is worth its bits at a price in nats for a bit."""
+        """Return the score from which the first plane saves its price, in nats per bit."""
         return float((price * self._plane_bits / max(self.worth * float(self.gains[0]), 1e-300)) ** 0.5)
 
     def bits(self, price: float) -> float:
-        """Return the bits of planes and scales that all tokens read at a price."""
+        """Return the bits of planes and scales that all tokens read at a price in nats per bit."""
         levels = self._levels(price)
         return float((self.seen * (levels * self._plane_bits + (levels > 0) * self._input_bits)).sum())
 
     def loss(self, price: float) -> float:
-        """Return the divergence that the mask costs over all tokens at a price, to second order, in nats."""
+        """Return the divergence of this mask over all tokens at a price, to second order, in nats."""
         errors = 1 - torch.cat((torch.zeros(1, dtype=torch.float64), self.gains.cumsum(0)))
         return float((self.seen * errors[self._levels(price)] * _SQUARES).sum()) * self.worth
 
     def _levels(self, price: float) -> Tensor:
-        """Return the planes that are read of scores in each bin, by planes held, int64 [MOST_PLANES, _BINS]."""
+        """Return the planes read for scores in each bin, by planes held, int64 [MOST_PLANES, _BINS]."""
         worth = self.worth * _SQUARES[:, None] * self.gains / self._plane_bits
         # Gains fall from plane to plane, so the planes that are worth the price are the first ones.
         return torch.minimum((worth >= price).sum(1)[None], torch.arange(1, MOST_PLANES + 1)[:, None])

@@ -123,12 +123,12 @@ def parabola(sparsities: Sequence[float], costs: Sequence[float], reach: float, 
 
 
 PROBED_RISE = 0.1
-"""The rise of a band's targets that is measured: the divergence of a smaller one drowns in noise."""
+"""Rise of a band's targets in a measurement; the divergence of a smaller one is lost in noise."""
 DAMPINGS = (1.0, 0.7, 0.4)
 """Shares of the move that are tried: rates change while others move."""
 _MIDDLE_BANDS = 6
 _LEAST_RATE = 0.1
-"""Lowest rate that is believed, over the mean: noise makes some negative."""
+"""Lowest rate, over the mean; lower ones are raised to it, since noise makes some negative."""
 
 Band = tuple[int, ...]
 """Indices of blocks that move together."""

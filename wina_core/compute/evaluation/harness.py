@@ -152,7 +152,7 @@ def _evaluate(
 
 
 def _in_model(error: Exception) -> bool:
-    """Return whether an error arose while lm-eval let the model compute, not in its work on a task's documents."""
+    """Return whether an error arose in the model, not in lm-eval's work on a task's documents."""
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     return any(frame.f_globals.get("__name__") == LanguageModel.__module__ for frame in frames)
 

@@ -235,13 +235,11 @@ def filter_names(task: Any) -> list[str]:
 
 
 def entry_of(name: str, file: Path) -> Any:
-    """Return the index entry of a task file, without resolving its functions."""
     config = load_yaml(file, resolve_func=False)
     return Entry(name, TaskIndex._kind_of(config), file, config)
 
 
 def index_of(folder: Path) -> Mapping[str, Any]:
-    """Return {name: entry} of all task files in a folder."""
     entries: Mapping[str, Any] = TaskIndex.build([folder])
     return entries
 

@@ -108,7 +108,7 @@ def read_documents(path: Path) -> Dataset:
 
 
 def check_json_lines(path: Path) -> None:
-    """Raise WinaError for a data file with lines that end the process within Arrow: null, and deeply nested ones."""
+    """Raise WinaError for a data file with lines that crash Arrow: null, and deeply nested ones."""
     with open_file(path, "data file") as file:
         for number, line in enumerate(file, start=1):
             if line.lstrip(b" \t\xef\xbb\xbf").startswith(b"null"):
@@ -163,7 +163,7 @@ class _Document(dict[str, Any]):
 
 
 def _lacking(task: str, folder: Path, needed: set[str], splits: Mapping[str, Dataset]) -> WinaError | None:
-    """Return the error of the first file without some of the columns; None where all files have all."""
+    """Return the error of the first file that lacks a needed column; None if no file does."""
     for split, path in _files(folder).items():
         columns = splits[split].column_names if split in splits else []
         if columns and (missing := sorted(needed - set(columns))):
@@ -280,12 +280,12 @@ class UserTasks:
         return ""
 
     def check(self, entries: Iterable[Entry]) -> None:
-        """Raise WinaError if the task files of these entries ask for code without consent."""
+        """Raise WinaError if the task files of these entries need code that the user has not allowed."""
         files = [self._files[entry.yaml_path][1] for entry in entries if entry.yaml_path in self._files]
         check_allowed(code_of(self._folders, files), self._allowed)
 
     def config(self, path: Path) -> dict[str, Any]:
-        """Return the configuration of a task file with its functions in place of their names."""
+        """Return the configuration of a task file, with functions resolved."""
         folder, file = self._files[path]
         return merge([self._resolved(layer.config, layer, folder) for layer in file.layers])
 

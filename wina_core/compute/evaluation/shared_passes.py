@@ -72,7 +72,7 @@ class SharedPasses:
         """Checkpoints of these passes."""
 
     def name(self, lane: Gates, name: str) -> None:
-        """Name a configuration's gates; a pass of named ones alone is kept, and continues after an interruption."""
+        """Name a configuration's gates; a pass of named gates alone has a checkpoint, from which it continues."""
         self._names[lane] = name
 
     def batch_size(self, rows: Tensor, otherwise: int) -> int:
@@ -96,7 +96,7 @@ class SharedPasses:
     ) -> None:
         """Carry batches through the layers in these lanes, except for those that they have passed.
 
-        `passed` is called after each layer; `lane_of` returns what gates these batches. Gates count anew.
+        `passed` is called after each layer; `lane_of` returns the lane that gates these batches. Gates' counts restart.
         """
         missing = [lane for lane in lanes if self._find(batches, lane) is None]
         if not missing:

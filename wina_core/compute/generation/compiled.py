@@ -132,7 +132,7 @@ def _decoder(
 
 
 def _obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
-    """Return why the model is not compiled under any gates; empty if it is."""
+    """Return the reason why the model is not compiled, apart from its gates; empty if it is."""
     if reason := _family_obstacle(loaded):
         return reason
     if loaded.device.type != "cpu":
@@ -148,7 +148,7 @@ def _family_obstacle(loaded: LoadedModel) -> str:
 
 
 def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
-    """Return why a model's step cannot be compiled or fused, on any device; empty if it can."""
+    """Return the reason why a model's step can be neither compiled nor fused; empty if it can."""
     if reason := _family_obstacle(loaded):
         return reason
     config = loaded.model.config
@@ -168,7 +168,7 @@ def model_obstacle(loaded: LoadedModel, gates: Gates | None) -> str:
 
 
 def _gate_obstacles(gates: Gates | None) -> Iterator[str]:
-    """Yield why gates are not compiled."""
+    """Yield the reasons why gates are not compiled."""
     for forward in () if gates is None else gates.forwards:
         if len(forward.groups) > MOST_PROJECTIONS:
             yield "a layer has too many masks"

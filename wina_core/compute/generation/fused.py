@@ -79,6 +79,7 @@ class FusedStep:
     """The step of one cache."""
 
     def __init__(self, model: FusedModel, cache: Cache, token: Tensor) -> None:
+        # Here and below within functions, because Triton is installed on Linux alone.
         from wina_kernels.gpu.steps import NORM_BLOCK
 
         view = model.loaded.view

@@ -40,15 +40,17 @@ class SequenceReader:
 
     @torch.no_grad()
     def read(self, ids: Sequence[int]) -> Tensor:
-        """Read on and return log probabilities [vocabulary] of the next token, float32 at least; raise WinaError if the
-        model's logits are not numbers."""
+        """Read further tokens and return log probabilities [vocabulary] of the next one, float32 at least.
+
+        Raises WinaError if the model's logits are not numbers.
+        """
         if self._gates is not None:
             self._gates.enabled = self._gated  # another reader of the same model may have set it otherwise
         if self._compiled is not None and self._sequence is None and self._cache.get_seq_length() > 0:
             self._sequence = self._compiled.begin(self._cache)
         start = time.perf_counter()
         logits = self._logits(ids)
-        if logits.is_cuda:
+        if logits.is_cuda:  # the device may still be at work when the call returns
             torch.cuda.synchronize(logits.device)
         self.seconds = time.perf_counter() - start
         if not logits.max() < torch.inf:  # false for NaN too

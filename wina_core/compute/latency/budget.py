@@ -195,7 +195,7 @@ class SweepProgress:
         )
 
     def _left(self, point_left: float | None) -> float | None:
-        """Return the seconds of the current point, of which `point_left` are left, and of all later ones."""
+        """Return the remaining seconds of the current point, `point_left`, and of all later ones together."""
         if point_left is None:
             return None
         finished = [*self._finished, Finished(self._point, self.elapsed + point_left, 0.0)]

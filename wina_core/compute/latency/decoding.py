@@ -167,9 +167,9 @@ class _Speeds(NamedTuple):
     """Tokens per second of each repetition after a warm-up, over all sequences."""
 
     decoding: list[float]
-    """From the first new token to the last."""
+    """New tokens per second, from the first new one to the last."""
     prefill: list[float]
-    """Of the prompts, from the call to the first new token."""
+    """Prompt tokens per second, from the call to the first new token."""
     tokens: int
     """New tokens of a repetition."""
 
@@ -285,7 +285,7 @@ def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: in
 
 
 class _Clock(StoppingCriteria):
-    """Stopping criterion that records each token's time, checks for cancellation, and stops where time is over."""
+    """Stopping criterion that records each token's time, checks for cancellation, and stops when time is over."""
 
     def __init__(self, stage: "_Stage", device: torch.device) -> None:
         self.times: list[float] = []

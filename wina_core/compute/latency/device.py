@@ -16,7 +16,7 @@ from wina_core.records import Environment
 from wina_core.specs.latency import DISPATCHED, BackendName, LatencyDType
 
 _UNKNOWN_CACHE = 64 * 2**20
-"""Assumed last-level cache where the platform reports none: more than most processors have."""
+"""Assumed last-level cache if the platform reports none: more than most processors have."""
 
 
 def device_of(name: str) -> torch.device:

@@ -274,7 +274,7 @@ _WORKING_BYTES = 8
 
 
 def mask_sparsity(point: LatencyPoint) -> float:
-    """Return the fraction of inputs that the mask drops: for R-Sparse more, since its low-rank part costs weights
+    """Return the fraction of inputs that the mask drops: for R-Sparse more, since its low-rank part reads weights
     too."""
     return masked_fraction(point.sparsity, _rho()) if _has_low_rank(point) else point.sparsity
 

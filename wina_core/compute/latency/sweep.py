@@ -191,6 +191,7 @@ def measure_bandwidth(device: torch.device, reporter: Reporter) -> float:
     Sums read at full speed on processors, where a copy also fetches what it overwrites; on GPUs the copy is the usual
     yardstick. Each counts by its fastest turn, since other load only slows it down.
     """
+    # The two buffers leave half of the free memory.
     size = min(max(_MIN_BUFFER_BYTES, _BUFFER_CACHES * cache_bytes(device)), free_bytes(device) // 4)
     source = torch.ones(size // 4, device=device)
     target = torch.empty_like(source)

@@ -30,7 +30,7 @@ _ATTENTION_READS, _MLP_READS = ("q", "k", "v"), ("gate", "up")
 
 @dataclass(frozen=True)
 class LayerBases:
-    """The bases of one decoder layer, float64; None where it is not rotated."""
+    """The bases of one decoder layer, float64; None for inputs that are not rotated."""
 
     attention: Tensor | None = None
     """[d, d], of the stream read by attention_norm."""
@@ -191,7 +191,7 @@ def _rotate_write(layer: LayerView, branch: Branch, incoming: Tensor, outgoing: 
     """Set W <- Q_out^T W and b <- Q_out^T b in the matrices that end a branch; if the bases differ, add the shortcut
     Q_in^T Q_out.
 
-    In a parallel layer both matrices end where the MLP does.
+    In a parallel layer, both matrices belong to the branch "mlp".
     """
     names = ("o",) if branch == "attention" else ("o", "down") if layer.parallel else ("down",)
     further = () if branch == "attention" else layer.further_writers

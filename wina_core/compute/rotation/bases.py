@@ -1,4 +1,4 @@
-"""The bases of a RotationSpec, computed from the model and, where needed, a text."""
+"""The bases of a RotationSpec, computed from the model and, if needed, a text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce
@@ -25,13 +25,13 @@ _QKV, _GATE_UP = ("q", "k", "v"), ("gate", "up")
 _PROJECTIONS = {"k": ("k",), "qkv": _QKV, "gate": ("gate",), "gate_up": _GATE_UP}
 """{basis name: projections whose Gram matrices it sums}."""
 _WHOLE = {"k": _QKV, "gate": _GATE_UP}
-"""The same where these are rows of one matrix."""
+"""The same if these are rows of one matrix."""
 _LOG_FLOOR = 1e-3
 """Energy, as a share of the mean of all directions, below which directions count alike in the logarithm."""
 _Site = Callable[[LayerView, RotationSpec, Moments | None], Tensor | None]
 """The Gram matrix of a spec's basis at one site of a layer, float64 [d, d], or None if the spec names nothing there."""
 _EVERYTHING = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
-"""All readers of the stream; they decide where the spec's basis is degenerate."""
+"""All readers of the stream; they decide among eigenvectors that the spec's matrices leave open."""
 
 
 def choose_bases(

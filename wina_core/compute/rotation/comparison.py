@@ -133,7 +133,6 @@ def _candidate(
 
 
 def _change(values: Sequence[float], without: Sequence[float]) -> tuple[float, float]:
-    """Return the mean difference of rows and its standard error."""
     return _mean([value - other for value, other in zip(values, without, strict=True)])
 
 

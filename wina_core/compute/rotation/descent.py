@@ -52,7 +52,7 @@ class Search(Stages):
         return stage
 
     def reject(self, name: str, site: str = "") -> None:
-        """Log that a stage does not fit, as one of another version, and forget the steps of its `site`."""
+        """Log that a stage does not fit, such as one of another version, and forget the steps of its `site`."""
         self.reporter.log("warning", f"A part of this search is computed again: the kept {name} does not fit.")
         self.steps[:] = [step for step in self.steps if step.site != site]
 

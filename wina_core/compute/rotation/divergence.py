@@ -105,7 +105,7 @@ class GatedDivergence:
         the bases.
 
         Of a model whose norms centre the stream, those of the stream are turned by `preserve_mean`, as for a rotation.
-        The graph is that of the whole model, or, where that is large or weights are in files, of one layer at a time.
+        The graph is that of the whole model, or of one layer at a time if that is large or weights are in files.
         Raises WinaError if the divergence is not a number.
         """
         size = sum(len(gated.site.gram) for gated in self._inputs.values())

@@ -202,7 +202,7 @@ class CarriedBias:
 
 
 def carried_bias(layer: LayerView, names: Collection[str], norm: nn.Module) -> CarriedBias | None:
-    """Return the norm's bias in the named matrices of the layer once they are rotated; None where none carries it."""
+    """Return the norm's bias in the named matrices of the layer once they are rotated; None if none carries it."""
     constant, bias = carrying_constant(norm, norm_readers(layer)[norm]), norm_bias(norm)
     if bias is None or constant == 0:
         return None

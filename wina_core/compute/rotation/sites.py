@@ -20,8 +20,7 @@ from wina_core.files.hardware import check_room
 from wina_core.model_info.cost.refinement import KEPT_NUMBERS
 
 Reader = Literal["attention", "mlp", "heads"]
-"""The readers of an input: q, k, v; gate and up; or o. "attention" is all of the stream's where one norm serves
-both."""
+"""The readers of an input: q, k, v; gate and up; or o. "attention" includes gate and up if one norm serves both."""
 
 READ_BY: dict[Reader, tuple[str, ...]] = {"attention": ("q", "k", "v"), "mlp": ("gate", "up"), "heads": ("o",)}
 

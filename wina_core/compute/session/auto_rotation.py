@@ -198,7 +198,7 @@ class _RotationSearch:
         return bases
 
     def _keep(self, candidate: ComparedRotation, search: Search | None = None) -> None:
-        """Keep the bases of a rotation where rotating the model looks for them."""
+        """Store the bases of a rotation in the file that rotating the model reads."""
         search = search or self.search
         file = bases_file(self.loaded, candidate.rotation)
         if file.exists():
@@ -225,7 +225,7 @@ _SEED = 0
 def write_own_text(loaded: LoadedModel, rows: int, length: int) -> Tensor:
     """Return rows of text sampled from the dense model at temperature 1, int64 [rows, length] on the CPU.
 
-    The model is given BOS, or a random token where it has none; rows begin with it only if the tokenizer begins texts
+    The prompt is BOS, or a random token if there is none; rows begin with it only if the tokenizer begins texts
     with it. Equal models write equal text on one machine. Raises WinaError for logits that are not numbers.
     """
     model: Any = loaded.model

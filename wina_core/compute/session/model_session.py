@@ -86,7 +86,7 @@ class Session:
                 with self.borrowed(source, NO_ROTATION, reporter) as loaded:
                     file = products.choice_file(_identity(loaded), rotation)
                     with alone(file, "the rotation", reporter):
-                        # Read once more: another engine may have stored it while this one waited.
+                        # Read again: another engine may have stored it while this one waited.
                         choice = stored_choice(file, reporter) or choose_rotation(loaded, rotation, file, reporter)
             self._choices[key] = choice
         return self._choices[key]

@@ -58,7 +58,7 @@ def reference_of(
 
 
 def in_float32(source: ModelSource, folder: Path, reporter: Reporter) -> ModelSource:
-    """Return a source with float32 in the place of 16 bits; on the processor where its accelerator has no room."""
+    """Return a source with float32 in place of 16 bits, on the processor if its accelerator has no room."""
     weights = check_folder(folder).weights
     sixteen = {"auto": {"F16", "BF16"} & {entry.dtype for entry in weights.values()}, "float32": (), "float64": ()}
     if not sixteen.get(source.dtype, True):

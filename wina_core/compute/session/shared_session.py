@@ -64,6 +64,6 @@ def _calls(model: nn.Module) -> _Calls:
 
 
 def _difference(before: _Calls, model: nn.Module) -> str | None:
-    """Return the name of the first module that is called otherwise than before; None if none is."""
+    """Return the name of the first module whose call has changed; None if there is none."""
     now = _calls(model)
     return next((name for name in (*now, *before) if now.get(name) != before.get(name)), None)

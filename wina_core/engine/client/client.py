@@ -293,7 +293,6 @@ class EngineClient:
     # ---- the process ---------------------------------------------------------------------------------------------
 
     def open_process(self) -> "subprocess.Popen[bytes]":
-        """Start an engine's process."""
         return subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -399,6 +398,7 @@ class EngineClient:
         if engine.log.trouble:
             self._on_event(Log(level="warning", text=engine.log.trouble))
         for line in _lines(stderr, _LONGEST_LOG_LINE):
+            # Of a progress bar, which returns to the start of its line, the last state alone is logged.
             text = without_controls(line.decode(errors="replace").rstrip().rpartition("\r")[2])
             if text:
                 engine.log.add(text)
@@ -438,6 +438,5 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _can_move(job: _Job, engine: Engine, code: int) -> bool:
-    """Return whether another engine may begin the job of an engine that has ended."""
     untouched = not job.begun and not job.state.is_cancelled and job.engines + 1 < MOST_ENGINES
     return untouched and (engine.began or was_killed(code))

@@ -20,7 +20,6 @@ _CHANGED_FILE = "crashed because a weight file was changed or cut off while it w
 
 
 def was_killed(code: int) -> bool:
-    """Return whether an exit status is that of a process that a signal from outside ended."""
     return code in (-_SIGKILL, -signal.SIGTERM)
 
 
@@ -62,7 +61,6 @@ def describe_start(code: int, log: str) -> str:
 
 
 def describe_retry(failed: Failed, ended: int) -> str:
-    """Return the sentence on a run that another engine tries again after it has `ended` some."""
     cause = f"An engine {failed.engine_end}." if failed.engine_end else failed.error
     return f"{cause} Its run is tried again, in engine {ended + 1} of at most {MOST_ENGINES}."
 

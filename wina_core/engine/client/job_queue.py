@@ -173,7 +173,7 @@ class QueuedJob:
     machines: tuple[str, ...] = (LOCAL,)
     """Machines whose engines may compute it."""
     opening: bool = False
-    """True while the engines of some of them are not known; an engine that is would take too many of its runs."""
+    """True while the engines of some of them are unknown: the known ones would take too many of its runs."""
     state: JobState = field(default_factory=JobState)
     """Its state after the events that were reported of it, in seconds of the monotonic clock."""
     assignments: list[Assignment] = field(default_factory=list)
@@ -205,7 +205,7 @@ class QueuedJob:
         )
 
     def take_back(self, assignment: Assignment, *, finished: bool) -> None:
-        """Take back what is left of an assignment that ended early, or `finished` all the same."""
+        """Take back the rest of an assignment that was to end early; `finished` if it had reached its end by then."""
         if self.unassigned is not None:
             self.unassigned.put_back(assignment.rest)
         self.has_begun = bool(self.assignments) or (self.unassigned is None and finished)
@@ -360,7 +360,6 @@ class Inbox:
         self._closing = False
 
     def post(self, action: Callable[[], None]) -> None:
-        """Put an action into the queue."""
         with self._posting:
             self._actions.put(action)
             if self._thread is None:

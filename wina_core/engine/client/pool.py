@@ -139,7 +139,6 @@ class EnginePool:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the first engine that runs; None while there is none."""
         return self._workers.pid
 
     def start(self) -> None:
@@ -231,7 +230,7 @@ class EnginePool:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
         if job.state.is_cancelled:
             return
-        job.cut |= job.waiting or job.opening
+        job.cut |= job.waiting or job.opening  # before its state changes: a cancelled job waits for nothing
         job.state = job.state.cancelling()
         # Shutting down ends the engines anyway, so that they need no request then.
         for worker, assignment in self._workers.working_on(job) if notify else ():
@@ -423,7 +422,7 @@ class EnginePool:
             self._report_assigned(worker)
 
     def _take_back(self, job: QueuedJob, assignment: Assignment, *, finished: bool) -> None:
-        """Put what an assignment has left back into the queue, or `finished` all the same."""
+        """Queue the rest of an assignment that was to end early; `finished` if it had reached its end by then."""
         job.take_back(assignment, finished=finished)
         job.spec = without_points(job.spec, job.state.points)
         if job.state.is_paused and job.waiting and not job.has_begun:

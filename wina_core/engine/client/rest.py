@@ -41,10 +41,10 @@ def resumed(
 ) -> list[Submit]:
     """Take over the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
-    What several of them miss is left to the first, and what `queued` runs of this program bring is left to these.
-    Of their consents to run code only the user's stored ones hold, and those given here. As for `rest_of`, call this
-    on no thread that must answer. A job that cannot continue, for example without consent to the code of its tasks, is
-    logged and offered again by the next start; it keeps no other from continuing.
+    Measurements that several of them miss are left to the first, and those of `queued` runs of this program to these.
+    Their own consents to run code do not count, only the user's stored ones and those given here. As for `rest_of`,
+    call this on no thread that must answer. A job that cannot continue, for example without consent to the code of its
+    tasks, is logged and offered again by the next start; it keeps no other from continuing.
     """
     from wina_core.studies.tasks.task_code import (
         task_code,  # reads task files, which the window's start does not wait for

@@ -144,7 +144,7 @@ def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
 def give_up(assignment: Assignment, now: float) -> bool:
     """Decide whether an assignment loses its measurement in flight: an evaluation's short one, once for each result.
 
-    So a stream of interactive jobs delays an evaluation, and never stops it.
+    A stream of interactive jobs therefore delays an evaluation, but never stops it.
     """
     job = assignment.job
     assignment.gives_up = (
@@ -322,7 +322,6 @@ class LightEngine:
             self._start_soon()
 
     def end_if_idle(self) -> None:
-        """End if nobody has needed the engine for a while."""
         light = self._worker
         if light.free and light.client.pid is not None and time.monotonic() - light.idle_since >= IDLE_SECONDS:
             self._unused = light.model is None

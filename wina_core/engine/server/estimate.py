@@ -188,8 +188,8 @@ def _random_ids(loaded: LoadedModel) -> torch.Tensor:
 
 def _timed(measure: Callable[[int], object], total: int, amount: Callable[[int], int] = lambda pieces: pieces) -> float:
     """Return the estimated seconds of `measure(total)`: those of one piece, plus the rest of `amount` at the rate
-    between one piece and several. The first call is not timed, since it imports, reads and compiles."""
-    measure(1)
+    between one piece and several."""
+    measure(1)  # not timed, since the first call imports, reads and compiles
     one = _seconds(measure, 1)
     several = min(total, PROBE_PIECES, int(PROBE_SECONDS / one) if one > 0.0 else PROBE_PIECES)
     if several < 2:

@@ -69,7 +69,7 @@ class RunProgress:
             self._done.add((run.spec.content_hash(), unit))
 
     def reached(self, under_way: Sequence[PendingRun] = (), unit: str = "", fraction: float = 0.0) -> float:
-        """Return the measurements done, while a unit of some runs together is done to a fraction."""
+        """Return the number of measurements done, with a fraction for a unit that runs measure together."""
         more = sum((run.spec.content_hash(), unit) not in self._done for run in under_way)
         self._reached = max(self._reached, len(self._done) + fraction * more)
         return self._reached
@@ -113,7 +113,6 @@ class RunReporter:
             self._progress.add(self._run, unit)
 
     def end(self) -> None:
-        """Count the unit as done."""
         assert self._unit is not None  # `begin`
         self.progress(1, 1, "")
         self._progress.add(self._run, self._unit)
@@ -341,7 +340,7 @@ class _Passes:
         """Each run's share of the seconds of passing the layers together, by its hash and unit."""
 
     def carried_seconds(self, run: str, unit: str) -> float:
-        """Return a run's share of the seconds in which a unit's text has passed the layers with others; once."""
+        """Return, once, a run's share of the seconds in which a unit's text passed the layers for several runs."""
         return self._carried.pop((run, unit), 0.0)
 
     @contextmanager
@@ -394,7 +393,6 @@ class _Passes:
         return gates
 
     def later(self, unit: str, evaluation: EvaluationSpec) -> list[Gates]:
-        """Return the gates of later runs that measure a unit in the same way."""
         ahead = self._ahead.values()
         return [gates for run, gates, _ in ahead if unit in run.units and run.spec.evaluation == evaluation]
 

@@ -74,7 +74,7 @@ def export_gguf(job: ExportGgufJob, session: Session, reporter: Reporter) -> Ggu
     file = Path(job.file)
     # `files_of` names the folder of the dequantized weights, which this makes.
     if (quantized := gguf_file(job.model)) is not None:
-        dequantized(quantized, reporter)
+        dequantized(quantized, reporter)  # the checks and the converter read the folder of these weights
     _check(job, file)
     job = job.model_copy(update={"rotation": session.chosen(job.model, job.rotation, reporter)})
     with _plain_folder(job, file, session, reporter) as folder:

@@ -99,6 +99,7 @@ def _prompt(job: GenerateJob, loaded: LoadedModel) -> list[int]:
         message = [{"role": "user", "content": job.prompt}]
         render = partial(tokenizer.apply_chat_template, message, add_generation_prompt=True, tokenize=False)
         text = render_chat(render, len(job.prompt), "send the prompt as plain text")
+        # The template has written the special tokens, BOS among them.
         ids: list[int] = tokenizer(text, add_special_tokens=False).input_ids
     else:
         ids = tokenizer(job.prompt).input_ids

@@ -144,7 +144,7 @@ class Server:
                 self._wire.write(encode(event).encode())
                 self._wire.flush()
         except OSError:
-            os._exit(1)
+            os._exit(1)  # sys.exit would end no more than the calling thread
 
     # ---- requests in ---------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Server:
             self.emit(Failed(job_id=submit.job_id, error=message))
 
     def _steer(self, request: Cancel | Pause | Resume | Release) -> None:
-        """Cancel, pause, resume or release the job; a request for another job came after its end and is passed over."""
+        """Cancel, pause, resume or release the job; a request for another job came after its end and is ignored."""
         with self._changed:
             if self._job is None or self._job.job_id != request.job_id:
                 return
@@ -260,7 +260,7 @@ class Server:
         with self._changed:
             self._closing = True
             self._cancel.set()
-            if not self.terminated:
+            if not self.terminated:  # else the client shall see a killed engine, and give the job to another one
                 self._drop()
             self._changed.notify()
 

@@ -198,6 +198,7 @@ def parse(text: str, file: str) -> Parsed:
     start = text.lstrip()
     if not start:
         raise WinaError("it is empty.")
+    # A log of llama-perplexity begins with a bracket, too: "[1]4.5216,".
     if start.startswith("[") and not llama_cpp.is_log(start):
         return llama_cpp.from_json(text)
     if start.startswith("{"):

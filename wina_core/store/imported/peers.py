@@ -15,6 +15,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _THREADS = re.compile(r", [0-9][0-9 of]* threads$")
+"""End of a processor's name, as in "AMD EPYC, 4 of 8 threads"."""
 
 
 class ImportedPeer(NamedTuple):
@@ -57,7 +58,6 @@ def is_same_machine(stated: str, hardware: str) -> bool:
 
 
 def without_threads(hardware: str) -> str:
-    """Drop the threads: "AMD EPYC, 4 of 8 threads" -> "AMD EPYC"."""
     return _THREADS.sub("", hardware)
 
 
