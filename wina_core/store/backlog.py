@@ -174,6 +174,7 @@ class Backlog:
         if not self._waiting:
             # A database of its own needs the environment and the jobs of what waits, too.
             self._preface = (*([self._ready] if self._ready else []), *self._jobs.values())
+        # A refused message must not count, or smaller ones would be refused after it.
         size = len(encode(message))
         if self._bytes + size > LARGEST_MEMORY:
             raise WinaError(f"No more than {LARGEST_MEMORY // 2**20} MiB of results can wait. {self.refusal}")

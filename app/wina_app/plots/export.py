@@ -272,7 +272,7 @@ class _BackgroundDrawing(QObject):
             self._ended.emit(self._draw(), "")
         except WinaError as error:
             self._ended.emit(None, str(error))
-        except Exception as error:
+        except Exception as error:  # without an answer, Save would stay disabled
             _log.exception("A figure could not be drawn")
             self._ended.emit(None, unforeseen(error))
 

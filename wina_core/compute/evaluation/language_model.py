@@ -241,6 +241,7 @@ class LanguageModel(HFLM):
                 logits: Tensor = self.model(inps).logits
                 return logits
             scored = [range(*span) for span in spans if span is not None]
+            # One list for all rows: transformers takes the same positions of each.
             positions = sorted({*chain.from_iterable(scored), *range(min(_LEAST_LOGITS, inps.shape[1]))})
             logits = self.model(inps, logits_to_keep=torch.tensor(positions, device=inps.device)).logits
         longest = max(map(len, scored))

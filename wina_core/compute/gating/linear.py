@@ -41,6 +41,7 @@ class KeptInputs:
 
     def add(self, gated: Tensor, real: Tensor | None, replacement: Tensor | None = None) -> None:
         """Count gated inputs [..., n], where dropped ones are 0 or their `replacement` [n]; `real` is bool [...]."""
+        # Dropped inputs equal what replaces them bit for bit: `torch.where` put it there.
         mask = gated != (0 if replacement is None else replacement)
         if real is not None:
             mask = mask & real[..., None]

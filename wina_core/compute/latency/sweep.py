@@ -121,6 +121,7 @@ class _Sweep:
             except (WinaError, ValueError, NotImplementedError) as error:  # as backends say what they cannot do
                 self.skipped[str(error)] += 1
             except Exception as error:
+                # The allocator of a processor raises a plain RuntimeError.
                 if not ran_out_of_memory(error):
                     raise
                 self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1

@@ -327,6 +327,7 @@ class QuantizedSites:
 
 def _weight(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Stored:
     name = f"{form['site']}/{form['name']}"
+    # Checked like those of files from others: kernels rely on shapes.
     runs = [weight_of(run, tensors, f"{name}.{index}.") for index, run in enumerate(form["runs"])]
     if isinstance(runs[0], PlaneWeight) or (not form["ordered"] and isinstance(runs[0], QuantizedWeight)):
         return runs[0]

@@ -149,6 +149,7 @@ class ResultsController(QObject):
         self._cells = reading.cells
         self.table.show(reading.cells, *reading.rows)
         # What searching and sorting need takes a second for a million rows, which are on the screen before that.
+        # A failure is no reading that ended: `_on_refused` would let two overlap.
         self._store.ask(lambda _store: reading.cells.prepare(), lambda _: None, self._view.show_error)
         self.listed.emit()
         if reading.error:

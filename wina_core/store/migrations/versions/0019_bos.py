@@ -27,5 +27,6 @@ def upgrade() -> None:
         except (ValueError, KeyError, TypeError, AttributeError):  # it was never readable
             continue
         if quantized and (bos or replaced):
+            # No spec has such a hash, so that nothing of the run is reused.
             values = {"id": run, "reason": BOS if bos else REPLACED, "hash": f"superseded {run}"}
             connection.execute(sa.text("UPDATE runs SET superseded = :reason, hash = :hash WHERE id = :id"), values)
