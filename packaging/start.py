@@ -50,11 +50,12 @@ def main(arguments: list[str]) -> int:
 
 def set_up(purpose: str) -> None:
     """Install what it takes to "run" or to "test" the project into `.venv`, and Qt's system libraries, if need be."""
-    inputs = (ROOT / "pyproject.toml", CONSTRAINTS, SYSTEM_LIBRARIES, Path(__file__), *sorted(NATIVE.glob("*.[ch]*")))
+    native = (NATIVE / "build.py", *sorted(NATIVE.glob("*.[ch]*")))
+    inputs = (ROOT / "pyproject.toml", CONSTRAINTS, SYSTEM_LIBRARIES, Path(__file__), *native)
     content = b"".join(path.read_bytes() for path in inputs)
     # With the folder: `.venv` holds its path, in scripts and the editable install.
     digest = hashlib.sha256(content + f"{sys.version_info[:2]} {ROOT}".encode()).hexdigest()
-    done = STAMP.read_text().split() if STAMP.exists() else []
+    done = STAMP.read_text(errors="replace").split() if STAMP.exists() else []
     if not {digest, purpose} <= {*done} or not PYTHON.exists():
         STAMP.unlink(missing_ok=True)
         purposes = {"run", purpose, *done} & {"run", "test"}

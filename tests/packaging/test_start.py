@@ -24,7 +24,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module.PYTHON = module.VENV / "bin" / "python"
     module.STAMP = module.VENV / "set-up"
     module.CONSTRAINTS = tmp_path / "constraints.txt"
-    for name in ("pyproject.toml", "constraints.txt", "native/kernel.cpp"):
+    for name in ("pyproject.toml", "constraints.txt", "native/kernel.cpp", "native/build.py"):
         (tmp_path / name).write_text(name)
     module.commands = []
     module.answers = {}
@@ -60,7 +60,7 @@ def test_dependencies_are_installed_once(start: ModuleType, starts: list[str], e
     assert start.commands == []
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "native/kernel.cpp"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "native/kernel.cpp", "native/build.py"])
 def test_a_changed_input_installs_again_what_was_installed(start: ModuleType, tmp_path: Path, name: str) -> None:
     start.set_up("test")
     (tmp_path / name).write_text("changed")
