@@ -28,15 +28,13 @@ from wina_core.jobs import (
     Partial,
     Ready,
     Result,
-    RunFailed,
-    RunStarted,
     Submit,
     encode,
 )
 from wina_core.store import upgrade
 from wina_core.store.connection import place_of, sqlite_file
 from wina_core.store.merge import merge_database
-from wina_core.store.recorder import Recorders
+from wina_core.store.recorder import Recorded, Recorders
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.store import Store
 
@@ -47,10 +45,6 @@ LARGEST_MEMORY = 2**28
 _PATIENCE = 2.0
 """Longest wait in seconds for another program's lock on the database while jobs run."""
 _RESULTS = (Partial, Measured, CompletionFinished, Result)
-
-Recorded = Submit | Ready | RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
-"""A message that the recorder of a job needs."""
-RECORDED = (Submit, Ready, RunStarted, Partial, Measured, CompletionFinished, RunFailed, Result, Failed, Done)
 
 
 class _Waiting(NamedTuple):
@@ -95,7 +89,7 @@ class Backlog:
         A job's Submit comes before its events, and Ready, the environment of the numbers, before both; they may come
         again. Raises WinaError for a message that can never be stored, and if more than LARGEST_MEMORY waits.
         """
-        if not isinstance(message, RECORDED):
+        if not isinstance(message, Recorded):
             return
         if isinstance(message, Ready):
             if message == self._ready:

@@ -53,6 +53,10 @@ from wina_core.records.gates import GateRecord
 from wina_core.specs import DivergenceSpec
 from wina_core.store.writer import Writer
 
+Recorded = Submit | Ready | RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
+"""A message that the recorder of a job needs."""
+
+
 NOT_REACHED = "Its job ended before this run was finished; run it again to compute what is missing."
 
 
@@ -163,16 +167,7 @@ class Recorders:
 
     def record(
         self,
-        message: Submit
-        | Ready
-        | RunStarted
-        | Partial
-        | Measured
-        | CompletionFinished
-        | RunFailed
-        | Result
-        | Failed
-        | Done,
+        message: Recorded,
         at: float | None = None,
     ) -> None:
         """Store a message's content, dated `at`, in seconds since 1970, if it came earlier.

@@ -4,6 +4,7 @@ The version is the number of the last migration, kept in a table of a name that 
 database is made from the table declarations at once; Alembic is imported only when there is something to upgrade.
 """
 
+import glob
 import re
 import sqlite3
 import stat
@@ -232,14 +233,10 @@ def back_up(file: Path, version: str) -> Path:
     # A copy that was cut short must not pass for a backup.
     partial.replace(target)
     # The new copy is one of the BACKUPS_KEPT.
-    older = [path for path in file.parent.glob(f"{_escaped(file.name)}.backup-*") if path != target]
+    older = [path for path in file.parent.glob(f"{glob.escape(file.name)}.backup-*") if path != target]
     for old in sorted(older, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
         old.unlink()
     return target
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
 
 
 def _address(engine: Engine) -> str:

@@ -11,7 +11,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Backlog, Store
-from wina_core.store.backlog import Recorded
+from wina_core.store.recorder import Recorded
 from wina_core.studies.expand import expand
 from wina_core.studies.launch import LaunchOptions
 
