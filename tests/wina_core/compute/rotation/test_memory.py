@@ -57,11 +57,11 @@ def measured(
     need = refinement_need(SIZES, spec, free_memory(), mapped=mapped)
     release_memory()
     Path("/proc/self/clear_refs").write_text("5")
-    before = _resident("VmRSS")
+    before, code = _resident("VmRSS"), _resident("RssFile")  # code is read on first use, more on some processors
     with torch.no_grad():
         for _ in choose_bases(loaded.view, spec, tokens, NullReporter(), Search(folder=scratch)):
             pass
-    return mapped, need, _resident("VmHWM") - before
+    return mapped, need, _resident("VmHWM") - before - (_resident("RssFile") - code)
 
 
 def _resident(name: str) -> float:
