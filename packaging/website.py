@@ -1,4 +1,4 @@
-"""Build the guide and the API reference as a static site in build/site, with every link checked.
+"""Build the guide, the API reference and the command reference as a static site in build/site, with every link checked.
 
     pip install --constraint packaging/constraints.txt --group docs --editable .
     python packaging/website.py
@@ -13,17 +13,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+import typer
+from typer.cli import get_docs_for_click
+
+from wina_core.cli import app
+
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "packaging" / "mkdocs.yml"
 GUIDE = ROOT / "resources" / "guide"
 SOURCE = ROOT / "build" / "site-source"
 REFERENCE = "python-reference.md"
+COMMANDS = "command-reference.md"
 _BESIDE = ("screenshots", "reports")
 """Folders beside the guide that its pages link to; a report's HTML would be at the place of its Markdown page."""
 
 
 def pages() -> dict[str, str]:
-    """Return the text of every page by its name: the guide's, and the reference made of docstrings."""
+    """Return the text of every page by its name: the guide's, and the references made of docstrings and of help."""
     texts = {}
     for file in sorted(GUIDE.glob("*.md")):
         text = file.read_text(encoding="utf-8")
@@ -31,7 +38,14 @@ def pages() -> dict[str, str]:
             text = text.replace(f"(../{folder}/", f"({folder}/")
         texts[file.name] = text
     entries = "\n\n".join(f"::: wina_core.{name}" for name in public_names())
-    return {**texts, REFERENCE: f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"}
+    reference = f"# Python reference\n\n[Python](python.md) explains how to use it.\n\n{entries}\n"
+    return {**texts, REFERENCE: reference, COMMANDS: command_reference()}
+
+
+def command_reference() -> str:
+    """Return the help of every command."""
+    wina = typer.main.get_command(app)
+    return get_docs_for_click(obj=wina, ctx=click.Context(wina, info_name="wina"), name="wina")
 
 
 def public_names() -> list[str]:
