@@ -46,15 +46,7 @@ def spec_of(folder, task, batch_size) -> EvaluationSpec:
 
 
 @pytest.mark.parametrize(
-    ("task", "error"),
-    [
-        ("tiny_choice", torch.OutOfMemoryError("CUDA out of memory")),
-        (
-            "tiny_rolling",
-            RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
-        ),
-        ("tiny_generate", MemoryError()),
-    ],
+    ("task", "error"), [("tiny_choice", torch.OutOfMemoryError("CUDA out of memory")), ("tiny_generate", MemoryError())]
 )
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
     monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
@@ -129,9 +121,9 @@ def test_rows_that_end_with_the_id_of_the_padding_are_scored_whole():
 
 
 def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
-    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
     heads of 8; eight vectors of 32 and four of 80."""
+    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     tokens = 100
     assert sequence_bytes(loaded, tokens) == tokens * 4 * (3 * 257 + 2 * 2 * 8 + 8 * 32 + 4 * 80)
     for sequences, expected in [(10, 10), (0.5, 1), (1000, 12)]:

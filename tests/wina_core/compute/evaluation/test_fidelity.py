@@ -86,9 +86,7 @@ def test_without_gates_nothing_deviates(text):
 def test_logits_that_are_not_numbers_are_an_error(text):
     loaded = tiny_loaded()
     loaded.view.layers[0].projections["o"].weight[0, 0] = torch.nan
-    with pytest.raises(
-        WinaError, match=r"logits are not numbers on the fidelity text.* comes out of o in decoder layer 0;"
-    ):
+    with pytest.raises(WinaError, match="logits are not numbers on the fidelity text"):
         measured(loaded, None, text)
 
 
@@ -111,14 +109,3 @@ def test_rows_longer_than_the_models_window_are_refused(text):
     loaded.model.config.max_position_embeddings = 63
     with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; choose shorter rows"):
         measured(loaded, None, text)
-
-
-def test_the_dense_model_can_be_the_one_without_numbers(text):
-    """The gated model drops the NaN, so that it spreads no further there."""
-    loaded = tiny_loaded(layers=2)
-    gate = loaded.view.layers[1].projections["gate"].linear
-    with attach(loaded, WINA, HALF) as gates:
-        gate.register_forward_hook(lambda _, __, output: output if "forward" in vars(gate) else output * torch.nan)
-        with pytest.raises(WinaError, match=r"on the fidelity text: .* comes out of gate in decoder layer 1"):
-            measured(loaded, gates, text)
-        assert "forward" in vars(gate), "gated again"

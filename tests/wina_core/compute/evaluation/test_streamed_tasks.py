@@ -43,7 +43,7 @@ def measured(
     return metrics, samples, counts
 
 
-@pytest.mark.parametrize("task", ["tiny_choice", "tiny_likelihood", "tiny_rolling", "tiny_generate"])
+@pytest.mark.parametrize("task", ["tiny_choice", "tiny_rolling", "tiny_generate"])
 def test_scores_and_counts_are_those_of_a_model_in_memory(spec, source, task, monkeypatch):
     expected = measured(load_model(source, NullReporter()), spec, task, 0.5)
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
