@@ -20,7 +20,7 @@ from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, Progress, Result
+from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, Result
 from wina_core.records import FUSED, DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.latency import (
@@ -382,14 +382,14 @@ def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(mod
     assert record.decoder == decoder
 
 
-def test_decoding_reports_its_remaining_time_before_each_repetition(model):
-    spec = spec_of(model, sparsities=(0.25, 0.5))
-    events = do(DecodeJob(spec=spec))
-    reports = [event for event in events if isinstance(event, Progress)]
-    assert [event.done for event in reports] == sorted(event.done for event in reports)
-    assert (reports[-1].done, reports[-1].total, reports[-1].eta_seconds) == (2, 2, 0.0)
-    assert "wina, 25 %: dense, repetition 1 of 2" in [event.metric for event in reports]
-    assert all(event.eta_seconds is not None for event in reports if "repetition" in event.metric)
+def test_decoding_reports_progress_before_each_repetition(model):
+    reporter = RecordingReporter()
+    do(DecodeJob(spec=spec_of(model, sparsities=(0.25, 0.5))), reporter)
+    reports = [call for call in reporter.calls if call[2] == "points"]
+    assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
+    assert reports[-1][:2] == (2, 2)
+    assert "wina, 25 %: dense, repetition 1 of 2" in [metric for *_, metric in reports]
+    assert reporter.stages[-1] == ""
 
 
 def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, monkeypatch):
