@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -188,16 +189,18 @@ class _Sums:
         """Return the metrics, given the UTF-8 bytes of the predicted tokens."""
         perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
         difference = math.sqrt(self._difference / self._dense)
+        record = partial(text_record, FIDELITY)
         return (
-            _record("kl", self.kl.mean, self.kl.stderr(), self.kl.count, False),
-            _record("perplexity", perplexity, self.nll.stderr(perplexity), self.nll.count, False),
-            _record("bits_per_byte", bits * self.nll.mean, self.nll.stderr(bits), self.nll.count, False),
-            _record("logits_deviation", difference, None, self.kl.count, False),
-            _record("top1_agreement", self.agreement.mean, self.agreement.stderr(), self.agreement.count, True),
+            record("kl", self.kl.mean, self.kl.stderr(), self.kl.count, False),
+            record("perplexity", perplexity, self.nll.stderr(perplexity), self.nll.count, False),
+            record("bits_per_byte", bits * self.nll.mean, self.nll.stderr(bits), self.nll.count, False),
+            record("logits_deviation", difference, None, self.kl.count, False),
+            record("top1_agreement", self.agreement.mean, self.agreement.stderr(), self.agreement.count, True),
         )
 
 
-def _record(metric: str, value: float, stderr: float | None, tokens: int, higher_is_better: bool) -> MetricRecord:
-    return MetricRecord(
-        task=FIDELITY, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
-    )
+def text_record(
+    task: str, metric: str, value: float, stderr: float | None, tokens: int | None, better: bool | None
+) -> MetricRecord:
+    """Return a metric of a text; `better` says whether a higher value is."""
+    return MetricRecord(task=task, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=better)
