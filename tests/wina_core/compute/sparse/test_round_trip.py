@@ -90,7 +90,7 @@ def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_pat
     assert torch.equal(logits_of(folder), expected)
 
 
-@pytest.mark.parametrize("family", WITH_EXPERTS[:4])
+@pytest.mark.parametrize("family", WITH_EXPERTS[:2])
 @pytest.mark.usefixtures("home")
 def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode="global")
@@ -123,16 +123,16 @@ ALIKE = [
     MethodSpec(name="wina", selection="mixed"),
     MethodSpec(name="rsparse", variant="as_released"),
 ]
-"""Methods that keep what others keep; WINA_LONG_TESTS=1 takes them in every family."""
-ALSO = ALIKE if "WINA_LONG_TESTS" in os.environ else []
+"""Methods that keep what others keep; WINA_LONG_TESTS=1 takes all in every family."""
+ALSO = OF_EXPERTS + ALIKE if "WINA_LONG_TESTS" in os.environ else []
 
 
 @pytest.mark.parametrize(
     ("family", "method"),
     [
         *(("llama", method) for method in OF_EXPERTS + VALUES + ALIKE),
-        *(("phi3", method) for method in OF_EXPERTS + VALUES + ALSO),
-        *(("qwen3_moe", method) for method in OF_EXPERTS + ALSO),
+        *(("phi3", method) for method in OF_EXPERTS[2:3] + VALUES[1:2] + ALSO),
+        *(("qwen3_moe", method) for method in OF_EXPERTS[:1] + OF_EXPERTS[3:] + ALSO),
     ],
     ids=lambda value: value if isinstance(value, str) else value.label + value.selection,
 )
@@ -143,8 +143,7 @@ def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp
     assert torch.equal(logits_of(folder), expected)
 
 
-@pytest.mark.parametrize("correction", ["mean", "tuned"])
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+@pytest.mark.parametrize(("dtype", "correction"), [("float64", "mean"), ("bfloat16", "tuned")])
 @pytest.mark.usefixtures("home")
 def test_every_data_type_is_kept(dtype: DType, correction: Correction, tmp_path: Path) -> None:
     method = MethodSpec(name="wina", selection="threshold", correction=correction)
@@ -157,9 +156,7 @@ BITS: list[Quantization] = [
     "int4",
     QuantizationSpec(quantizer="rtn", bits=3, group=16, head_bits=8),
     QuantizationSpec(quantizer="hqq", bits=2, group=16),
-    QuantizationSpec(quantizer="gptq", bits=4, group=16, text=TextSpec(tokens=512, sequence=64)),
     QuantizationSpec(quantizer="rtn", bits=4, by_energy=True, group=16, text=TextSpec(tokens=512, sequence=64)),
-    PLANES,
     QuantizationSpec(quantizer="planes", bits=6, by_energy=True, text=TextSpec(tokens=512, sequence=64)),
 ]
 
@@ -172,7 +169,7 @@ def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
     assert str(tmp_path) not in (folder / "config.json").read_text(), "no folder of the author's"
 
 
-@pytest.mark.parametrize(("family", "bits"), [("llama", "none"), ("llama", "int8"), ("qwen3_moe", "none")])
+@pytest.mark.parametrize(("family", "bits"), [("llama", "int8"), ("qwen3_moe", "none")])
 @pytest.mark.usefixtures("home")
 def test_a_loaded_model_is_saved_again_and_generates(
     family: str, bits: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,7 +198,7 @@ def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
         assert torch.equal(model(TOKENS, use_cache=False).logits, expected)
 
 
-@pytest.mark.parametrize("bits", ["none", "int8", PLANES], ids=["none", "int8", "planes"])
+@pytest.mark.parametrize("bits", ["none", PLANES], ids=["none", "planes"])
 @pytest.mark.usefixtures("home")
 def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization=bits)
@@ -283,13 +280,10 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         return {**whole, name: change(whole[name].clone())}
 
     for tensors, reason in (
-        (cut, r"wina.rules of the sparse model is absent in its files, but I32 \[3, 7\] in its section"),
+        (cut, "files hold 0 elements of wina.rules, but its config.json asks for 21"),
         (shorter, r"wina.rules of the sparse model is I32 \[2, 7\] in its files"),
         (narrow, r"wina.scale_float32 of the sparse model is F32 \[3\] in its files"),
-        (
-            {**whole, "wina.more": torch.zeros(2)},
-            r"wina.more of the sparse model is F32 \[2\] in its files, but absent",
-        ),
+        ({**whole, "wina.more": torch.zeros(2)}, "files hold 2 elements of wina.more"),
         (altered("wina.values", lambda values: values * torch.nan), "thresholds are not finite numbers"),
         (altered("wina.values", lambda values: values * 0), "keeps 0 of the 32 inputs of q, but its plan 16;"),
         (altered("wina.rules", lambda rules: rules - 9), "those of another model"),
@@ -300,8 +294,11 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         (altered("wina.scale_float32", lambda scales: scales * 0), "wina.scale_float32 .* negative factors, or only"),
         (altered("wina.scale_float32", torch.neg), "wina.scale_float32 .* has negative factors, or only zeros"),
         (altered(scale, lambda scales: scales * torch.inf), "q_proj of the .* damaged .its scales are not finite.;"),
-        ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
-        ({name: tensor for name, tensor in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
+        (
+            {**whole, codes: whole[codes][:, :3].clone()},
+            r"q_proj.codes of the sparse model is I8 \[32, 3\] in",
+        ),
+        ({name: tensor for name, tensor in whole.items() if name != codes}, "files hold 0 elements of .*q_proj.codes"),
     ):
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         with pytest.raises(WinaError, match=reason):
