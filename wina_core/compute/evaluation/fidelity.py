@@ -59,9 +59,30 @@ def measure_fidelity(
     scored = scored_positions(loaded.view, text.sequence, text.scored)
     text_bytes = int(byte_counts[:, scored.start + 1 : scored.stop + 1].sum())
 
+    # Gates that drop nothing need no pass beside the dense model's.
+    gated_lane = None if gates is None or gates.is_dense else gates
+    lanes = [None] if gated_lane is None else [None, gated_lane]
+
     def measure(batches: Batches) -> tuple[MetricRecord, ...]:
         size = shared.batch_size(rows, batches.size(rows.shape[1]))
-        return _compare(loaded, gates, rows, scored, size, reporter, shared).records(text_bytes)
+        shared.carry_text(loaded.view, rows, size, lanes, reporter)
+        arrivals = {lane: shared.arrival(rows.split(size), lane) for lane in lanes}
+
+        def logits(row: Tensor, lane: Gates | None) -> Tensor:
+            reporter.check()
+            with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
+                logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
+            return logits_of_row[scored]
+
+        sums = _Sums()
+        for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
+            row = ids.to(loaded.device)
+            with torch.no_grad():
+                dense = logits(row, None)
+                following = row[scored.start + 1 : scored.stop + 1]
+                sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
+            report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
+        return sums.records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
 
@@ -102,38 +123,6 @@ def scored_positions(view: ModelView, sequence: int, scored: Scored) -> slice:
     if scored == "second_half":
         return slice(sequence // 2, sequence - 1)
     return slice(view.first_scored, sequence)
-
-
-def _compare(
-    loaded: LoadedModel,
-    gates: Gates | None,
-    rows: Tensor,
-    scored: slice,
-    batch_size: int,
-    reporter: Reporter,
-    shared: SharedPasses,
-) -> "_Sums":
-    sums = _Sums()
-    # Gates that drop nothing need no pass beside the dense model's.
-    gated_lane = None if gates is None or gates.is_dense else gates
-    lanes = [None] if gated_lane is None else [None, gated_lane]
-    shared.carry_text(loaded.view, rows, batch_size, lanes, reporter)
-    arrivals = {lane: shared.arrival(rows.split(batch_size), lane) for lane in lanes}
-
-    def logits(row: Tensor, lane: Gates | None) -> Tensor:
-        reporter.check()
-        with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
-            logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
-        return logits_of_row[scored]
-
-    for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
-        row = ids.to(loaded.device)
-        with torch.no_grad():
-            dense = logits(row, None)
-            following = row[scored.start + 1 : scored.stop + 1]
-            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
-        report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
-    return sums
 
 
 class _Mean:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import EXACT_MODES, FAMILY_SETTINGS, KINDS, tiny_loaded, tiny_tokens
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import relative_deviation
@@ -27,8 +27,7 @@ from wina_core.specs import AS_RELEASED_ROTATION, MethodSpec, RotationSpec, Text
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import SparsityPlan
 
-NEW = tuple(family for family in FAMILIES if family not in ("llama", "mistral", "qwen2", "qwen3", "phi3"))
-LAYER_NORM = ("stablelm", "phi", "gpt_neox", "opt")
+NEW = tuple(family for family in KINDS if family not in ("llama", "mistral", "qwen2", "qwen3", "phi3"))
 
 
 def _rotation(text: TextSpec, mode: str, **fields: object) -> RotationSpec:

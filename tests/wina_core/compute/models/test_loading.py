@@ -15,6 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import (
     FAMILY_SETTINGS,
+    KINDS,
     WITH_EXPERTS,
     tiny_folder,
     tiny_loaded,
@@ -37,9 +38,7 @@ def _load(folder: Path, dtype: DType = "auto"):
     return load_model(ModelSource(location=str(folder), dtype=dtype), NullReporter())
 
 
-@pytest.mark.parametrize(
-    ("family", "tied"), [*((family, False) for family in FAMILIES), ("llama", True), ("opt", True)]
-)
+@pytest.mark.parametrize(("family", "tied"), [*((family, False) for family in KINDS), ("llama", True), ("opt", True)])
 def test_a_saved_model_is_loaded_as_it_was(tmp_path: Path, family: str, tied: bool) -> None:
     loaded = _load(tiny_folder(tmp_path, family, tied=tied))
     logits, expected = loaded.model(tiny_tokens()).logits, tiny_model(family, tied=tied)(tiny_tokens()).logits

@@ -12,6 +12,7 @@ from wina_kernels.weights import QuantizedWeight
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.calibration import calibrate
+from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import LoadedModel
@@ -23,15 +24,12 @@ from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import EvaluateJob, InspectJob, Partial, PendingRun, Result, RotateJob, RunFailed
+from wina_core.jobs import InspectJob, Result, RotateJob
 from wina_core.specs import (
-    DENSE,
     CalibrationSpec,
-    EvaluationSpec,
     MethodSpec,
     ModelSource,
     RotationSpec,
-    RunSpec,
     TextSpec,
 )
 from wina_core.specs.plans import UniformSparsity
@@ -210,29 +208,19 @@ def test_the_session_rotates_before_it_quantizes(tmp_path):
     assert bases_file(both, folded) == bases_file(both, rotation)
 
 
-def evaluated(folder: str, text: str, bits: str, method: MethodSpec) -> dict[str, float]:
-    run = RunSpec(
-        model=ModelSource(location=folder, quantization=bits),
-        method=method,
-        plan=UniformSparsity(sparsity=0.0 if method == DENSE else 0.5),
-        evaluation=EvaluationSpec(fidelity=TextSpec(source=text, tokens=512, sequence=64)),
-    )
-    events: list[object] = []
-    job = EvaluateJob(runs=(PendingRun(spec=run, units=run.evaluation.units),))
-    run_job(job, Session(), events.append, NullReporter())
-    assert not [event for event in events if isinstance(event, RunFailed)]
-    (unit,) = [event.unit for event in events if isinstance(event, Partial)]
-    assert unit.gated_sparsity == (0 if method == DENSE else 0.5)
-    return {metric.metric: metric.value for metric in unit.metrics}
+def test_a_quantized_model_is_compared_with_itself_ungated(tmp_path):
+    loaded, text = quantized("int8"), TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
 
+    def measured(loaded, gates):
+        return {record.metric: record.value for record in measure_fidelity(loaded, gates, text, 4, NullReporter())}
 
-def test_evaluating_a_quantized_model_compares_with_itself_ungated(tmp_path):
-    folder, text = str(tiny_folder(tmp_path / "model")), tiny_text(tmp_path)
-    dense, plain = evaluated(folder, text, "int8", DENSE), evaluated(folder, text, "none", DENSE)
+    dense, plain = measured(loaded, None), measured(tiny_loaded(), None)
     assert dense["kl"] == 0
     assert dense["perplexity"] != plain["perplexity"]
     assert dense["perplexity"] == pytest.approx(plain["perplexity"], rel=0.3)
-    assert evaluated(folder, text, "int8", WINA)["kl"] > 0
+    with attach(loaded, WINA, HALF) as gates:
+        assert measured(loaded, gates)["kl"] > 0
+        assert gates.gated_sparsity == 0.5
 
 
 def test_inspecting_reports_and_exporting_is_refused(tmp_path):
@@ -251,6 +239,7 @@ def test_inspecting_reports_and_exporting_is_refused(tmp_path):
         )
 
 
+@pytest.mark.nightly
 def test_the_libraries_are_imported_only_to_quantize(tmp_path):
     code = (
         "import sys; from wina_core.compute.models import quantize\n"

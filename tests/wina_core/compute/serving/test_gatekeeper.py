@@ -14,6 +14,7 @@ KEY = "a key of many characters"
 PLAIN, CHAT = "/v1/completions", "/v1/chat/completions"
 ASKED = {"model": "tiny", "prompt": "Hello"}
 SAID = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
+IMAGE = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
 CALL = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{no JSON"}}]}
 
 
@@ -110,41 +111,22 @@ def test_a_request_is_passed_on_with_known_fields_alone() -> None:
     ("path", "body", "status", "sentence"),
     [
         (PLAIN, {**ASKED, "model": "../tiny"}, 404, "one model is 'tiny'"),
-        (PLAIN, {**ASKED, "model": "openai-community/gpt2"}, 404, "one model is 'tiny'"),
         (PLAIN, {"prompt": "Hello"}, 400, "model: it is missing"),
         (PLAIN, {**ASKED, "generation_config": "{}"}, 400, "generation_config: there is no such setting"),
         (PLAIN, {**ASKED, "prompt": ["a", "b"]}, 400, "prompt"),
-        (PLAIN, {**ASKED, "temperature": -1}, 400, "temperature"),
-        (PLAIN, {**ASKED, "max_tokens": 0}, 400, "max_tokens"),
         (PLAIN, {**ASKED, "max_tokens": True}, 400, "max_tokens: it should be a valid integer"),
         (PLAIN, {**ASKED, "temperature": float("nan")}, 400, "temperature: it should be a finite number"),
-        (PLAIN, {**ASKED, "top_p": 0}, 400, "top_p"),
-        (PLAIN, {**ASKED, "seed": 2**63}, 400, "seed"),
         (PLAIN, {**ASKED, "n": 2}, 400, "n: it should be 1"),
-        (PLAIN, {**ASKED, "logprobs": 1}, 400, "logprobs"),
         (PLAIN, {**ASKED, "stop": list("abcde")}, 400, "stop: it should have at most 4 items, not 5."),
         (PLAIN, b"{not JSON", 400, "not valid JSON"),
         (PLAIN, b"[" * 100_000, 400, ""),
         (PLAIN, {**ASKED, "prompt": "a" * 2000}, 413, "larger than 1,000 bytes"),
         (CHAT, {**SAID, "chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, 400, "chat_template"),
-        (
-            CHAT,
-            {
-                "model": "tiny",
-                "messages": [
-                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}
-                ],
-            },
-            400,
-            "messages",
-        ),
+        (CHAT, {"model": "tiny", "messages": [{"role": "user", "content": [IMAGE]}]}, 400, "messages"),
         (CHAT, {"model": "tiny", "messages": [{"role": "user"}]}, 400, "messages[0]: it has no content"),
         (CHAT, {**SAID, "tools": [1]}, 400, "tools[0]"),
         (CHAT, {"model": "tiny", "messages": [CALL]}, 400, "function.arguments: it should be"),
         ("/load_model", {"model": "gpt2"}, 404, "There is no '/load_model'"),
-        ("/reset", {}, 404, "There is no"),
-        ("/v1/responses", {}, 404, "There is no"),
-        ("/v1/audio/transcriptions", {}, 404, "There is no"),
         ("/docs", {}, 404, "There is no"),
         ("/v1/models", {}, 405, "GET"),
     ],
