@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, consent, write_rows, write_tasks
+from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, consent, spec_of, write_rows, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation.harness import evaluate_task
@@ -14,7 +14,7 @@ from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
 from wina_core.records import METRIC_UNITS, MetricRecord, SampleRecord
-from wina_core.specs import EvaluationSpec, MethodSpec, TaskSpec
+from wina_core.specs import MethodSpec, TaskSpec
 from wina_core.specs.plans import UniformSparsity
 
 GROUP = """\
@@ -61,8 +61,7 @@ def loaded():
 
 
 def evaluated(loaded, folder, task, samples=None, reporter=None, **fields) -> dict[tuple[str, str], MetricRecord]:
-    fields = {"tasks": (task,), "batch_size": 4, **fields}
-    spec = EvaluationSpec(task_folders=(str(folder),), fidelity=None, **fields)
+    spec = spec_of(folder, *fields.pop("tasks", (task,)), **fields)
     code = consent(folder)
     records = evaluate_task(loaded, None, spec, task, reporter or NullReporter(), samples, task_code=code)
     return {(record.task, record.metric): record for record in records}

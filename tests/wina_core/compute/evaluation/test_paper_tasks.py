@@ -87,6 +87,7 @@ def test_choices(loaded, task):
     assert metrics["acc" if task in ("winogrande", "boolq") else "acc_norm"].n == 2
 
 
+@pytest.mark.nightly
 def test_all_of_mmlu_reads_one_folder(loaded):
     loaded_tasks = load_task("mmlu", data_folder="demo")["tasks"]
     assert len(loaded_tasks) == 57

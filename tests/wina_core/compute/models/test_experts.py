@@ -42,15 +42,10 @@ def _moe_layers(loaded: LoadedModel) -> list[LayerView]:
     return [layer for layer in loaded.view.layers if layer.experts]
 
 
-def _moe(layer: LayerView) -> Any:
-    """Return the module of the router and the experts."""
-    return layer.mlp[0]
-
-
 def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return inputs and outputs of a layer's experts in a pass, with the chosen ones and their weights."""
     inputs: list[Tensor] = []
-    hook = _moe(layer).experts.register_forward_hook(lambda _m, args, y: inputs.extend((*args, y)))
+    hook = layer.mlp[0].experts.register_forward_hook(lambda _m, args, y: inputs.extend((*args, y)))
     forward()
     hook.remove()
     x, chosen, weights, y = inputs
@@ -64,16 +59,12 @@ def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Te
 def test_separate_experts_compute_what_stacked_ones_do(family: str) -> None:
     stacked = tiny_model(family, dtype=torch.float64)
     stacked.config._experts_implementation = "eager"
-    module = _moe_module(stacked)
+    module = next(module for name, module in stacked.named_modules() if name.endswith(".experts"))
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(40, 32, dtype=torch.float64, generator=generator)
     weights, chosen = torch.rand(40, 6, dtype=torch.float64, generator=generator).topk(2)
     expected = module(x, chosen, weights)
     torch.testing.assert_close(Experts(module)(x, chosen, weights), expected, rtol=1e-13, atol=1e-13)
-
-
-def _moe_module(model: Any) -> Any:
-    return next(module for name, module in model.named_modules() if name.endswith(".experts"))
 
 
 @pytest.mark.parametrize("family", SOME)
@@ -126,6 +117,10 @@ def _kept(x: Tensor, weight: Tensor, keep: int) -> Tensor:
     return torch.zeros_like(x).index_copy(0, highest, x[highest])
 
 
+def _product(x: Tensor, linear: Any, keep: int) -> Tensor:
+    return torch.nn.functional.linear(_kept(x, linear.weight, keep), linear.weight, linear.bias)
+
+
 def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, keep: dict[str, int]) -> Tensor:
     """Return the gated experts' output, token by token."""
     outputs = []
@@ -133,26 +128,15 @@ def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, kee
         total = torch.zeros_like(token)
         for number, weight in zip(numbers.tolist(), token_weights, strict=True):
             expert: Any = layer.experts[number].module
-            gate, up = (
-                torch.nn.functional.linear(
-                    _kept(token, projection.weight, keep[name]), projection.weight, projection.bias
-                )
-                for name, projection in (("gate", expert.gate_proj), ("up", expert.up_proj))
-            )
-            hidden = _combined(expert, gate, up)
-            down = expert.down_proj
-            total += weight * torch.nn.functional.linear(
-                _kept(hidden, down.weight, keep["down"]), down.weight, down.bias
-            )
+            gate, up = _product(token, expert.gate_proj, keep["gate"]), _product(token, expert.up_proj, keep["up"])
+            if hasattr(expert, "limit"):  # gpt_oss
+                gate = gate.clamp(max=expert.limit)
+                hidden = gate * torch.sigmoid(1.702 * gate) * (up.clamp(-expert.limit, expert.limit) + 1)
+            else:
+                hidden = torch.nn.functional.silu(gate) * up
+            total += weight * _product(hidden, expert.down_proj, keep["down"])
         outputs.append(total)
     return torch.stack(outputs)
-
-
-def _combined(expert: Any, gate: Tensor, up: Tensor) -> Tensor:
-    if hasattr(expert, "limit"):  # gpt_oss
-        gate = gate.clamp(max=expert.limit)
-        return gate * torch.sigmoid(1.702 * gate) * (up.clamp(-expert.limit, expert.limit) + 1)
-    return torch.nn.functional.silu(gate) * up
 
 
 @pytest.mark.parametrize("family", FEW)

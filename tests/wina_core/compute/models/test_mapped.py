@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.models import mapped
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import MappedWeights
@@ -56,9 +56,8 @@ def cached_pages(file):
 
 
 def test_weights_are_read_ahead_from_disk(tmp_path):
-    tiny_model(intermediate_size=2048).save_pretrained(tmp_path)  # most of its weights are whole pages
-    tiny_tokenizer().save_pretrained(tmp_path)
-    loaded, file = load_model(ModelSource(location=str(tmp_path)), NullReporter()), tmp_path / "model.safetensors"
+    folder = tiny_folder(tmp_path, intermediate_size=2048)  # most of its weights are whole pages
+    loaded, file = load_model(ModelSource(location=str(folder)), NullReporter()), tmp_path / "model.safetensors"
     mapped = MappedWeights(loaded.model)
     mapped.give_back(loaded.model)
     with file.open("rb") as opened:
@@ -88,9 +87,8 @@ def resident(file):
 def wide(tmp_path, monkeypatch):
     """A model whose weights stay in their file, most of them whole pages."""
     monkeypatch.setenv(MEMORY_VARIABLE, "8M")
-    tiny_model(layers=6, intermediate_size=8192).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    return load_model(ModelSource(location=str(tmp_path)), NullReporter())
+    folder = tiny_folder(tmp_path, layers=6, intermediate_size=8192)
+    return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
 @torch.no_grad()
@@ -198,9 +196,7 @@ def nameless_files() -> int:
 
 @pytest.mark.parametrize(("family", "dtype"), [("mixtral", "auto"), ("olmoe", "bfloat16"), ("llama", "float64")])
 def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp_path: Path, monkeypatch):
-    tiny_model(family, **SIZES[family]).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    source = ModelSource(location=str(tmp_path / "model"), dtype=dtype)
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", family, **SIZES[family])), dtype=dtype)
     expected = load_model(source, NullReporter()).model.state_dict()
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
     before = nameless_files()
@@ -221,9 +217,7 @@ def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp
 
 
 def test_rotated_experts_are_saved_from_files(tmp_path: Path, monkeypatch):
-    tiny_model("mixtral", **SIZES["mixtral"]).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    source = ModelSource(location=str(tmp_path / "model"))
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral", **SIZES["mixtral"])))
     spec = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
     expected = Session().prepare(source, spec, NullReporter()).model.state_dict()
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")

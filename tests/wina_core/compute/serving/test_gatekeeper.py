@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -93,18 +95,22 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def run(work: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 120))
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own."""
+
+    @wraps(test)
+    def run(**arguments: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**arguments), 120))
+
+    return run
 
 
-def test_a_request_is_passed_on_with_known_fields_alone() -> None:
-    async def work() -> None:
-        server = Server()
-        assert (await server.ask(body={**ASKED, "max_tokens": 5, "user": "me", "n": 1}))[0] == 200
-        assert server.seen == [{"model": "tiny", "prompt": "Hello", "stream": False, "max_tokens": 5}]
-        assert [(request.status, request.tokens, request.rate) for request in server.log] == [(200, 3, 6.0)]
-
-    run(work())
+@in_loop
+async def test_a_request_is_passed_on_with_known_fields_alone() -> None:
+    server = Server()
+    assert (await server.ask(body={**ASKED, "max_tokens": 5, "user": "me", "n": 1}))[0] == 200
+    assert server.seen == [{"model": "tiny", "prompt": "Hello", "stream": False, "max_tokens": 5}]
+    assert [(request.status, request.tokens, request.rate) for request in server.log] == [(200, 3, 6.0)]
 
 
 @pytest.mark.parametrize(
@@ -131,17 +137,15 @@ def test_a_request_is_passed_on_with_known_fields_alone() -> None:
         ("/v1/models", {}, 405, "GET"),
     ],
 )
-def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
+@in_loop
+async def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
     path: str, body: Any, status: int, sentence: str
 ) -> None:
-    async def work() -> None:
-        server = Server(limits=RequestLimits(body=1000 if status == 413 else 1_000_000))
-        answer = await server.ask(path, body)
-        assert (answer[0], sentence in answer[1]) == (status, True), answer
-        assert not server.seen
-        assert server.log[0].reason == answer[1]
-
-    run(work())
+    server = Server(limits=RequestLimits(body=1000 if status == 413 else 1_000_000))
+    answer = await server.ask(path, body)
+    assert (answer[0], sentence in answer[1]) == (status, True), answer
+    assert not server.seen
+    assert server.log[0].reason == answer[1]
 
 
 @pytest.mark.parametrize(
@@ -152,98 +156,84 @@ def test_whatever_else_is_asked_for_is_refused_in_one_sentence(
         ({"stop": [], "logprobs": None, "echo": False, "best_of": 1, "suffix": None}, {}),
     ],
 )
-def test_settings_are_passed_on_in_one_form(settings: dict[str, Any], passed: dict[str, Any]) -> None:
-    async def work() -> None:
-        server = Server()
-        assert (await server.ask(body=ASKED | settings))[0] == 200
-        assert server.seen == [{**ASKED, "stream": False, **passed}]
-
-    run(work())
+@in_loop
+async def test_settings_are_passed_on_in_one_form(settings: dict[str, Any], passed: dict[str, Any]) -> None:
+    server = Server()
+    assert (await server.ask(body=ASKED | settings))[0] == 200
+    assert server.seen == [{**ASKED, "stream": False, **passed}]
 
 
-def test_a_key_is_needed_where_there_is_one() -> None:
-    async def work() -> None:
-        server = Server(key=KEY)
-        for headers in (
-            {},
-            {"authorization": "Bearer wrong"},
-            {"authorization": KEY},
-            {"authorization": f"Basic {KEY}"},
-        ):
-            status, sentence, _ = await server.ask(**headers)
-            assert (status, "API key" in sentence) == (401, True)
-        assert (await server.ask("/v1/models", method="GET"))[0] == 401
-        assert (await server.ask(authorization=f"Bearer {KEY}", host="elsewhere.example"))[0] == 200
-        assert (await server.ask("/health", method="GET"))[0] == 200
-
-    run(work())
+@in_loop
+async def test_a_key_is_needed_where_there_is_one() -> None:
+    server = Server(key=KEY)
+    for headers in (
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": KEY},
+        {"authorization": f"Basic {KEY}"},
+    ):
+        status, sentence, _ = await server.ask(**headers)
+        assert (status, "API key" in sentence) == (401, True)
+    assert (await server.ask("/v1/models", method="GET"))[0] == 401
+    assert (await server.ask(authorization=f"Bearer {KEY}", host="elsewhere.example"))[0] == 200
+    assert (await server.ask("/health", method="GET"))[0] == 200
 
 
-def test_pages_of_other_sites_reach_nothing() -> None:
-    async def work() -> None:
-        server = Server()
-        for host in ("evil.example:8000", "127.0.0.1.evil.example", "", "[::1]evil"):
-            assert (await server.ask(host=host))[0] == 403
-        for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
-            assert (await server.ask(origin=origin))[0] == 403
-        assert (await server.ask(origin="http://localhost:3000"))[0] == 200
-        assert (await server.ask(content_type="text/plain"))[0] == 415
-        for host in ("localhost", "127.0.0.1", "[::1]:8000", "[::1]"):
-            assert (await server.ask(host=host))[0] == 200
-
-    run(work())
+@in_loop
+async def test_pages_of_other_sites_reach_nothing() -> None:
+    server = Server()
+    for host in ("evil.example:8000", "127.0.0.1.evil.example", "", "[::1]evil"):
+        assert (await server.ask(host=host))[0] == 403
+    for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
+        assert (await server.ask(origin=origin))[0] == 403
+    assert (await server.ask(origin="http://localhost:3000"))[0] == 200
+    assert (await server.ask(content_type="text/plain"))[0] == 415
+    for host in ("localhost", "127.0.0.1", "[::1]:8000", "[::1]"):
+        assert (await server.ask(host=host))[0] == 200
 
 
-def test_a_model_without_a_chat_template_says_so() -> None:
-    async def work() -> None:
-        assert "use /v1/completions" in (await Server(chat=False).ask(CHAT, SAID))[1]
-
-    run(work())
+@in_loop
+async def test_a_model_without_a_chat_template_says_so() -> None:
+    assert "use /v1/completions" in (await Server(chat=False).ask(CHAT, SAID))[1]
 
 
-def test_requests_wait_their_turn_and_too_many_are_sent_away() -> None:
-    async def work() -> None:
-        server = Server(limits=RequestLimits(waiting=1))
-        server.free.clear()
-        first, second = (asyncio.ensure_future(server.ask()) for _ in range(2))
-        await settled()
-        status, _, headers = await server.ask()
-        assert (status, headers["retry-after"].isdecimal()) == (429, True)
-        assert len(server.seen) == 1
-        server.free.set()
-        assert [(await request)[0] for request in (first, second)] == [200, 200]
-
-    run(work())
+@in_loop
+async def test_requests_wait_their_turn_and_too_many_are_sent_away() -> None:
+    server = Server(limits=RequestLimits(waiting=1))
+    server.free.clear()
+    first, second = (asyncio.ensure_future(server.ask()) for _ in range(2))
+    await settled()
+    status, _, headers = await server.ask()
+    assert (status, headers["retry-after"].isdecimal()) == (429, True)
+    assert len(server.seen) == 1
+    server.free.set()
+    assert [(await request)[0] for request in (first, second)] == [200, 200]
 
 
-def test_a_client_that_goes_away_ends_its_turn_and_leaves_the_queue() -> None:
-    async def work() -> None:
-        server, gone, left = Server(), asyncio.Event(), asyncio.Event()
-        server.free.clear()
-        first, second = asyncio.ensure_future(server.ask(gone=gone)), asyncio.ensure_future(server.ask(gone=left))
-        await settled()
-        left.set()
-        await second
-        gone.set()
-        await first
-        assert [request.status for request in server.log] == [499, 499]
-        assert (len(server.turns), server.turns[0].ended.is_set()) == (1, True)
-        server.free.set()
-        assert (await server.ask())[0] == 200
-
-    run(work())
+@in_loop
+async def test_a_client_that_goes_away_ends_its_turn_and_leaves_the_queue() -> None:
+    server, gone, left = Server(), asyncio.Event(), asyncio.Event()
+    server.free.clear()
+    first, second = asyncio.ensure_future(server.ask(gone=gone)), asyncio.ensure_future(server.ask(gone=left))
+    await settled()
+    left.set()
+    await second
+    gone.set()
+    await first
+    assert [request.status for request in server.log] == [499, 499]
+    assert (len(server.turns), server.turns[0].ended.is_set()) == (1, True)
+    server.free.set()
+    assert (await server.ask())[0] == 200
 
 
-def test_a_stop_ends_the_answer_and_refuses_those_that_wait() -> None:
-    async def work() -> None:
-        server = Server()
-        server.free.clear()
-        first, second = asyncio.ensure_future(server.ask()), asyncio.ensure_future(server.ask())
-        await settled()
-        server.keeper.stop()
-        assert ((await first)[0], (await second)[0]) == (200, 503)
-
-    run(work())
+@in_loop
+async def test_a_stop_ends_the_answer_and_refuses_those_that_wait() -> None:
+    server = Server()
+    server.free.clear()
+    first, second = asyncio.ensure_future(server.ask()), asyncio.ensure_future(server.ask())
+    await settled()
+    server.keeper.stop()
+    assert ((await first)[0], (await second)[0]) == (200, 503)
 
 
 def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
@@ -262,39 +252,33 @@ def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
     return asyncio.ensure_future(server.keeper(scope, receive, send)), sent
 
 
-def test_a_request_that_never_ends_is_given_up() -> None:
-    async def work() -> None:
-        request, sent = half_sent(Server(limits=RequestLimits(body_seconds=0.05)))
-        await request
-        assert sent[0]["status"] == 408
-
-    run(work())
+@in_loop
+async def test_a_request_that_never_ends_is_given_up() -> None:
+    request, sent = half_sent(Server(limits=RequestLimits(body_seconds=0.05)))
+    await request
+    assert sent[0]["status"] == 408
 
 
-def test_half_sent_requests_keep_nobody_out() -> None:
-    async def work() -> None:
-        server = Server(limits=RequestLimits(waiting=1))
-        slow = [half_sent(server) for _ in range(5)]
-        await settled()
-        assert (await server.ask())[0] == 200
-        for request, _ in slow:
-            request.cancel()
-
-    run(work())
+@in_loop
+async def test_half_sent_requests_keep_nobody_out() -> None:
+    server = Server(limits=RequestLimits(waiting=1))
+    slow = [half_sent(server) for _ in range(5)]
+    await settled()
+    assert (await server.ask())[0] == 200
+    for request, _ in slow:
+        request.cancel()
 
 
-def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
-    async def work() -> None:
-        server = Server(limits=RequestLimits(send_seconds=0.05))
+@in_loop
+async def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
+    server = Server(limits=RequestLimits(send_seconds=0.05))
 
-        async def receive() -> Any:
-            await asyncio.sleep(0)
-            return {"type": "http.request", "body": json.dumps(ASKED).encode()}
+    async def receive() -> Any:
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": json.dumps(ASKED).encode()}
 
-        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
-        await server.keeper(scope, receive, lambda _: asyncio.sleep(60))
-        assert (server.log[0].status, server.turns[0].ended.is_set()) == (499, True)
-        assert (await server.ask())[0] == 200
-
-    run(work())
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
+    await server.keeper(scope, receive, lambda _: asyncio.sleep(60))
+    assert (server.log[0].status, server.turns[0].ended.is_set()) == (499, True)
+    assert (await server.ask())[0] == 200
