@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, check_sandbox, run_confined
+from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, run_confined
 from wina_core.errors import WinaError
 
 try:
-    check_sandbox()
+    run_confined("pass")
     unconfined = ""
 except WinaError as error:
     unconfined = str(error)
