@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,8 +40,24 @@ def same(module, expected):
     return all(torch.equal(tensor, expected[name]) for name, tensor in module.state_dict().items())
 
 
-def test_weights_that_were_given_back_are_read_anew(loaded):
-    mapped, before = MappedWeights(loaded.model), copies(loaded.model)
+def written(layers):
+    layers[1].projections["q"].weight[3] = 7.0
+    layers[1].projections["down"].linear.weight.mul_(2)
+
+
+def moved(layers):
+    """Give weights new memory, as transposed ones for kernels have, and after them the restored ones."""
+    for layer in layers:
+        linear = layer.projections["down"].linear
+        linear.weight.data = linear.weight.data.t().contiguous().t()
+
+
+@pytest.mark.parametrize("change", [lambda _: None, written, moved])
+@torch.no_grad()
+def test_weights_that_were_given_back_are_read_anew_and_changed_ones_are_kept(loaded, change):
+    mapped = MappedWeights(loaded.model)
+    change(loaded.view.layers)
+    before = copies(loaded.model)
     mapped.give_back(loaded.model)
     assert same(loaded.model, before)
 
@@ -119,28 +136,6 @@ def test_a_file_that_is_replaced_or_gone_leaves_what_was_mapped(loaded, tmp_path
     other.replace(file)
     mapped.give_back(loaded.model)
     file.unlink()
-    mapped.give_back(loaded.model)
-    assert same(loaded.model, before)
-
-
-@torch.no_grad()
-def test_changed_weights_are_kept(loaded):
-    mapped = MappedWeights(loaded.model)
-    layer = loaded.view.layers[1]
-    layer.projections["q"].weight[3] = 7.0
-    layer.projections["down"].linear.weight.mul_(2)
-    before = copies(loaded.model)
-    mapped.give_back(loaded.model)
-    assert same(loaded.model, before)
-
-
-def test_weights_with_new_memory_behind_them_are_kept(loaded):
-    """As transposed ones for kernels have, and after them the restored ones."""
-    mapped = MappedWeights(loaded.model)
-    before = copies(loaded.model)
-    for layer in loaded.view.layers:
-        linear = layer.projections["down"].linear
-        linear.weight.data = linear.weight.data.t().contiguous().t()
     mapped.give_back(loaded.model)
     assert same(loaded.model, before)
 
@@ -236,20 +231,26 @@ def test_rotated_experts_are_saved_from_files(tmp_path: Path, monkeypatch):
         assert torch.equal(weight, expected[name]), name
 
 
-def test_a_disk_without_room_for_them_is_refused_with_a_way_out(tmp_path: Path, monkeypatch):
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("function", "replacement", "message"),
+    [
+        (
+            "shutil.disk_usage",
+            lambda _: SimpleNamespace(free=1000),
+            r"takes .*, but .* has 0\.0 GB left; free some",
+        ),
+        ("os.posix_fallocate", full, r"could not be written to .*No space left.*; free some space, or"),
+    ],
+)
+def test_a_disk_without_room_for_them_is_refused_with_a_way_out(
+    tmp_path: Path, monkeypatch, function: str, replacement: object, message: str
+):
     source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    with pytest.raises(WinaError, match=r"that transformers converts takes .*, but .* has 0\.0 GB left; free some"):
-        load_model(source, NullReporter())
-
-
-def test_a_disk_that_fills_up_meanwhile_ends_it_with_one_sentence(tmp_path: Path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
-    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
-    monkeypatch.setattr("os.posix_fallocate", full)
-    with pytest.raises(WinaError, match=r"could not be written to .*No space left.*; free some space, or"):
+    monkeypatch.setattr(function, replacement)
+    with pytest.raises(WinaError, match=message):
         load_model(source, NullReporter())

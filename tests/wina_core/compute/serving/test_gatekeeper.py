@@ -66,7 +66,6 @@ class Server:
     ) -> tuple[int, str, dict[str, str]]:
         """Return status, sentence and headers of an answer; `gone` is set when the client goes away."""
         content = body if isinstance(body, bytes) else json.dumps(ASKED if body is None else body).encode()
-        named = {"host": "127.0.0.1:8000", "content-type": "application/json"} | headers
         rest, sent = [content], list[Any]()
 
         async def receive() -> Any:
@@ -78,8 +77,7 @@ class Server:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        coded = [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()]
-        await self.keeper({"type": "http", "method": method, "path": path, "headers": coded}, receive, send)
+        await self.keeper({**scope(**headers), "method": method, "path": path}, receive, send)
         if not sent:
             return 0, "", {}
         status, response_headers = (
@@ -236,6 +234,12 @@ async def test_a_stop_ends_the_answer_and_refuses_those_that_wait() -> None:
     assert ((await first)[0], (await second)[0]) == (200, 503)
 
 
+def scope(**headers: str) -> dict[str, Any]:
+    named = {"host": "localhost", "content-type": "application/json"} | headers
+    coded = [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()]
+    return {"type": "http", "method": "POST", "path": PLAIN, "headers": coded}
+
+
 def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
     """Return a request whose body does not end, and what is sent to it."""
     sent: list[Any] = []
@@ -247,9 +251,7 @@ def half_sent(server: Server) -> tuple[asyncio.Future[None], list[Any]]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
-    return asyncio.ensure_future(server.keeper(scope, receive, send)), sent
+    return asyncio.ensure_future(server.keeper(scope(), receive, send)), sent
 
 
 @in_loop
@@ -277,8 +279,6 @@ async def test_a_client_that_does_not_read_its_answer_is_given_up() -> None:
         await asyncio.sleep(0)
         return {"type": "http.request", "body": json.dumps(ASKED).encode()}
 
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": PLAIN, "headers": headers}
-    await server.keeper(scope, receive, lambda _: asyncio.sleep(60))
+    await server.keeper(scope(), receive, lambda _: asyncio.sleep(60))
     assert (server.log[0].status, server.turns[0].ended.is_set()) == (499, True)
     assert (await server.ask())[0] == 200

@@ -42,6 +42,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
+pytestmark = pytest.mark.usefixtures("home")
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)
 WINA = MethodSpec(name="wina")
@@ -84,14 +85,12 @@ def logits_of(folder: Path, **options: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("family", FEW_KINDS)
-@pytest.mark.usefixtures("home")
 def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")
     assert torch.equal(logits_of(folder), expected)
 
 
 @pytest.mark.parametrize("family", WITH_EXPERTS[:2])
-@pytest.mark.usefixtures("home")
 def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode="global")
     assert torch.equal(logits_of(folder), expected)
@@ -136,7 +135,6 @@ ALSO = OF_EXPERTS + ALIKE if "WINA_LONG_TESTS" in os.environ else []
     ],
     ids=lambda value: value if isinstance(value, str) else value.label + value.selection,
 )
-@pytest.mark.usefixtures("home")
 def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp_path: Path) -> None:
     half = UniformSparsity(sparsity=0.3 if method.name == "cats" else 0.5)
     folder, expected = exported(tmp_path, family, method, dense_prefix=0.2, half=half)
@@ -144,7 +142,6 @@ def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp
 
 
 @pytest.mark.parametrize(("dtype", "correction"), [("float64", "mean"), ("bfloat16", "tuned")])
-@pytest.mark.usefixtures("home")
 def test_every_data_type_is_kept(dtype: DType, correction: Correction, tmp_path: Path) -> None:
     method = MethodSpec(name="wina", selection="threshold", correction=correction)
     folder, expected = exported(tmp_path, "llama", method, mode="global", dtype=dtype)
@@ -162,7 +159,6 @@ BITS: list[Quantization] = [
 
 
 @pytest.mark.parametrize("bits", BITS, ids=lambda bits: bits if isinstance(bits, str) else bits.label)
-@pytest.mark.usefixtures("home")
 def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, mode="global", quantization=bits)
     assert torch.equal(logits_of(folder), expected)
@@ -170,7 +166,6 @@ def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("family", "bits"), [("llama", "int8"), ("qwen3_moe", "none")])
-@pytest.mark.usefixtures("home")
 def test_a_loaded_model_is_saved_again_and_generates(
     family: str, bits: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +182,6 @@ def test_a_loaded_model_is_saved_again_and_generates(
     assert 0.3 < plain.wina.gates.gated_sparsity < 0.6
 
 
-@pytest.mark.usefixtures("home")
 def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     wide = logits_of(folder, dtype=torch.float64)
@@ -199,7 +193,6 @@ def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", ["none", PLANES], ids=["none", "planes"])
-@pytest.mark.usefixtures("home")
 def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization=bits)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -213,7 +206,6 @@ def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> 
     assert model.wina.gates.counts()["numbers"][0, 1] > counts["numbers"][0, 1]
 
 
-@pytest.mark.usefixtures("home")
 def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -232,7 +224,6 @@ def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path)
     assert transposed == [False, True]
 
 
-@pytest.mark.usefixtures("home")
 def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     whole, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
@@ -254,7 +245,6 @@ def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path
         AutoModel.from_pretrained(folder)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_tied_head_is_stored_once(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, tied=True)
     assert "lm_head.weight" not in load_file(folder / "model.safetensors")
@@ -267,7 +257,6 @@ def edited(folder: Path, **changes: Any) -> None:
     (folder / "config.json").write_text(json.dumps(content))
 
 
-@pytest.mark.usefixtures("home")
 def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization="int8")
     whole, config = load_file(folder / "model.safetensors"), (folder / "config.json").read_text()
@@ -324,7 +313,6 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         load_served(folder, "cpu", "auto")
 
 
-@pytest.mark.usefixtures("home")
 def test_offloaded_weights_are_refused(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "llama", MethodSpec(name="wina"))
     device_map = {
