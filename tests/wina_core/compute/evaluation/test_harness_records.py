@@ -1,7 +1,6 @@
 """Records beside an lm-eval task's numbers: prompts, truncation and the scores of every document."""
 
 import json
-import math
 
 import pytest
 import torch
@@ -9,6 +8,7 @@ import torch
 from tests.wina_core.compute.evaluation.task_files import LIKELIHOOD, consent, spec_of, write_rows, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
+from wina_core.analysis.comparison.compare_tasks import aggregate
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
@@ -141,20 +141,6 @@ def test_what_cannot_fit_into_the_window_at_all_is_refused(folder, tmp_path):
 
 # ---- samples -----------------------------------------------------------------------------------------------------
 
-AGAIN = {
-    "perplexity": lambda value, weight: math.exp(-value / weight),
-    "word_perplexity": lambda value, weight: math.exp(-value / weight),
-    "byte_perplexity": lambda value, weight: math.exp(-value / weight),
-    "bits_per_byte": lambda value, weight: -value / weight / math.log(2),
-}
-
-
-def aggregated(samples: list[SampleRecord], task: str, metric: str) -> float:
-    """A metric of the documents' own scores."""
-    scores = [sample.scores[metric] for sample in samples if sample.task == task]
-    value, weight = sum(value for value, _ in scores), sum(weight for _, weight in scores)
-    return AGAIN[metric](value, weight) if metric in AGAIN else value / weight
-
 
 @pytest.mark.parametrize("task", ["tiny_group", "tiny_likelihood", "tiny_rolling", "tiny_pairs"])
 def test_documents_add_up_to_the_reported_metrics_to_the_last_digit(loaded, folder, task):
@@ -167,7 +153,8 @@ def test_documents_add_up_to_the_reported_metrics_to_the_last_digit(loaded, fold
         if name == "tiny_group" or metric == "distance_from_unbiased":
             continue
         assert documents[name] == list(range(record.n))
-        assert aggregated(samples, name, metric) == record.value
+        scores = [sample.scores[metric] for sample in samples if sample.task == name]
+        assert aggregate(metric, *map(sum, zip(*scores, strict=True))) == record.value
 
 
 def test_documents_store_the_target_and_the_response(loaded, folder):
