@@ -22,8 +22,6 @@ KEYED = "assert answer(3) == {{'a': {x}}}"
 CALLED_BACK = "assert answer(lambda value: value == {x}) is {x}"
 FLOAT = "assert float(answer(3)) == float({x})"
 
-HELPED = "def check(candidate):\n    assert near(candidate(3), {x})\n\ncheck(answer)"
-
 CLAIM = '{"token": "", "outcome": "passed"}'
 EACH = """
 import os
@@ -213,11 +211,5 @@ FORGERIES: dict[str, tuple[str, str]] = {
     "a huge text": ("def answer(x): return 'x' * 10**9", CAUGHT),
     "close the pipes": ("import os\ndef answer(x):\n    os.closerange(0, 64)\n", CAUGHT),
     "endless iteration": (LIAR + "import itertools\nanswer = lambda x: itertools.repeat(Liar())", SET),
-    "another helper of the prompt": (
-        "def near(a, b): return a == b\ndef answer(x): return None\ndef near(a, b): return True", HELPED
-    ),
-    "the helper that the globals hold": (
-        "def near(a, b): return a == b\ndef answer(x):\n    globals()['near'] = lambda a, b: True", HELPED
-    ),
     "hang": ("import time\ndef answer(x): time.sleep(60)", CAUGHT),
 }  # fmt: skip

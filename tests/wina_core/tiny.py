@@ -207,25 +207,15 @@ def tiny_tokenizer(*, bos: bool = False) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
-def tiny_loaded(
-    family: str = "llama",
-    *,
-    tied: bool = False,
-    dtype: torch.dtype = torch.float32,
-    seed: int = 0,
-    layers: int = 3,
-    **settings: Any,
-) -> LoadedModel:
-    """A tiny model as `load_model` would return it."""
-    model = tiny_model(family, tied=tied, dtype=dtype, seed=seed, layers=layers, **settings)
+def tiny_loaded(family: str = "llama", **settings: Any) -> LoadedModel:
+    """A tiny model as `load_model` would return it; `settings` are those of `tiny_model`."""
+    model = tiny_model(family, **settings)
     return LoadedModel(ModelSource(location=f"tiny-{family}"), model, tiny_tokenizer(), view(model))
 
 
-def tiny_folder(
-    folder: Path, family: str = "llama", *, tied: bool = False, dtype: torch.dtype = torch.float32, layers: int = 3
-) -> Path:
-    """A tiny model saved in the Hugging Face format."""
-    tiny_model(family, tied=tied, dtype=dtype, layers=layers).save_pretrained(folder)
+def tiny_folder(folder: Path, family: str = "llama", **settings: Any) -> Path:
+    """A tiny model saved in the Hugging Face format; `settings` are those of `tiny_model`."""
+    tiny_model(family, **settings).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
 

@@ -1,6 +1,6 @@
 """Progress reporting and cooperative cancellation for jobs."""
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from wina_core.jobs.progress import Stage
 from wina_core.records import RefinementStep
@@ -8,8 +8,8 @@ from wina_core.records import RefinementStep
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class Reporter(Protocol):
-    """Receiver of a long computation's progress: the engine's connection, the terminal, or `NullReporter`."""
+class Reporter:
+    """Receiver of a long computation's progress: the engine's connection, the terminal; this one ignores everything."""
 
     def stage(self, name: Stage) -> None:
         """Begin the stage with this name, unless it is the current one; later progress is that of this stage."""
@@ -29,26 +29,7 @@ class Reporter(Protocol):
     @property
     def released(self) -> bool:
         """Return whether the job is to end at its next measurement."""
-
-
-class NullReporter:
-    """A reporter that ignores everything and never cancels."""
-
-    def stage(self, name: Stage) -> None:
-        """Do nothing."""
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        """Do nothing."""
-
-    def refined(self, step: RefinementStep) -> None:
-        """Do nothing."""
-
-    def log(self, level: Level, text: str) -> None:
-        """Ignore."""
-
-    def check(self) -> None:
-        """Do nothing."""
-
-    @property
-    def released(self) -> bool:
         return False
+
+
+NullReporter = Reporter

@@ -43,32 +43,18 @@ from wina_core.specs.plans import UniformSparsity
 # ---- output errors of gate rules on random networks ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class GatedOutput:
-    """The output of one gated matrix, and its cost."""
-
-    y: Tensor
-    """[m]."""
-    kept_weights: int
-    """Weights read through the mask."""
-    added_weights: int = 0
-    """Weights of the low-rank part."""
-    norms: int = 0
-    """Column norms that the scores read."""
-
-
-Rule = Callable[[Tensor, Tensor], GatedOutput]
-"""(W [m, n], x [n]) -> the gated product."""
+Rule = Callable[[Tensor, Tensor], tuple[Tensor, int, int]]
+"""(W [m, n], x [n]) -> the gated product [m], the weights that it reads, and the column norms that its scores read."""
 
 
 def masked(sparsity: float, weighted: bool) -> Rule:
     """Return the rule y = W (m * x) that keeps the K largest |x_i| (TEAL, CATS) or, `weighted`, |x_i| ||W[:, i]||
     (WINA)."""
 
-    def rule(weight: Tensor, x: Tensor) -> GatedOutput:
+    def rule(weight: Tensor, x: Tensor) -> tuple[Tensor, int, int]:
         keep = kept_inputs(len(x), sparsity)
         mask = top_k_mask(scores(x, weight.norm(dim=0) if weighted else None), keep)
-        return GatedOutput(weight @ (mask * x), keep * weight.shape[0], norms=len(x) if weighted else 0)
+        return weight @ (mask * x), keep * weight.shape[0], len(x) if weighted else 0
 
     return rule
 
@@ -81,14 +67,14 @@ def masked_with_low_rank(sparsity: float, rho: float) -> Rule:
     approximation of rank r keeps its r longest columns.
     """
 
-    def rule(weight: Tensor, x: Tensor) -> GatedOutput:
+    def rule(weight: Tensor, x: Tensor) -> tuple[Tensor, int, int]:
         outputs, inputs = weight.shape
         keep = kept_inputs(inputs, masked_fraction(sparsity, rho))
         mask = top_k_mask(scores(x, None), keep)
         rank = affordable_rank((outputs, inputs), sparsity, rho)
         compensated = torch.zeros(inputs, dtype=torch.bool)
         compensated[weight.norm(dim=0).topk(rank).indices] = True
-        return GatedOutput(weight @ ((mask | compensated) * x), keep * outputs, rank * (outputs + inputs))
+        return weight @ ((mask | compensated) * x), keep * outputs + rank * (outputs + inputs), 0
 
     return rule
 
@@ -99,28 +85,26 @@ class NetworkErrors:
 
     error: float
     """||y - gated y||_2."""
-    kept_weights: int
-    added_weights: int
+    read: int
+    """Weights read, those of the low-rank part included."""
     norms: int
+    """Column norms read."""
     weights: int
 
 
 def network_errors(network: Network, rule: Rule) -> NetworkErrors:
     """Run the network dense and gated; each gated matrix reads the output of the gated ones before it."""
     dense = gated = network.x
-    kept_weights = added_weights = norms = 0
+    read = norms = 0
     for index, weight in enumerate(network.matrices):
         if index > 0:
             dense, gated = functional.silu(dense), functional.silu(gated)
-        dense, result = weight @ dense, rule(weight, gated)
-        gated, kept_weights, added_weights = (
-            result.y,
-            kept_weights + result.kept_weights,
-            added_weights + result.added_weights,
-        )
-        norms += result.norms
+        dense = weight @ dense
+        gated, read_here, norms_here = rule(weight, gated)
+        read += read_here
+        norms += norms_here
     weights = sum(weight.numel() for weight in network.matrices)
-    return NetworkErrors(float((dense - gated).norm()), kept_weights, added_weights, norms, weights)
+    return NetworkErrors(float((dense - gated).norm()), read, norms, weights)
 
 
 _METHODS = ("teal", "cats", "rsparse", "wina")
@@ -148,7 +132,7 @@ def measure_synthetic(run: RunSpec, reporter: Reporter) -> UnitRecord:
             errors.append(outcomes[-1].error)
             reporter.progress(len(outcomes), len(spec.networks) * spec.seeds, "networks", network)
         metrics += _records(network, errors)
-    read = sum(outcome.kept_weights + outcome.added_weights for outcome in outcomes)
+    read = sum(outcome.read for outcome in outcomes)
     weights = sum(outcome.weights for outcome in outcomes)
     sparsity = 1.0 - read / weights
     return UnitRecord(

@@ -95,16 +95,16 @@ def test_r_sparse_is_its_equation_written_naively(seed, sparsity, rho):
     weight = draw("theorem", 40, seed).matrices[1]
     outputs, inputs = weight.shape
     x = torch.randn(inputs, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    result = masked_with_low_rank(sparsity, rho)(weight, x)
+    y, read, norms = masked_with_low_rank(sparsity, rho)(weight, x)
     rank = math.floor(outputs * inputs * (1 - sparsity) * (1 - rho) / (outputs + inputs))
     keep = inputs - math.floor((1 - (1 - sparsity) * rho) * inputs + 0.5)
     mask = torch.zeros(inputs, dtype=torch.float64)
     mask[sorted(range(inputs), key=lambda i: -abs(float(x[i])))[:keep]] = 1
     u, s, vt = torch.linalg.svd(weight, full_matrices=False)
     low_rank = (u[:, :rank] * s[:rank]) @ vt[:rank]
-    torch.testing.assert_close(result.y, weight @ (mask * x) + low_rank @ ((1 - mask) * x))
-    assert (result.kept_weights, result.added_weights) == (keep * outputs, rank * (outputs + inputs))
-    assert result.kept_weights + result.added_weights <= (1 - sparsity) * weight.numel() + outputs
+    torch.testing.assert_close(y, weight @ (mask * x) + low_rank @ ((1 - mask) * x))
+    assert (read, norms) == (keep * outputs + rank * (outputs + inputs), 0)
+    assert read <= (1 - sparsity) * weight.numel() + outputs
 
 
 def test_a_unit_states_mean_standard_error_deviation_and_both_sparsities():

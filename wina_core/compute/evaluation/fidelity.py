@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -58,9 +59,30 @@ def measure_fidelity(
     scored = scored_positions(loaded.view, text.sequence, text.scored)
     text_bytes = int(byte_counts[:, scored.start + 1 : scored.stop + 1].sum())
 
+    # Gates that drop nothing need no pass beside the dense model's.
+    gated_lane = None if gates is None or gates.is_dense else gates
+    lanes = [None] if gated_lane is None else [None, gated_lane]
+
     def measure(batches: Batches) -> tuple[MetricRecord, ...]:
         size = shared.batch_size(rows, batches.size(rows.shape[1]))
-        return _compare(loaded, gates, rows, scored, size, reporter, shared).records(text_bytes)
+        shared.carry_text(loaded.view, rows, size, lanes, reporter)
+        arrivals = {lane: shared.arrival(rows.split(size), lane) for lane in lanes}
+
+        def logits(row: Tensor, lane: Gates | None) -> Tensor:
+            reporter.check()
+            with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
+                logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
+            return logits_of_row[scored]
+
+        sums = _Sums()
+        for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
+            row = ids.to(loaded.device)
+            with torch.no_grad():
+                dense = logits(row, None)
+                following = row[scored.start + 1 : scored.stop + 1]
+                sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
+            report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
+        return sums.records(text_bytes)
 
     return with_batches(batch_size, loaded, FIDELITY, reporter, measure)
 
@@ -101,38 +123,6 @@ def scored_positions(view: ModelView, sequence: int, scored: Scored) -> slice:
     if scored == "second_half":
         return slice(sequence // 2, sequence - 1)
     return slice(view.first_scored, sequence)
-
-
-def _compare(
-    loaded: LoadedModel,
-    gates: Gates | None,
-    rows: Tensor,
-    scored: slice,
-    batch_size: int,
-    reporter: Reporter,
-    shared: SharedPasses,
-) -> "_Sums":
-    sums = _Sums()
-    # Gates that drop nothing need no pass beside the dense model's.
-    gated_lane = None if gates is None or gates.is_dense else gates
-    lanes = [None] if gated_lane is None else [None, gated_lane]
-    shared.carry_text(loaded.view, rows, batch_size, lanes, reporter)
-    arrivals = {lane: shared.arrival(rows.split(batch_size), lane) for lane in lanes}
-
-    def logits(row: Tensor, lane: Gates | None) -> Tensor:
-        reporter.check()
-        with arrivals[lane](), numbers_only(loaded.view, "on the fidelity text"):
-            logits_of_row: Tensor = loaded.model(row[None], use_cache=False).logits[0]
-        return logits_of_row[scored]
-
-    for done, ids in enumerate(rows, start=1):  # one at a time: the logits of a batch can be GB
-        row = ids.to(loaded.device)
-        with torch.no_grad():
-            dense = logits(row, None)
-            following = row[scored.start + 1 : scored.stop + 1]
-            sums.add(dense, dense if gated_lane is None else logits(row, gated_lane), following)
-        report_scored(loaded.view, rows, done, f"{FIDELITY}: KL {sums.kl.mean:.4g}", reporter)
-    return sums
 
 
 class _Mean:
@@ -188,16 +178,18 @@ class _Sums:
         """Return the metrics, given the UTF-8 bytes of the predicted tokens."""
         perplexity, bits = math.exp(self.nll.mean), self.nll.count / math.log(2) / text_bytes
         difference = math.sqrt(self._difference / self._dense)
+        record = partial(text_record, FIDELITY)
         return (
-            _record("kl", self.kl.mean, self.kl.stderr(), self.kl.count, False),
-            _record("perplexity", perplexity, self.nll.stderr(perplexity), self.nll.count, False),
-            _record("bits_per_byte", bits * self.nll.mean, self.nll.stderr(bits), self.nll.count, False),
-            _record("logits_deviation", difference, None, self.kl.count, False),
-            _record("top1_agreement", self.agreement.mean, self.agreement.stderr(), self.agreement.count, True),
+            record("kl", self.kl.mean, self.kl.stderr(), self.kl.count, False),
+            record("perplexity", perplexity, self.nll.stderr(perplexity), self.nll.count, False),
+            record("bits_per_byte", bits * self.nll.mean, self.nll.stderr(bits), self.nll.count, False),
+            record("logits_deviation", difference, None, self.kl.count, False),
+            record("top1_agreement", self.agreement.mean, self.agreement.stderr(), self.agreement.count, True),
         )
 
 
-def _record(metric: str, value: float, stderr: float | None, tokens: int, higher_is_better: bool) -> MetricRecord:
-    return MetricRecord(
-        task=FIDELITY, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=higher_is_better
-    )
+def text_record(
+    task: str, metric: str, value: float, stderr: float | None, tokens: int | None, better: bool | None
+) -> MetricRecord:
+    """Return a metric of a text; `better` says whether a higher value is."""
+    return MetricRecord(task=task, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=better)

@@ -75,80 +75,77 @@ def evaluate_task(
         reporter.log("info", f"{task}: the model has a chat template, which is not applied (--apply-chat-template).")
     os.environ.setdefault("DISABLE_MULTIPROC", "1")  # standard errors by bootstrap must not fork this process
 
+    @without_bars()
     def measure(batches: Batches) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-        keep = samples is not None
-        return _evaluate(loaded, gates, spec, task, reporter, batches, keep, run_model_code, task_code, shared, sharing)
+        reporter.check()
+        tasks = _prepared_tasks(spec, task, run_model_code, task_code)
+        members = tasks["tasks"]
+        if gates is not None:
+            gates.reset_counts()
+        language_model = LanguageModel(loaded, gates, batches, reporter, task, shared, sharing)
+        with (
+            compile_templates_once(),
+            cancellable(loaded.model, reporter, [loaded.model]),
+            numbers_only(loaded.view, f"on {task}"),
+        ):
+            results = _results(language_model, tasks, spec, task, samples is not None, run_model_code)
+        language_model.warn_of_truncation()
+        documents = [
+            record
+            for name, member in members.items()
+            if samples is not None
+            for record in sample_records(name, member.aggregation(), results["samples"][name])
+        ]
+        facts = {name: _facts(name, results, language_model, member) for name, member in members.items()}
+        return _records(results, facts), documents
 
-    records, sample_records_of_task = with_batches(spec.batch_size, loaded, task, reporter, measure)
+    records, documents = with_batches(spec.batch_size, loaded, task, reporter, measure)
     if samples is not None:
-        samples += sample_records_of_task
+        samples += documents
     return records
 
 
-@without_bars()
-def _evaluate(
-    loaded: LoadedModel,
-    gates: Gates | None,
-    spec: EvaluationSpec,
-    task: str,
-    reporter: Reporter,
-    batches: Batches,
-    keep_samples: bool,
-    run_model_code: bool,
-    task_code: Mapping[str, str],
-    shared: SharedPasses | None,
-    sharing: Sequence[Gates],
-) -> tuple[tuple[MetricRecord, ...], list[SampleRecord]]:
-    reporter.check()
-    # The seeds of lm-eval's command line, --seed 0,S,S,S.
-    random.seed(0)
+def _prepared_tasks(spec: EvaluationSpec, task: str, run_model_code: bool, task_code: Mapping[str, str]) -> Any:
+    """Return lm-eval's tasks with the settings of the spec, after seeding as lm-eval's command line does."""
+    random.seed(0)  # --seed 0,S,S,S
     np.random.seed(spec.seed)
     torch.manual_seed(spec.seed)
     task_spec = spec.task(task)
     tasks = load_task(task, spec.task_folders, spec.data_folder, run_model_code, task_code)
-    members = tasks["tasks"]
-    for member in members.values():
+    for member in tasks["tasks"].values():
         _set_fewshot(member, task_spec.num_fewshot, spec.seed)
         # Other kinds of requests have no such setting.
         if task_spec.max_gen_toks is not None and member.OUTPUT_TYPE == "generate_until":
             member.set_config("generation_kwargs", {"max_gen_toks": task_spec.max_gen_toks}, update=True)
-    if gates is not None:
-        gates.reset_counts()
-    with (
-        compile_templates_once(),
-        cancellable(loaded.model, reporter, [loaded.model]),
-        numbers_only(loaded.view, f"on {task}"),
-    ):
-        language_model = LanguageModel(loaded, gates, batches, reporter, task, shared, sharing)
-        try:
-            results: Any = evaluate(
-                language_model,
-                tasks,
-                limit=None if task_spec.first else task_spec.limit,
-                samples=_chosen_documents(task_spec, members),
-                log_samples=keep_samples,
-                confirm_run_unsafe_code=run_model_code,
-                apply_chat_template=spec.chat_template,
-                fewshot_as_multiturn=spec.chat_template,
-            )
-        except TemplateError as error:
-            raise WinaError(
-                f'A template of the task "{task}" fails on a document ({reason(error)}); correct its task file.'
-            ) from error
-        except Exception as error:
-            if isinstance(error, WinaError | Cancelled) or _in_model(error):
-                raise  # the model's errors, such as running out of memory, are not the task's
-            raise WinaError(
-                f'The documents of the task "{task}" do not fit its task file ({reason(error)}); correct one of them.'
-            ) from error
-    language_model.warn_of_truncation()
-    samples = [
-        record
-        for name, member in members.items()
-        if keep_samples
-        for record in sample_records(name, member.aggregation(), results["samples"][name])
-    ]
-    return _records(results, {name: _facts(name, results, language_model, members[name]) for name in members}), samples
+    return tasks
+
+
+def _results(
+    language_model: LanguageModel, tasks: Any, spec: EvaluationSpec, task: str, keep_samples: bool, run_model_code: bool
+) -> Any:
+    """Return lm-eval's results; raise WinaError for documents that do not fit their task file."""
+    task_spec = spec.task(task)
+    try:
+        return evaluate(
+            language_model,
+            tasks,
+            limit=None if task_spec.first else task_spec.limit,
+            samples=_chosen_documents(task_spec, tasks["tasks"]),
+            log_samples=keep_samples,
+            confirm_run_unsafe_code=run_model_code,
+            apply_chat_template=spec.chat_template,
+            fewshot_as_multiturn=spec.chat_template,
+        )
+    except TemplateError as error:
+        raise WinaError(
+            f'A template of the task "{task}" fails on a document ({reason(error)}); correct its task file.'
+        ) from error
+    except Exception as error:
+        if isinstance(error, WinaError | Cancelled) or _in_model(error):
+            raise  # the model's errors, such as running out of memory, are not the task's
+        raise WinaError(
+            f'The documents of the task "{task}" do not fit its task file ({reason(error)}); correct one of them.'
+        ) from error
 
 
 def _in_model(error: Exception) -> bool:

@@ -18,6 +18,7 @@ import math
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from wina_core.compute.evaluation.fidelity import scored_positions
+from wina_core.compute.evaluation.fidelity import scored_positions, text_record
 from wina_core.compute.evaluation.shared_passes import Batches, SharedPasses, report_scored, with_batches
 from wina_core.compute.gating import Gates
 from wina_core.compute.models.finite import numbers_only
@@ -210,9 +211,9 @@ class _Rows:
 def _bits(gates: Gates | None) -> tuple[MetricRecord, ...]:
     if gates is None:
         return ()
-    return tuple(
-        MetricRecord(task=ORIGINAL, metric=metric, value=value, stderr=None, n=None, higher_is_better=None)
-        for metric, value in (("bits_read", gates.bits_read), ("bits_held", gates.bits_held))
+    return (
+        _record("bits_read", gates.bits_read, None, None, None),
+        _record("bits_held", gates.bits_held, None, None, None),
     )
 
 
@@ -227,10 +228,7 @@ def _stderr(values: Floats, slope: float = 1.0) -> float | None:
     return None if error is None else slope * error
 
 
-def _record(metric: str, value: float, stderr: float | None, tokens: int, better: bool | None) -> MetricRecord:
-    return MetricRecord(task=ORIGINAL, metric=metric, value=value, stderr=stderr, n=tokens, higher_is_better=better)
-
-
+_record = partial(text_record, ORIGINAL)
 RANGE = 28.0
 """Largest distance below a token's largest log-probability, in nats: e^-28 times 262,144 tokens are 2e-7."""
 _MAX_CODE = 2**16 - 1

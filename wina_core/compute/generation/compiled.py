@@ -26,8 +26,8 @@ from wina_kernels.planes import PlaneWeight
 from wina_kernels.weights import WeightT
 
 from wina_core.compute.gating import Gates
+from wina_core.compute.gating.decoding import is_plain
 from wina_core.compute.gating.linear import MaskGroup
-from wina_core.compute.gating.rules import Rule
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.norms import norm_gain
 from wina_core.compute.models.quantized_linear import QuantizedLinear
@@ -182,15 +182,8 @@ def _gate_obstacles(gates: Gates | None) -> Iterator[str]:
                 yield "a fused layer interleaves its outputs"
             if group.low_rank is not None or group.signal is not None:
                 yield "the method adds a low-rank part or scores another tensor"
-            if group.rule is not None and not _is_plain(group.rule):
+            if group.rule is not None and not is_plain(group.rule):
                 yield "the gate's rule is not compiled"
-
-
-def _is_plain(rule: Rule) -> bool:
-    """Return whether the rule keeps the highest |x_i| c_i, or those above a threshold."""
-    if rule.centre is not None or rule.replacement is not None:
-        return False
-    return not rule.select.ties if isinstance(rule.select, TopKSelection) else rule.select.selection == "threshold"
 
 
 def _rotary(embedding: Any, positions: int) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
-"""Time budgets of decoding: the repetitions and new tokens of a point that fit, and the time that a sweep takes.
+"""Time budgets of decoding: the repetitions and new tokens of a point that fit, and a sweep's progress.
 
-Progress shows the remaining time of all points. The memory of a timed model is what its weights hold, and its peak.
+The memory of a timed model is what its weights hold, and its peak.
 """
 
 import sys
@@ -13,20 +13,14 @@ from typing import Literal, NamedTuple, Self
 import torch
 from torch import nn
 
-from wina_core.compute import pausable_clock
 from wina_core.compute.gating import Gates
 from wina_core.compute.reporter import Reporter
-from wina_core.jobs import Emit, Progress
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS, DecodePoint
 
 DENSE_SHARE = 0.45
 """Share of a point's budget for the dense model; the gated one has the rest, in which its weights are transposed."""
-_GATED_PER_DENSE = 1.2
-"""Guess of the gated model's time over the dense one's, its transposing included, until a point has ended."""
 _PATIENCE = 1.2
 """Times its share of the budget after which a repetition ends early: machines slow down by more while others work."""
-_TOKENS_OF_A_PASS = 16
-"""Tokens of a prompt that take about as long as one decoded token, which reads all weights."""
 
 
 class Repetition(NamedTuple):
@@ -82,137 +76,44 @@ def repetitions_left(done: int, duration: float, left: float, point: DecodePoint
     return max(0, min(remaining, max(fitting, least_repetitions(point) - done)))
 
 
-def passes(point: DecodePoint) -> float:
-    return point.new_tokens + point.prompt_tokens * point.batch / _TOKENS_OF_A_PASS
-
-
-class Finished(NamedTuple):
-    """A timed point and its seconds."""
-
-    point: DecodePoint
-    seconds: float
-    dense_seconds: float
-
-
-def expected_seconds(point: DecodePoint, finished: Sequence[Finished]) -> float | None:
-    """Return the time that a point will take: that of the last point of its batch, or the last one's in proportion to
-    its work, or its budget; None without any of these."""
-    same = [timed for timed in finished if timed.point.batch == point.batch]
-    if same:
-        return same[-1].seconds
-    budget = point.budget_seconds
-    if not finished:
-        return budget
-    last = finished[-1]
-    scaled = last.seconds * passes(point) / passes(last.point)
-    return scaled if budget is None else min(scaled, max(budget, last.seconds))
-
-
-def expected_rest(dense_seconds: float, point: DecodePoint, finished: Sequence[Finished]) -> float:
-    """Return the time of the gated model of a point whose dense one takes `dense_seconds`: in proportion to that, and
-    within its share of the budget unless the last one needed more."""
-    if not finished:
-        rest, needed = _GATED_PER_DENSE * dense_seconds, 0.0
-    else:
-        last = finished[-1]
-        needed = last.seconds - last.dense_seconds
-        rest = needed / last.dense_seconds * dense_seconds
-    if point.budget_seconds is None:
-        return rest
-    return min(rest, max((1.0 - DENSE_SHARE) * point.budget_seconds, needed))
-
-
 TimedModel = Literal["dense", "gated"]
 
 
 class SweepProgress:
-    """Sender of a sweep's progress: points, the current one in proportion to its time, and the time left of all.
+    """A sweep's progress: points, the current one in proportion to the budget's shares and the repetitions."""
 
-    The sweep estimates itself, since it alone knows its budgets: a rate of points per second would not know that a
-    repetition is left out.
-    """
-
-    def __init__(self, reporter: Reporter, emit: Emit, job_id: str, points: Sequence[DecodePoint]) -> None:
-        self._reporter, self._emit, self._job_id = reporter, emit, job_id
+    def __init__(self, reporter: Reporter, points: Sequence[DecodePoint]) -> None:
+        self._reporter = reporter
         self._points = points
-        self._finished: list[Finished] = []
+        self._finished = 0
         self._model: TimedModel = "dense"
-        self._model_left: float | None = None
-        self._dense_seconds = 0.0
-        self._started = pausable_clock.now()
         self._done = 0.0
-
-    @property
-    def _point(self) -> DecodePoint:
-        return self._points[len(self._finished)]
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the current point began, without pauses."""
-        return pausable_clock.now() - self._started
+        reporter.stage("")
 
     def begin(self, model: TimedModel) -> None:
-        if model == "dense":
-            self._started = pausable_clock.now()
-        else:
-            self._dense_seconds = self.elapsed
-        self._model, self._model_left = model, None
-        self._send("warm-up")
+        """Begin the repetitions of a model of the current point."""
+        self._model = model
+        self.send(0.0, "warm-up")
 
-    def expect(self, seconds: float, text: str) -> None:
-        """Send progress with the remaining seconds of the current model."""
-        self._model_left = seconds
-        self._send(text)
+    def send(self, share: float, text: str) -> None:
+        """Report the share of the current model's time that has passed."""
+        point, total = self._points[self._finished], len(self._points)
+        if self._model == "dense":
+            share *= DENSE_SHARE
+        else:
+            share = DENSE_SHARE + (1.0 - DENSE_SHARE) * share
+        # Progress never falls, though a repetition may be added or left out.
+        self._done = max(self._done, self._finished + share)
+        self._reporter.progress(self._done, total, "points", f"{point.label}: {self._model}, {text}")
 
     def check(self) -> None:
         """Raise Cancelled after a cancellation."""
         self._reporter.check()
 
     def finish(self) -> None:
-        self._finished.append(Finished(self._point, self.elapsed, self._dense_seconds))
-        self._done = float(len(self._finished))
-        # `_send` leaves each point below 1, so the whole is sent here.
-        if self._done == len(self._points):
-            self._emit(Progress(job_id=self._job_id, done=self._done, total=self._done, unit="points", eta_seconds=0.0))
-
-    def _send(self, text: str) -> None:
-        point, total = self._point, len(self._points)
-        label = f"{point.label}: {self._model}, {text}"
-        point_left = self._point_left()
-        if point_left is not None:
-            share = self.elapsed / (self.elapsed + point_left) if point_left > 0.0 else 1.0
-            # Progress never falls, and counts a point in full only once it is finished.
-            self._done = max(self._done, len(self._finished) + min(share, 0.999))
-        self._emit(
-            Progress(
-                job_id=self._job_id,
-                done=self._done,
-                total=total,
-                unit="points",
-                eta_seconds=self._left(point_left),
-                metric=label,
-            )
-        )
-
-    def _left(self, point_left: float | None) -> float | None:
-        """Return the remaining seconds of the current point, `point_left`, and of all later ones together."""
-        if point_left is None:
-            return None
-        finished = [*self._finished, Finished(self._point, self.elapsed + point_left, 0.0)]
-        later = [expected_seconds(point, finished) or 0.0 for point in self._points[len(finished) :]]
-        return point_left + sum(later)
-
-    def _point_left(self) -> float | None:
-        """Return the remaining seconds of the current point; None before anything was timed."""
-        if self._model == "gated" and self._model_left is not None:
-            return self._model_left
-        if self._model == "dense" and self._model_left is not None:
-            dense = self.elapsed + self._model_left
-            return self._model_left + expected_rest(dense, self._point, self._finished)
-        if self._model == "gated":
-            rest = expected_rest(self._dense_seconds, self._point, self._finished)
-            return max(0.0, rest - (self.elapsed - self._dense_seconds))
-        return expected_seconds(self._point, self._finished)
+        self._finished += 1
+        if self._finished == len(self._points):
+            self._reporter.progress(self._finished, self._finished, "points")
 
 
 _RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")

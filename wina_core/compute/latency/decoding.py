@@ -79,7 +79,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         gatings = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        progress = SweepProgress(reporter, emit, job_id, missing)
+        progress = SweepProgress(reporter, missing)
         for index, (point, (calibration, resolved)) in enumerate(zip(missing, gatings, strict=True)):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
@@ -311,24 +311,23 @@ class _Stage:
         self._forecast = 0.0
         self._ready = 0.0
         self._deadline = math.inf
-        self._repetition_start = math.inf
-        self._sent = 0.0
+        self._repetition_start = self._sent = math.inf
         self._repetition_seconds = 0.0
-        self._repetitions_left = 0
-        self._text = ""
+        self._repetitions_done = self._repetitions_left = 0
 
     def check(self) -> None:
         """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
         self._progress.check()
         now = pausable_clock.now()
-        if now - max(self._repetition_start, self._sent) > _REPORT_SECONDS:
+        if now - self._sent > _REPORT_SECONDS:
             self._report(now)
 
     def _report(self, now: float) -> None:
-        """Report the time that the repetitions to come take, each as long as the current one if that is slower."""
-        elapsed = now - self._repetition_start
+        """Report the share of the repetitions that have passed, the current one as far as it is expected to be."""
         self._sent = now
-        self._progress.expect(max(self._repetition_seconds, elapsed) * self._repetitions_left - elapsed, self._text)
+        done, total = self._repetitions_done, self._repetitions_done + self._repetitions_left
+        current = min(1.0, (now - self._repetition_start) / self._repetition_seconds)
+        self._progress.send(min(1.0, (done + current) / total), f"repetition {min(done + 1, total)} of {total}")
 
     def is_over(self, tokens: int) -> bool:
         """Return whether the current repetition is past its deadline and has made LEAST_TOKENS."""
@@ -345,12 +344,11 @@ class _Stage:
         return self._tokens
 
     def wants_another(self, done: int) -> bool:
-        """Return whether another repetition follows `done`, and report the time that all to come take."""
+        """Return whether another repetition follows `done`, and report progress."""
         now = pausable_clock.now()
         self._repetition_seconds = (now - self._ready) / done if done else self._forecast
         self._repetitions_left = repetitions_left(done, self._repetition_seconds, self._left, self._point)
-        self._text = f"repetition {done + min(1, self._repetitions_left)} of {done + self._repetitions_left}"
-        self._repetition_start = now
+        self._repetitions_done, self._repetition_start = done, now
         self._deadline = now + longest_repetition(done, self._left, self._point)
         self._report(now)
         return self._repetitions_left > 0

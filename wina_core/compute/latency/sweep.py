@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -81,42 +82,36 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     )
 
 
+@dataclass
 class _Sweep:
     """State that all points of one sweep share."""
 
-    def __init__(
-        self,
-        spec: LatencySpec,
-        device: torch.device,
-        environment: Environment,
-        backends: dict[str, Backend],
-        bandwidth: float,
-        reporter: Reporter,
-    ) -> None:
-        self._spec = spec
-        self._device = device
-        self._environment = environment
-        self._backends = backends
-        self._bandwidth = bandwidth
-        self._reporter = reporter
-        self._cache = cache_bytes(device)
-        self.skipped: Counter[str] = Counter()
-        """Skipped points, by reason."""
+    spec: LatencySpec
+    device: torch.device
+    environment: Environment
+    backends: dict[str, Backend]
+    bandwidth: float
+    reporter: Reporter
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Skipped points, by reason."""
+
+    def __post_init__(self) -> None:
+        self.cache = cache_bytes(self.device)
 
     def records(self, points: Sequence[LatencyPoint]) -> Iterator[LatencyRecord]:
         """Yield one record for each measurable point; points on the same weights come together."""
         weights: Weights | None = None
         made_for: tuple[Shape, str] | None = None
         for done, point in enumerate(points):
-            self._reporter.progress(done, len(points), "points", point.label)
-            self._reporter.check()
+            self.reporter.progress(done, len(points), "points", point.label)
+            self.reporter.check()
             if made_for != (point.shape, point.dtype):
                 weights = None  # free their memory before the next ones are made
                 made_for = point.shape, point.dtype
             try:
-                copies = products.copies(point, self._cache)
+                copies = products.copies(point, self.cache)
                 self._check_memory(point, copies, held=weights is not None)
-                weights = weights or make_weights(point, copies, self._device, self._reporter)
+                weights = weights or make_weights(point, copies, self.device, self.reporter)
                 yield self._record(point, weights)
             except (WinaError, ValueError, NotImplementedError) as error:  # as backends say what they cannot do
                 self.skipped[str(error)] += 1
@@ -125,13 +120,13 @@ class _Sweep:
                 if not ran_out_of_memory(error):
                     raise
                 self.skipped[f"{point.label} ran out of memory; choose a smaller shape, batch or dtype."] += 1
-        self._reporter.progress(len(points), len(points), "points")
+        self.reporter.progress(len(points), len(points), "points")
 
     def _check_memory(self, point: LatencyPoint, copies: int, held: bool) -> None:
-        needed = products.further_bytes(point, copies, self._cache) + (
+        needed = products.further_bytes(point, copies, self.cache) + (
             0 if held else products.weight_bytes(point, copies)
         )
-        free, more = free_bytes(self._device), " more" if held else ""
+        free, more = free_bytes(self.device), " more" if held else ""
         if needed > _MAX_MEMORY_SHARE * free:
             raise WinaError(
                 f"{point.shape.label} in {point.dtype} with batch {point.batch} needs {needed / 1e9:.1f} GB{more}, "
@@ -143,25 +138,25 @@ class _Sweep:
         inputs = make_inputs(point, weights.norms)
         timed = [dense_product(weights, inputs)]
         if point.method == DENSE.name and point.backend != VENDOR:
-            copies = products.quantized_copies(point, self._cache) if point.backend in QUANTIZED_BITS else 0
-            kernels = self._backends.get(point.backend) or backend_of("auto", self._device)[1]
+            copies = products.quantized_copies(point, self.cache) if point.backend in QUANTIZED_BITS else 0
+            kernels = self.backends.get(point.backend) or backend_of("auto", self.device)[1]
             timed.append(make_dense_product(point, weights, inputs, kernels, copies))
-        elif point.backend in self._backends:
-            timed.append(gated_product(point, weights, inputs, self._backends[point.backend]))
-        if self._device.type == "cpu":
+        elif point.backend in self.backends:
+            timed.append(gated_product(point, weights, inputs, self.backends[point.backend]))
+        if self.device.type == "cpu":
             for product in timed:
                 try:
-                    check_quick(partial(product, 0), point.batch, self._reporter)
+                    check_quick(partial(product, 0), point.batch, self.reporter)
                 except WinaError as error:
                     raise WinaError(f"{point.shape.label}, {point.dtype}, {point.backend}: {error}") from error
         contenders = [partial(_whole_batch, product, point.batch) for product in timed]
-        times = time_turns(contenders, point.repetitions, self._device, self._reporter)
+        times = time_turns(contenders, point.repetitions, self.device, self.reporter)
         product_times, dense_times = np.array(times[-1]), np.array(times[0])
         p10, median, p90 = np.percentile(product_times, (10, 50, 90))
         return LatencyRecord(
             point=point,
-            op=self._spec.op_of(point),
-            environment=self._environment,
+            op=self.spec.op_of(point),
+            environment=self.environment,
             measured_sparsity=measured_sparsity(inputs),
             read_bytes=products.read_bytes(point, kept_by_any_row(inputs)),
             median_ms=float(median),
@@ -170,7 +165,7 @@ class _Sweep:
             dense_ms=float(np.median(dense_times)),
             # Turn by turn: both calls of a turn run at the same speed of the machine.
             speedup=float(np.median(dense_times / product_times)),
-            bandwidth=self._bandwidth,
+            bandwidth=self.bandwidth,
         )
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, modeling_gguf_pytorch_utils
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.utils import logging as transformers_logging
 
-from wina_core.compute.models.describe import describe, reason
+from wina_core.compute.hooks import attributes
+from wina_core.compute.models.describe import describe, reason, without_progress_bars
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.stages import alone
 from wina_core.errors import Cancelled, WinaError
@@ -185,17 +185,11 @@ def _reporting(tensors: int, reporter: Reporter) -> Iterator[None]:
             readers[str(path)] = reader(path)
         return readers[str(path)]
 
-    bars_were_enabled = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    bar = modeling_gguf_pytorch_utils.tqdm
-    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: tensors
-    gguf.dequantize, gguf.GGUFReader = dequantize_next, reader_of
     reporter.stage("loading")
     reporter.progress(0, tensors, "tensors", "dequantizing")
-    try:
+    with (
+        without_progress_bars(),
+        attributes(modeling_gguf_pytorch_utils, tqdm=lambda tensors, **_: tensors),
+        attributes(gguf, dequantize=dequantize_next, GGUFReader=reader_of),
+    ):
         yield
-    finally:
-        gguf.dequantize, gguf.GGUFReader = dequantize, reader
-        modeling_gguf_pytorch_utils.tqdm = bar
-        if bars_were_enabled:
-            transformers_logging.enable_progress_bar()

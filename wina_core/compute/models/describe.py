@@ -1,10 +1,13 @@
 """The model that a config.json describes, built without its weights."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers.utils import logging as transformers_logging
 
 from wina_core.errors import WinaError
 from wina_core.specs import DType
@@ -34,6 +37,18 @@ def describe(folder: Path, dtype: DType = "auto") -> Any:
                 f"The generation_config.json in {folder} is invalid ({reason(error)}); correct or remove it."
             ) from error
     return model
+
+
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Show none of transformers' progress bars within the block: progress is the reporter's."""
+    were_enabled = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if were_enabled:
+            transformers_logging.enable_progress_bar()
 
 
 def reason(error: BaseException) -> str:

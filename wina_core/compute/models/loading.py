@@ -13,7 +13,7 @@ from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.dequantized import dequantized
-from wina_core.compute.models.describe import describe, reason, shortened
+from wina_core.compute.models.describe import describe, reason, shortened, without_progress_bars
 from wina_core.compute.models.finite import check_weights_finite
 from wina_core.compute.models.mapped import MappedWeights, converted_in_files, give_back_unchanged
 from wina_core.compute.models.norms import compute_norms_in_float64
@@ -157,10 +157,9 @@ def download(source: ModelSource, reporter: Reporter, files: tuple[str, ...] = f
     return fetching.download(source.location, source.revision, report, files)
 
 
+@without_progress_bars()
 def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
     """Return transformers' model of a folder, whole; raise WinaError for files that do not fit each other."""
-    bars_were_enabled = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -180,9 +179,6 @@ def load_weights(folder: Path, source: ModelSource, placed: Placement) -> Any:
         shapes_differ = "ignore_mismatched_sizes" in str(error)
         cause = "they have other shapes than it asks for; copy both anew" if shapes_differ else reason(error)
         raise WinaError(f"The weights in {folder} do not fit its config.json: {cause}.") from error
-    finally:
-        if bars_were_enabled:
-            transformers_logging.enable_progress_bar()
     if {"cpu", "disk"} & set(map(str, getattr(model, "hf_device_map", {}).values())):  # left there for want of room
         raise WinaError(_does_not_fit(source))
     if info["missing_keys"]:

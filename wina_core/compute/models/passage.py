@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -186,10 +185,9 @@ class Passage:
             for index, (batch, arguments) in enumerate(zip(self.batches, self._arguments, strict=True)):
                 if gates is not None:
                     gates.begin(batch)
-                forward = partial(layer.module, self._hidden.get(lane, index), **arguments[layer.index])
-                hidden = forward()
+                hidden = layer.module(self._hidden.get(lane, index), **arguments[layer.index])
                 if where is not None and not hidden.isfinite().all():
-                    raise non_finite_error(self._view, where, forward)
+                    raise non_finite_error(where, f" from decoder layer {layer.index} on")
                 self._hidden.set(lane, index, hidden)
                 reporter.check()
 

@@ -1,9 +1,7 @@
 """A sandbox for programs that a model writes, as tasks such as humaneval run them, and for the verdict on them.
 
 Two processes are confined by bubblewrap in the same way. The candidate runs the program. The judge runs the task's
-tests, never the program's code, and alone gives the verdict, on a channel that the candidate does not hold. If the
-tests measure with helpers of the prompt (`poly` for `find_zero`), a third process runs only the prompt before the
-function under test, and the helpers are its own.
+tests, never the program's code, and alone gives the verdict, on a channel that the candidate does not hold.
 
 Allowed: computing with this Python's standard library and packages, in one thread, with an empty working folder and
 environment, for 3 s of processor time and 1 GiB of memory for each process and 15 s of wall time
@@ -21,6 +19,6 @@ The limits of this: lists of the program and of its tests are not shared after a
 objects of the tests' own classes cannot go to the program.
 """
 
-from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, check_sandbox, run_confined
+from wina_core.compute.sandbox.runner import Outcome, SandboxLimits, run_confined
 
-__all__ = ["Outcome", "SandboxLimits", "check_sandbox", "run_confined"]
+__all__ = ["Outcome", "SandboxLimits", "run_confined"]

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wina_core.compute.hooks import attributes
-from wina_core.compute.sandbox.confined.names import helpers
 from wina_core.errors import WinaError
 from wina_core.files.own_command import is_bundle
 from wina_core.studies.tasks.task_folder import MEMORY_BYTES, PROCESSOR_SECONDS, WALL_SECONDS
@@ -68,49 +67,33 @@ def run_confined(program: str, tests: str = "", limits: SandboxLimits = SandboxL
     token = secrets.token_hex(16)
     with ExitStack() as pipes:
         common = {"limits": {"seconds": limits.seconds, "memory": limits.memory}, "packages": package_folders()}
-        needed, prompt = _helpers(tests, program)
-        candidates, ends = [], []
-        for text in [program, prompt] if needed else [program]:
-            read_requests, write_requests = pipes.enter_context(_pipe())
-            read_answers, write_answers = pipes.enter_context(_pipe())
-            candidate_ends = [(read_requests, write_answers)]
-            candidates.append({**common, "role": "candidate", "token": "", "text": text, "pipes": candidate_ends})
-            ends.append((read_answers, write_requests))
-        judge = {**common, "role": "judge", "token": token, "text": tests, "helpers": sorted(needed), "pipes": ends}
+        read_requests, write_requests = pipes.enter_context(_pipe())
+        read_answers, write_answers = pipes.enter_context(_pipe())
+        candidate = {
+            **common,
+            "role": "candidate",
+            "token": "",
+            "text": program,
+            "pipe": (read_requests, write_answers),
+        }
+        judge = {**common, "role": "judge", "token": token, "text": tests, "pipe": (read_answers, write_requests)}
         ended = time.monotonic() + limits.wall_seconds
-        with ExitStack() as started:
-            runs = [started.enter_context(_started(candidate)) for candidate in candidates]
-            judges = started.enter_context(_started(judge))
+        with _started(candidate) as candidates, _started(judge) as judges:
             pipes.close()  # so that each process sees the other's end
-            for process in (*runs, judges):
+            processes = candidates, judges
+            for process in processes:
                 _check_start(process, max(0.0, ended - time.monotonic()))
             _request(judges, judge)
-            for process, candidate in zip(runs, candidates, strict=True):
-                _request(process, candidate)
+            _request(candidates, candidate)
             report = _report(judges, max(0.0, ended - time.monotonic()))
             if report is not None:  # the processes end by themselves, with the status of a limit
-                for process in (*runs, judges):
+                for process in processes:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(max(0.0, ended - time.monotonic()))
     if _parsed(report, token).get("outcome") == "passed":
         return Outcome(True, "passed")
-    out_of_time = report is None or any(process.returncode == _TIME_LIMIT_STATUS for process in (*runs, judges))
+    out_of_time = report is None or any(process.returncode == _TIME_LIMIT_STATUS for process in processes)
     return Outcome(False, "timed out" if out_of_time else "failed")
-
-
-def _helpers(tests: str, program: str) -> tuple[set[str], str]:
-    """Return the helpers of `names.helpers`; none for tests that are no Python, which fail in the judge."""
-    try:
-        return helpers(tests, program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(), ""
-
-
-def check_sandbox() -> None:
-    """Run two programs with known outcomes; raise WinaError if they cannot be confined or do not run."""
-    for tests, expected in (("assert double(3) == 6", True), ("assert double(3) == 5", False)):
-        if run_confined("def double(x):\n    return x + x", tests).passed is not expected:
-            raise unavailable("a program of two lines fails in it")
 
 
 @contextmanager
@@ -125,8 +108,7 @@ def _pipe() -> Iterator[tuple[int, int]]:
 
 
 def _started(request: dict[str, Any]) -> AbstractContextManager["subprocess.Popen[bytes]"]:
-    descriptors = [end for pipe in request["pipes"] for end in pipe]
-    return confined_python(_START, readable=[str(_CONFINED)], descriptors=descriptors)
+    return confined_python(_START, readable=[str(_CONFINED)], descriptors=request["pipe"])
 
 
 def _check_start(process: "subprocess.Popen[bytes]", seconds: float) -> None:

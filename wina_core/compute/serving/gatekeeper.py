@@ -10,11 +10,14 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wina_core.compute.serving.requests import FAILED, ROUTES, Body, Refused, parse_body, sentence_of
 from wina_core.errors import WinaError
 from wina_core.jobs.hosted import RequestFinished
+
+if TYPE_CHECKING:  # with torch, which takes seconds; a bad address is refused before that
+    from wina_core.compute.serving.server import Generation, Generations
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]
@@ -82,26 +85,6 @@ class RequestLimits:
     """Time for answers to be finished once the server stops; then they end where they are."""
 
 
-class Turn(Protocol):
-    """A request's generation."""
-
-    tokens: int
-
-    @property
-    def seconds(self) -> float:
-        """Return the time until the last token."""
-
-    def end(self) -> None:
-        """End it at its next token."""
-
-
-class Turns(Protocol):
-    """Generations that run one at a time."""
-
-    def begin(self, max_tokens: int | None) -> Turn:
-        """Begin a generation of at most `max_tokens`; None for the usual limit."""
-
-
 class Gatekeeper:
     """ASGI middleware that passes on allowed requests, one at a time, and refuses others in one sentence.
 
@@ -118,7 +101,7 @@ class Gatekeeper:
     def __init__(
         self,
         app: App,
-        turns: Turns,
+        turns: "Generations",
         model: str,
         *,
         chat: bool,
@@ -131,7 +114,7 @@ class Gatekeeper:
         self._limits, self._report = limits or RequestLimits(), report
         self._free = asyncio.Semaphore(1)
         self._inside = 0
-        self._turn: Turn | None = None
+        self._turn: Generation | None = None
         self._stopping = False
 
     def stop(self) -> None:
@@ -265,7 +248,7 @@ class _Exchange:
         """`seconds` is the time for the client to take a part."""
         self._send, self._seconds, self._status = send, seconds, 0
         self.complete, self.reason = False, ""
-        self.turn: Turn | None = None
+        self.turn: Generation | None = None
 
     @property
     def status(self) -> int:

@@ -97,34 +97,6 @@ class ChatMessage(_Part):
         return self
 
 
-class ToolFunction(_Part):
-    """A function that the model may call, as chat templates show it."""
-
-    name: str
-    description: str | None = None
-    parameters: dict[str, JsonValue] | None = None
-    strict: bool | None = None
-
-
-class Tool(_Part):
-    """A tool of a conversation."""
-
-    type: Literal["function"]
-    function: ToolFunction
-
-
-class TemplateArguments(_Part):
-    """Variables of chat templates that requests may set."""
-
-    enable_thinking: bool
-
-
-class TextFormat(_Part):
-    """The only form of an answer."""
-
-    type: Literal["text"]
-
-
 def _listed(stop: object) -> object:
     return [stop] if isinstance(stop, str) else stop or None
 
@@ -174,15 +146,16 @@ class ChatBody(Body):
 
     messages: list[ChatMessage] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
-    tools: list[Tool] | None = None
-    chat_template_kwargs: TemplateArguments | None = None
+    tools: list[dict[str, JsonValue]] | None = None
+    """Functions that the model may call, as chat templates show them."""
+    chat_template_kwargs: dict[Literal["enable_thinking"], bool] | None = None
     tool_choice: Literal["auto", None] = Field(default=None, exclude=True)
     parallel_tool_calls: bool | None = Field(default=None, exclude=True)
     metadata: dict[str, JsonValue] | None = Field(default=None, exclude=True)
     store: Literal[False, None] = Field(default=None, exclude=True)
     logprobs: Literal[False, None] = Field(default=None, exclude=True)
     top_logprobs: Literal[0, None] = Field(default=None, exclude=True)
-    response_format: TextFormat | None = Field(default=None, exclude=True)
+    response_format: dict[Literal["type"], Literal["text"]] | None = Field(default=None, exclude=True)
 
     @property
     def requested_tokens(self) -> int | None:

@@ -273,7 +273,7 @@ def gates_of(
     """Return the rules, the low-rank parts and the tuned biases of each part of a view.
 
     Args:
-        tensors: As of `gate_tensors`.
+        tensors: As of `gate_tensors`, with the forms that the signed section names.
         view: The model to gate.
         method: The gates' method.
         plan: Their target sparsities, resolved.
@@ -282,11 +282,9 @@ def gates_of(
     Raises:
         WinaError: if the tensors belong to another model, method or plan.
     """
+    table, values = tensors["rules"].tolist(), tensors["values"].tolist()
     try:
-        table, values = tensors["rules"].tolist(), tensors["values"].tolist()
         vectors = _vectors(tensors)
-    except KeyError as error:
-        raise WinaError(f"The sparse model's files lack wina.{error.args[0]}; export the model again.") from error
     except (IndexError, RuntimeError, ValueError) as error:  # of lengths
         raise WinaError("The sparse model's rules have vectors of other lengths; export the model again.") from error
     shape = len(view.parts), len(view.projections)
@@ -298,14 +296,6 @@ def gates_of(
         )
     if not all(map(math.isfinite, values)):
         raise WinaError("The sparse model's thresholds are not finite numbers; export the model again.")
-    possible_biases = {f"bias_{number}_{name}" for number, layer in enumerate(view.parts) for name in layer.projections}
-    unexpected = {name for name in tensors if name.startswith("bias_")} - (
-        possible_biases if method.is_tuned else set()
-    )
-    if unexpected:
-        raise WinaError(
-            f"The sparse model has a wina.{min(unexpected)}, which its method has not; export the model again."
-        )
     gate_rule, targets = get_method(method), ResolvedPlan.of(plan, method).masks
     kept_count = cache(lambda inputs, target: int(gate_rule.kept(inputs, target)))
     rules: dict[int, Rule] = {}
@@ -352,7 +342,7 @@ def gates_of(
         )
         biases.append(
             {
-                name: _bias(tensors[f"bias_{number}_{name}"], f"bias_{number}_{name}", projection)
+                name: _bias(tensors, f"bias_{number}_{name}", projection)
                 for name, projection in layer.projections.items()
                 if f"bias_{number}_{name}" in tensors
             }
@@ -369,24 +359,13 @@ def _rule(stored: Mapping[str, Tensor], select: InputSelection, projection: Proj
     return Rule(select, **vectors)
 
 
-def _bias(bias: Tensor, key: str, projection: Projection) -> Tensor:
+def _bias(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> Tensor:
     like = weight_like(projection.linear)
-    if bias.shape != (projection.shape[0],):
-        raise WinaError(
-            f"wina.{key} of the sparse model is {list(bias.shape)} instead of [{projection.shape[0]}]; export the "
-            "model again."
-        )
-    bias = bias.to(like.device, like.dtype)
+    bias = tensors[key].to(like.device, like.dtype)
     _check_numbers(key, bias)
     return bias
 
 
 def _low_rank(tensors: Mapping[str, Tensor], key: str, projection: Projection) -> LowRank:
-    (m, n), like = projection.shape, weight_like(projection.linear)
-    right, left = tensors[f"right_{key}"], tensors.get(f"left_{key}")
-    if left is None or right.shape[1:] != (n,) or left.shape != (m, len(right)):
-        raise WinaError(
-            f"wina.right_{key} of the sparse model is {list(right.shape)} instead of [r, {n}] beside left_{key} "
-            f"[{m}, r]; export the model again."
-        )
-    return LowRank(right.to(like.device, like.dtype), left.to(like.device, like.dtype))
+    like = weight_like(projection.linear)
+    return LowRank(*(tensors[f"{side}_{key}"].to(like.device, like.dtype) for side in ("right", "left")))

@@ -4,7 +4,6 @@
 reads the files, and lets this attach the gates. No code comes from the folder.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import prod
@@ -108,8 +107,13 @@ class WinaQuantizer(HfQuantizer):
         for file in checkpoint_files or ():
             entries |= read_safetensors_header(Path(file)).tensors
         weights, gates = self.section.weights_by_name, self.section.gates_by_name
-        _check_parts(weights, entries)
-        _check_gates(gates, _under(f"{PREFIX}.", entries))
+        _check_forms(
+            {
+                **{f"{name}.{kind}": form for name, stored in weights.items() for kind, form in stored.parts.items()},
+                **{f"{PREFIX}.{name}": form for name, form in gates.items()},
+            },
+            entries,
+        )
         if weights:
             modules = dict(model.named_modules())
             if not weights.keys() <= modules.keys():
@@ -173,34 +177,17 @@ def _check_devices(model: nn.Module) -> None:
         )
 
 
-def _check_parts(weights: Mapping[str, StoredWeights], entries: Mapping[str, TensorEntry]) -> None:
-    """Raise WinaError for files with other tensors of quantized weights; some families rename their layers."""
-    expected = Counter(kind for stored in weights.values() for kind in stored.parts if kind != "scale")
-    counts = Counter(name.rpartition(".")[2] for name in entries)
-    for kind in {*expected, "codes"}:
-        if counts[kind] != (count := expected[kind]):
-            raise WinaError(
-                f"The sparse model's files hold {counts[kind]} tensors {kind} of quantized weights, but its section "
-                f"names {count}; export the model again."
-            )
-    for name, stored in weights.items():
-        for kind, form in stored.parts.items():
-            entry = entries.get(f"{name}.{kind}")
-            if entry is not None and (entry.dtype, entry.shape) != form:
-                raise WinaError(
-                    f"{name}.{kind} of the sparse model is {entry.dtype} {list(entry.shape)} instead of {form[0]} "
-                    f"{list(form[1])}; export the model again."
-                )
+def _check_forms(forms: Mapping[str, TensorForm], entries: Mapping[str, TensorEntry]) -> None:
+    """Raise WinaError for files whose tensors of quantized weights and gates have other forms than in the section.
 
-
-def _check_gates(expected: Mapping[str, TensorForm], entries: Mapping[str, TensorEntry]) -> None:
-    """Raise WinaError for files with other tensors of gates than the section names."""
-    forms = {name: (entry.dtype, entry.shape) for name, entry in entries.items()}
-    for name in sorted(expected.keys() | forms.keys()):
-        if (stored := forms.get(name)) != (expected_form := expected.get(name)):
+    Some families rename their layers while they are read, so that the names of weights in files may differ.
+    """
+    for name, form in forms.items():
+        entry = entries.get(name)
+        if entry is not None and (entry.dtype, entry.shape) != form:
             raise WinaError(
-                f"{PREFIX}.{name} of the sparse model is {_described(stored)} in its files, but "
-                f"{_described(expected_form)} in its section; export the model again."
+                f"{name} of the sparse model is {entry.dtype} {list(entry.shape)} in its files, but {form[0]} "
+                f"{list(form[1])} in its section; export the model again."
             )
 
 
@@ -217,10 +204,8 @@ def _check_fits(model: Any, entries: Mapping[str, TensorEntry]) -> None:
             f"{name} of the sparse model is {list(stored[name])} in its files, but {list(expected[name])} by its "
             "config.json; export the model again."
         )
-    absent, surplus = (
-        sorted(different.keys() - model.all_tied_weights_keys.keys()),
-        sorted(stored.keys() - expected.keys()),
-    )
+    absent = sorted(different.keys() - model.all_tied_weights_keys.keys())
+    surplus = sorted(stored.keys() - expected.keys())
     expected_size, stored_size = (
         sum(prod(expected[name]) for name in absent),
         sum(prod(stored[name]) for name in surplus),
@@ -232,10 +217,6 @@ def _check_fits(model: Any, entries: Mapping[str, TensorEntry]) -> None:
             f"The sparse model's files hold {stored_size:,} elements of {first}{more}, but its config.json asks for "
             f"{expected_size:,}; export the model again."
         )
-
-
-def _described(form: TensorForm | None) -> str:
-    return "absent" if form is None else f"{form[0]} {list(form[1])}"
 
 
 def _replace(modules: Mapping[str, nn.Module], name: str, stored: StoredWeights) -> None:
@@ -266,10 +247,6 @@ def _finish(modules: Mapping[str, nn.Module], name: str, form: Mapping[str, Any]
         ) from error
     made = PlaneLinear if "errors" in form else QuantizedLinear
     setattr(modules[parent], attribute, made(linear, weight_t))
-
-
-def _under(prefix: str, entries: Mapping[str, TensorEntry]) -> dict[str, TensorEntry]:
-    return {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
 
 
 def _empty(dtype: str, shape: tuple[int, ...]) -> Tensor:

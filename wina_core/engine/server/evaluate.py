@@ -75,7 +75,7 @@ class RunProgress:
         return self._reached
 
 
-class RunReporter:
+class RunReporter(Reporter):
     """Reporter of one run within a job."""
 
     def __init__(self, reporter: Reporter, run: PendingRun, progress: RunProgress) -> None:

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from wina_core.compute import pausable_clock
 from wina_core.compute.importing import without_collections
-from wina_core.compute.reporter import Level
+from wina_core.compute.reporter import Level, Reporter
 from wina_core.errors import Cancelled, WinaError, explain, ran_out_of_memory, unforeseen
 from wina_core.jobs import (
     REQUESTS,
@@ -323,7 +323,7 @@ class Server:
             return self._job if self._begun else None
 
 
-class WireReporter:
+class WireReporter(Reporter):
     """Reporter of the engine's job: throttled progress with its ETA on the wire, cancelling and pausing.
 
     The client estimates an evaluation, whose other engines it knows.

@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+from wina_core.specs import EvaluationSpec, TaskSpec
 from wina_core.studies.tasks.task_folder import TaskFolder
 
 CHOICE = """\
@@ -81,6 +83,11 @@ def write_tasks(folder: Path) -> Path:
     write_rows(folder / "choice.jsonl", questions)
     write_rows(folder / "rolling.jsonl", [{"text": "the gate keeps what matters. " * count} for count in (1, 40, 3)])
     return folder
+
+
+def spec_of(folder: Path, *tasks: str | TaskSpec, **fields: Any) -> EvaluationSpec:
+    """An evaluation of these tasks of a folder alone, four requests at once."""
+    return EvaluationSpec(tasks=tasks, task_folders=(str(folder),), **{"batch_size": 4, "fidelity": None, **fields})
 
 
 def write_rows(file: Path, rows: list[dict]) -> None:

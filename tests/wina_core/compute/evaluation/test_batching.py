@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tests.wina_core.compute.evaluation.task_files import write_tasks
+from tests.wina_core.compute.evaluation.task_files import spec_of
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.evaluation import language_model, measure_fidelity, shared_passes
@@ -14,13 +14,8 @@ from wina_core.compute.evaluation.shared_passes import Batches, sequence_bytes
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import ran_out_of_memory
-from wina_core.specs import EvaluationSpec, MethodSpec, TextSpec
+from wina_core.specs import MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_tasks(tmp_path_factory.mktemp("tasks"))
 
 
 @pytest.fixture
@@ -41,20 +36,8 @@ def holding(loaded, most: int, error: Exception) -> list[int]:
     return sizes
 
 
-def spec_of(folder, task, batch_size) -> EvaluationSpec:
-    return EvaluationSpec(tasks=(task,), task_folders=(str(folder),), fidelity=None, batch_size=batch_size)
-
-
 @pytest.mark.parametrize(
-    ("task", "error"),
-    [
-        ("tiny_choice", torch.OutOfMemoryError("CUDA out of memory")),
-        (
-            "tiny_rolling",
-            RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
-        ),
-        ("tiny_generate", MemoryError()),
-    ],
+    ("task", "error"), [("tiny_choice", torch.OutOfMemoryError("CUDA out of memory")), ("tiny_generate", MemoryError())]
 )
 def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, monkeypatch, task, error):
     monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
@@ -62,9 +45,9 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
     sizes = holding(loaded, 3, error)
     logs = RecordingReporter()
     with attach(loaded, MethodSpec(name="wina"), UniformSparsity(sparsity=0.5)) as gates:
-        records = evaluate_task(loaded, gates, spec_of(folder, task, "auto"), task, logs)
+        records = evaluate_task(loaded, gates, spec_of(folder, task, batch_size="auto"), task, logs)
         seen = [group.counted()[1] for group in gates._mask_groups]
-        assert records == evaluate_task(loaded, gates, spec_of(folder, task, 2), task, NullReporter())
+        assert records == evaluate_task(loaded, gates, spec_of(folder, task, batch_size=2), task, NullReporter())
         assert [group.counted()[1] for group in gates._mask_groups] == seen, (
             "only what was measured in the end is counted"
         )
@@ -95,14 +78,16 @@ def test_a_fixed_batch_fails_and_so_does_a_single_sequence(folder, loaded, monke
     monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
     sizes = holding(loaded, 0, MemoryError())
     with pytest.raises(MemoryError):
-        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size), "tiny_choice", NullReporter())
+        evaluate_task(
+            loaded, None, spec_of(folder, "tiny_choice", batch_size=batch_size), "tiny_choice", NullReporter()
+        )
     assert sizes == tried
 
 
 def test_other_errors_are_not_taken_for_it(folder, loaded):
     sizes = holding(loaded, 0, RuntimeError("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
-        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", "auto"), "tiny_choice", NullReporter())
+        evaluate_task(loaded, None, spec_of(folder, "tiny_choice", batch_size="auto"), "tiny_choice", NullReporter())
     assert len(sizes) == 1
     with pytest.raises(RuntimeError) as raised:
         torch.empty(2**60)
@@ -116,7 +101,7 @@ def test_logits_are_made_at_scored_positions_alone(folder, loaded):
     loaded.model.model.register_forward_pre_hook(
         lambda *call: read.append(call[2]["input_ids"].shape), with_kwargs=True
     )
-    evaluate_task(loaded, None, spec_of(folder, "tiny_likelihood", 1), "tiny_likelihood", NullReporter())
+    evaluate_task(loaded, None, spec_of(folder, "tiny_likelihood", batch_size=1), "tiny_likelihood", NullReporter())
     assert all(made_row[1] == min(made_row[1], read_row[1]) for made_row, read_row in zip(made, read, strict=True))
     assert sum(map(math.prod, made)) < sum(map(math.prod, read)), "of long questions"
 
@@ -129,9 +114,9 @@ def test_rows_that_end_with_the_id_of_the_padding_are_scored_whole():
 
 
 def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
-    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
     heads of 8; eight vectors of 32 and four of 80."""
+    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
     tokens = 100
     assert sequence_bytes(loaded, tokens) == tokens * 4 * (3 * 257 + 2 * 2 * 8 + 8 * 32 + 4 * 80)
     for sequences, expected in [(10, 10), (0.5, 1), (1000, 12)]:

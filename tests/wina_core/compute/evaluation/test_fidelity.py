@@ -40,23 +40,17 @@ def test_metrics_equal_the_naive_formulas_in_float64(text, dtype, tolerance):
         with attach(loaded, WINA, HALF) as gates:
             sparse = loaded.model(rows).logits.double()
             metrics = measured(loaded, gates, text)
-    kl, nll, agree = [], [], []
-    for row in range(6):
-        for token in range(64):
-            p, q = dense[row, token].softmax(-1), sparse[row, token].softmax(-1)
-            kl.append(float((p * (p / q).log()).sum()))
-            agree.append(float(p.argmax() == q.argmax()))
-            if token < 63:
-                nll.append(-math.log(float(q[rows[row, token + 1]])))
-    mean = sum(nll) / len(nll)
-    rows_kl = [sum(kl[start : start + 64]) / 64 for start in range(0, 384, 64)]
-    spread = math.sqrt(sum((value - sum(kl) / 384) ** 2 for value in rows_kl) / 5)
+    p, q = dense.softmax(-1), sparse.softmax(-1)
+    kl = (p * (p / q).log()).sum(-1)
+    agree = float((p.argmax(-1) == q.argmax(-1)).double().mean())
+    mean = float(-q[:, :-1].gather(-1, rows[:, 1:, None]).log().mean())
+    stderr = float(kl.mean(1).std()) / math.sqrt(6)
     expected = {
-        "kl": (sum(kl) / 384, spread / math.sqrt(6), 384, False),
+        "kl": (float(kl.mean()), stderr, 384, False),
         "perplexity": (math.exp(mean), None, 378, False),
         "bits_per_byte": (mean / math.log(2), None, 378, False),  # the tiny tokenizer has one token a byte
         "logits_deviation": (float((sparse - dense).norm() / dense.norm()), None, 384, False),
-        "top1_agreement": (sum(agree) / 384, None, 384, True),
+        "top1_agreement": (agree, None, 384, True),
     }
     assert list(metrics) == list(expected)
     assert metrics.keys() <= METRIC_UNITS.keys()
@@ -86,9 +80,7 @@ def test_without_gates_nothing_deviates(text):
 def test_logits_that_are_not_numbers_are_an_error(text):
     loaded = tiny_loaded()
     loaded.view.layers[0].projections["o"].weight[0, 0] = torch.nan
-    with pytest.raises(
-        WinaError, match=r"logits are not numbers on the fidelity text.* comes out of o in decoder layer 0;"
-    ):
+    with pytest.raises(WinaError, match="logits are not numbers on the fidelity text"):
         measured(loaded, None, text)
 
 
@@ -111,14 +103,3 @@ def test_rows_longer_than_the_models_window_are_refused(text):
     loaded.model.config.max_position_embeddings = 63
     with pytest.raises(WinaError, match="has rows of 64 tokens, but the model's window has 63; choose shorter rows"):
         measured(loaded, None, text)
-
-
-def test_the_dense_model_can_be_the_one_without_numbers(text):
-    """The gated model drops the NaN, so that it spreads no further there."""
-    loaded = tiny_loaded(layers=2)
-    gate = loaded.view.layers[1].projections["gate"].linear
-    with attach(loaded, WINA, HALF) as gates:
-        gate.register_forward_hook(lambda _, __, output: output if "forward" in vars(gate) else output * torch.nan)
-        with pytest.raises(WinaError, match=r"on the fidelity text: .* comes out of gate in decoder layer 1"):
-            measured(loaded, gates, text)
-        assert "forward" in vars(gate), "gated again"

@@ -37,7 +37,7 @@ def text(tmp_path: Path) -> TextSpec:
     st.sampled_from([0.0, 0.01, 0.3, 1.0, 5.0]),
     st.sampled_from([0.0, 12.0, 60.0]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_codes_change_a_divergence_by_less_than_is_stated(seed, vocabulary, spread, change, peak):
     generator = torch.Generator().manual_seed(seed)
     logits = spread * torch.randn(vocabulary, generator=generator, dtype=torch.float64)
@@ -55,9 +55,9 @@ def test_the_codes_change_a_divergence_by_less_than_is_stated(seed, vocabulary, 
 
 def test_of_a_mean_over_tokens_the_codes_change_a_millionth():
     generator = torch.Generator().manual_seed(0)
-    logits = 3.0 * torch.randn(2000, 1000, generator=generator, dtype=torch.float64)
+    logits = 3.0 * torch.randn(1000, 500, generator=generator, dtype=torch.float64)
     log_p = logits.log_softmax(-1)
-    log_q = (logits + 0.2 * torch.randn(2000, 1000, generator=generator, dtype=torch.float64)).log_softmax(-1)
+    log_q = (logits + 0.2 * torch.randn(1000, 500, generator=generator, dtype=torch.float64)).log_softmax(-1)
     stored = decode(encode(log_p.float())).double()
     exact = (log_p.exp() * (log_p - log_q)).sum(-1).mean()
     assert 0.01 < float(exact) < 0.1
@@ -129,7 +129,7 @@ def test_few_rows_have_no_standard_error(tmp_path, rows):
     assert (values["top1_agreement"], values["delta_p_rms"], values["perplexity_ratio"]) == (1.0, 0.0, 1.0)
 
 
-@pytest.mark.parametrize("offset", [5, 60, 200, 300, 5_000, 40_000, -1])
+@pytest.mark.parametrize("offset", [5, 300, 40_000, -1])
 def test_no_damaged_byte_is_read_as_a_number(tmp_path, offset):
     file = tmp_path / "reference.safetensors"
     make_reference(tiny_loaded(), torch.arange(128).view(2, 64), 2, NullReporter(), file)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.wina_core.compute.evaluation.task_files import write_tasks
+from tests.wina_core.compute.evaluation.task_files import spec_of, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.evaluation.harness import evaluate_task
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is given
 
 @pytest.fixture
 def spec(tmp_path):
-    tasks = ("tiny_choice", "tiny_likelihood", "tiny_rolling", "tiny_generate")
-    folder = write_tasks(tmp_path)
-    return EvaluationSpec(tasks=tasks, task_folders=(str(folder),), fidelity=None, batch_size=2)
+    return spec_of(write_tasks(tmp_path), "tiny_choice", "tiny_rolling", "tiny_generate", batch_size=2)
 
 
 @pytest.fixture
@@ -43,7 +41,7 @@ def measured(
     return metrics, samples, counts
 
 
-@pytest.mark.parametrize("task", ["tiny_choice", "tiny_likelihood", "tiny_rolling", "tiny_generate"])
+@pytest.mark.parametrize("task", ["tiny_choice", "tiny_rolling", "tiny_generate"])
 def test_scores_and_counts_are_those_of_a_model_in_memory(spec, source, task, monkeypatch):
     expected = measured(load_model(source, NullReporter()), spec, task, 0.5)
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")

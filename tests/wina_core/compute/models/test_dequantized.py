@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, GgufConfig
 from tests.wina_core.tiny import tiny_tokenizer
 from tests.wina_core.tiny_gguf import TEMPLATE, gguf_model, tiny_gguf
 from wina_core.compute.models import dequantized as module
-from wina_core.compute.models.loading import load_model
+from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import Cancelled, WinaError
@@ -29,6 +29,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
 
 
+def opened(location: Path) -> LoadedModel:
+    return load_model(resolve(ModelSource(location=str(location))), NullReporter())
+
+
 def logits(model: torch.nn.Module) -> torch.Tensor:
     """The logits of some tokens."""
     with torch.no_grad():
@@ -37,8 +41,7 @@ def logits(model: torch.nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("architecture", GGUF_FAMILIES)
 def test_weights_in_a_file_are_those_of_the_model(tmp_path: Path, architecture: str):
-    file = tiny_gguf(tmp_path / "tiny.gguf", architecture)
-    loaded = load_model(resolve(ModelSource(location=str(file))), NullReporter())
+    loaded = opened(tiny_gguf(tmp_path / "tiny.gguf", architecture))
     torch.testing.assert_close(logits(loaded.model), logits(gguf_model(architecture)), rtol=0, atol=1e-5)
 
 
@@ -48,7 +51,7 @@ def test_logits_equal_those_of_transformers_bit_for_bit(tmp_path: Path, kind: st
     theirs = AutoModelForCausalLM.from_pretrained(
         tmp_path, gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype=torch.float32
     )
-    ours = load_model(resolve(ModelSource(location=str(tmp_path))), NullReporter())
+    ours = opened(tmp_path)
     assert ours.dtype == torch.float32
     assert torch.equal(logits(ours.model), logits(theirs))
 
@@ -79,7 +82,7 @@ def test_tokenizer_and_chat_template_come_from_the_file_alone(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text('{"auto_map": {"AutoTokenizer": ["evil.Evil", null]}}')
     (tmp_path / "adapter_config.json").write_text("{}")
-    loaded = load_model(resolve(ModelSource(location=str(file))), NullReporter())
+    loaded = opened(file)
     text = "rows of a matrix"
     assert loaded.tokenizer(text).input_ids == tiny_tokenizer()(text).input_ids
     assert loaded.tokenizer.chat_template == TEMPLATE
@@ -96,7 +99,7 @@ DIVISORS = torch.where(_WAVES > 8192, 8.0, torch.where(_WAVES < 2048, 1.0, _MIDD
 def test_scaled_positions_of_llama_3_are_kept(tmp_path: Path):
     fields = {"llama.rope.freq_base": 500_000.0}
     file = tiny_gguf(tmp_path / "tiny.gguf", fields=fields, tensors={"rope_freqs.weight": DIVISORS})
-    loaded = load_model(resolve(ModelSource(location=str(file))), NullReporter())
+    loaded = opened(file)
     assert loaded.model.config.rope_parameters["rope_type"] == "llama3"
     assert loaded.model.config.rope_parameters["factor"] == 8
     torch.testing.assert_close(loaded.model.model.rotary_emb.inv_freq, _FREQUENCIES / DIVISORS)
@@ -105,7 +108,7 @@ def test_scaled_positions_of_llama_3_are_kept(tmp_path: Path):
 def test_positions_scaled_in_other_ways_are_refused(tmp_path: Path):
     file = tiny_gguf(tmp_path / "tiny.gguf", tensors={"rope_freqs.weight": torch.tensor([1.0, 3.0, 2.0, 8.0])})
     with pytest.raises(WinaError, match="rotary positions"):
-        load_model(resolve(ModelSource(location=str(file))), NullReporter())
+        opened(file)
 
 
 @pytest.mark.parametrize(

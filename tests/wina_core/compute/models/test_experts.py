@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.wina_core.tiny import KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
+from tests.wina_core.tiny import FEW_KINDS, KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
@@ -35,21 +35,17 @@ from wina_core.specs.plans import SparsityPlan, UniformSparsity
 HALF = UniformSparsity(sparsity=0.5)
 WINA = MethodSpec(name="wina")
 SOME = [family for family in WITH_EXPERTS if family in KINDS]
+FEW = [family for family in WITH_EXPERTS if family in FEW_KINDS]
 
 
 def _moe_layers(loaded: LoadedModel) -> list[LayerView]:
     return [layer for layer in loaded.view.layers if layer.experts]
 
 
-def _moe(layer: LayerView) -> Any:
-    """Return the module of the router and the experts."""
-    return layer.mlp[0]
-
-
 def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return inputs and outputs of a layer's experts in a pass, with the chosen ones and their weights."""
     inputs: list[Tensor] = []
-    hook = _moe(layer).experts.register_forward_hook(lambda _m, args, y: inputs.extend((*args, y)))
+    hook = layer.mlp[0].experts.register_forward_hook(lambda _m, args, y: inputs.extend((*args, y)))
     forward()
     hook.remove()
     x, chosen, weights, y = inputs
@@ -59,11 +55,11 @@ def _routed(layer: LayerView, forward: Callable[[], object]) -> tuple[Tensor, Te
 # ---- separation ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", WITH_EXPERTS)
+@pytest.mark.parametrize("family", SOME)
 def test_separate_experts_compute_what_stacked_ones_do(family: str) -> None:
     stacked = tiny_model(family, dtype=torch.float64)
     stacked.config._experts_implementation = "eager"
-    module = _moe_module(stacked)
+    module = next(module for name, module in stacked.named_modules() if name.endswith(".experts"))
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(40, 32, dtype=torch.float64, generator=generator)
     weights, chosen = torch.rand(40, 6, dtype=torch.float64, generator=generator).topk(2)
@@ -71,11 +67,7 @@ def test_separate_experts_compute_what_stacked_ones_do(family: str) -> None:
     torch.testing.assert_close(Experts(module)(x, chosen, weights), expected, rtol=1e-13, atol=1e-13)
 
 
-def _moe_module(model: Any) -> Any:
-    return next(module for name, module in model.named_modules() if name.endswith(".experts"))
-
-
-@pytest.mark.parametrize("family", WITH_EXPERTS)
+@pytest.mark.parametrize("family", SOME)
 def test_separate_experts_share_the_memory_and_the_names_of_stacked_ones(family: str) -> None:
     model = tiny_model(family)
     before = dict(model.state_dict())
@@ -94,7 +86,7 @@ def test_separate_experts_share_the_memory_and_the_names_of_stacked_ones(family:
     assert not difference[2:].any()
 
 
-@pytest.mark.parametrize("family", WITH_EXPERTS)
+@pytest.mark.parametrize("family", SOME)
 def test_a_rotation_is_folded_into_the_router_so_that_tokens_keep_their_experts(text: TextSpec, family: str) -> None:
     loaded = tiny_loaded(family, dtype=torch.float64)
 
@@ -125,6 +117,10 @@ def _kept(x: Tensor, weight: Tensor, keep: int) -> Tensor:
     return torch.zeros_like(x).index_copy(0, highest, x[highest])
 
 
+def _product(x: Tensor, linear: Any, keep: int) -> Tensor:
+    return torch.nn.functional.linear(_kept(x, linear.weight, keep), linear.weight, linear.bias)
+
+
 def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, keep: dict[str, int]) -> Tensor:
     """Return the gated experts' output, token by token."""
     outputs = []
@@ -132,29 +128,18 @@ def _reference(layer: LayerView, x: Tensor, chosen: Tensor, weights: Tensor, kee
         total = torch.zeros_like(token)
         for number, weight in zip(numbers.tolist(), token_weights, strict=True):
             expert: Any = layer.experts[number].module
-            gate, up = (
-                torch.nn.functional.linear(
-                    _kept(token, projection.weight, keep[name]), projection.weight, projection.bias
-                )
-                for name, projection in (("gate", expert.gate_proj), ("up", expert.up_proj))
-            )
-            hidden = _combined(expert, gate, up)
-            down = expert.down_proj
-            total += weight * torch.nn.functional.linear(
-                _kept(hidden, down.weight, keep["down"]), down.weight, down.bias
-            )
+            gate, up = _product(token, expert.gate_proj, keep["gate"]), _product(token, expert.up_proj, keep["up"])
+            if hasattr(expert, "limit"):  # gpt_oss
+                gate = gate.clamp(max=expert.limit)
+                hidden = gate * torch.sigmoid(1.702 * gate) * (up.clamp(-expert.limit, expert.limit) + 1)
+            else:
+                hidden = torch.nn.functional.silu(gate) * up
+            total += weight * _product(hidden, expert.down_proj, keep["down"])
         outputs.append(total)
     return torch.stack(outputs)
 
 
-def _combined(expert: Any, gate: Tensor, up: Tensor) -> Tensor:
-    if hasattr(expert, "limit"):  # gpt_oss
-        gate = gate.clamp(max=expert.limit)
-        return gate * torch.sigmoid(1.702 * gate) * (up.clamp(-expert.limit, expert.limit) + 1)
-    return torch.nn.functional.silu(gate) * up
-
-
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize("family", FEW)
 def test_each_expert_gates_its_own_inputs(family: str) -> None:
     loaded = tiny_loaded(family, dtype=torch.float64)
     layer = _moe_layers(loaded)[-1]
@@ -171,7 +156,7 @@ def test_each_expert_gates_its_own_inputs(family: str) -> None:
     assert measured[layer.index, "down"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize("family", FEW)
 def test_weights_are_counted_as_tokens_read_them(family: str) -> None:
     loaded = tiny_loaded(family)
     layer = _moe_layers(loaded)[0]
@@ -187,7 +172,7 @@ def test_weights_are_counted_as_tokens_read_them(family: str) -> None:
         assert gates.bits_held == 32
 
 
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize("family", FEW)
 def test_padding_and_dense_prefixes_are_left_out_of_each_expert(family: str) -> None:
     loaded = tiny_loaded(family)
     mask = torch.ones(2, 24, dtype=torch.int64)
@@ -206,7 +191,7 @@ def test_padding_and_dense_prefixes_are_left_out_of_each_expert(family: str) -> 
     assert seen[layer.index, "gate"] == pytest.approx(0.25), "half of them stay dense"
 
 
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize("family", FEW)
 def test_records_of_experts_count_the_tokens_and_the_masks_of_each(family: str) -> None:
     loaded = tiny_loaded(family)
     layer = _moe_layers(loaded)[0]
@@ -259,7 +244,7 @@ def _scores(loaded: LoadedModel, text: TextSpec, layer: LayerView, name: str) ->
     return [torch.cat(expert_scores) if expert_scores else torch.zeros(0) for expert_scores in by_expert]
 
 
-@pytest.mark.parametrize("family", SOME)
+@pytest.mark.parametrize("family", FEW)
 def test_each_expert_has_its_thresholds_unless_it_read_too_few_tokens(
     text: TextSpec, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +311,7 @@ def test_a_calibration_records_the_tokens_that_each_expert_read(text: TextSpec) 
 # ---- around them ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantization", ["int8", "rtn", "gptq", "planes"])
+@pytest.mark.parametrize("quantization", ["int8", "gptq", "planes"])
 def test_quantized_experts_are_gated_like_others(text: TextSpec, quantization: str) -> None:
     loaded = tiny_loaded(WITH_EXPERTS[0])
     dense = loaded.model(tiny_tokens()).logits
@@ -342,43 +327,36 @@ def test_quantized_experts_are_gated_like_others(text: TextSpec, quantization: s
     with attach(loaded, WINA, HALF) as gates:
         loaded.model(tiny_tokens())
         assert gates.gated_sparsity == pytest.approx(0.5)
-        if quantization in ("rtn", "gptq"):  # of int8 costs count wider scales, and planes are read by scores
+        if quantization == "gptq":  # of int8 costs count wider scales, and planes are read by scores
             assert gates.bits_held == pytest.approx(cost.bits_held)
             norms = (gates.gated_sparsity - gates.net_sparsity) * 32
             assert gates.bits_read == pytest.approx(cost.bits_read + norms)
 
 
-def test_bits_by_energy_are_refused_for_experts() -> None:
-    with pytest.raises(WinaError, match="Bits by energy are not shared out among the experts of this model"):
-        quantize(
-            tiny_loaded(WITH_EXPERTS[0]), QuantizationSpec(quantizer="gptq", by_energy=True, bits=4.5), NullReporter()
-        )
+def _inspected(loaded: LoadedModel) -> object:
+    cell = _moe_layers(loaded)[0].index, "down"
+    return inspect_gate(loaded, cell, "text", [GateTarget(method=WINA, target=0.5)], 4, lambda _: None, NullReporter())
 
 
-def test_the_inspector_names_the_experts() -> None:
-    loaded = tiny_loaded(WITH_EXPERTS[0])
-    layer = _moe_layers(loaded)[0].index
-    targets = [GateTarget(method=WINA, target=0.5)]
-    with pytest.raises(WinaError, match="has 6 down matrices, one in each expert"):
-        inspect_gate(loaded, (layer, "down"), "text", targets, 4, lambda _: None, NullReporter())
+BY_ENERGY = QuantizationSpec(quantizer="gptq", by_energy=True, bits=4.5)
+REFUSED: dict[str, Callable[[LoadedModel, TextSpec], object]] = {
+    "Bits by energy are not shared out among": lambda loaded, _: quantize(loaded, BY_ENERGY, NullReporter()),
+    "has 6 down matrices, one in each expert": lambda loaded, _: _inspected(loaded),
+    "because it clips queries, keys and values": lambda *_: tiny_loaded("olmoe", clip_qkv=8.0),
+    "not allocated together for separate experts": lambda loaded, _: check_joint(loaded.view),
+    "^scap .*not kept for each expert of this model; choose wina or teal": lambda loaded, text: calibrate(
+        loaded, MethodSpec(name="scap"), CalibrationSpec(text=text), NullReporter()
+    ),
+    "^wina .*not kept for each expert of this model": lambda loaded, text: calibrate(
+        loaded, MethodSpec(name="wina", correction="mean"), CalibrationSpec(text=text), NullReporter()
+    ),
+}
 
 
-def test_a_checkpoint_that_clips_its_values_is_refused() -> None:
-    with pytest.raises(WinaError, match="This olmoe model is not supported, because it clips queries, keys and values"):
-        tiny_loaded("olmoe", clip_qkv=8.0)
-
-
-def test_methods_with_values_of_each_input_are_refused(text: TextSpec) -> None:
-    loaded = tiny_loaded(WITH_EXPERTS[0])
-    for method in (MethodSpec(name="scap"), MethodSpec(name="wina", correction="mean")):
-        with pytest.raises(WinaError, match="not kept for each expert of this model; choose wina or teal"):
-            calibrate(loaded, method, CalibrationSpec(text=text), NullReporter())
-
-
-def test_bits_and_sparsities_of_experts_are_not_allocated_together() -> None:
-    loaded = tiny_loaded(WITH_EXPERTS[0])
-    with pytest.raises(WinaError, match="not allocated together for separate experts"):
-        check_joint(loaded.view)
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_experts_do_not_have_is_refused(text: TextSpec, message: str) -> None:
+    with pytest.raises(WinaError, match=message):
+        REFUSED[message](tiny_loaded(WITH_EXPERTS[0]), text)
 
 
 @pytest.mark.parametrize("fields", [{"weighting": "sensitivity", "objective": "error"}, {"objective": "kl"}])

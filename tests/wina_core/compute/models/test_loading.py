@@ -15,6 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import (
     FAMILY_SETTINGS,
+    KINDS,
     WITH_EXPERTS,
     tiny_folder,
     tiny_loaded,
@@ -37,9 +38,7 @@ def _load(folder: Path, dtype: DType = "auto"):
     return load_model(ModelSource(location=str(folder), dtype=dtype), NullReporter())
 
 
-@pytest.mark.parametrize(
-    ("family", "tied"), [*((family, False) for family in FAMILIES), ("llama", True), ("opt", True)]
-)
+@pytest.mark.parametrize(("family", "tied"), [*((family, False) for family in KINDS), ("llama", True), ("opt", True)])
 def test_a_saved_model_is_loaded_as_it_was(tmp_path: Path, family: str, tied: bool) -> None:
     loaded = _load(tiny_folder(tmp_path, family, tied=tied))
     logits, expected = loaded.model(tiny_tokens()).logits, tiny_model(family, tied=tied)(tiny_tokens()).logits
@@ -120,10 +119,13 @@ def _edit_json(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def _with_weight(value: float) -> Callable[[Path], None]:
+UP = "model.layers.1.mlp.up_proj.weight"
+
+
+def _with_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         tensors = load_file(folder / "model.safetensors")
-        tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+        change(tensors)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
     return write
@@ -150,28 +152,15 @@ def _missing_shard(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def _missing_tensor(folder: Path) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    del tensors["model.layers.1.mlp.up_proj.weight"]
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _truncated(folder: Path) -> None:
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1000])
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
         (_without("config.json"), "has no config.json; choose a folder saved in the Hugging Face format"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
-        (lambda folder: (folder / "config.json").write_text("[]"), "config.json does not hold a JSON object"),
         (_pickle_only, r"weights only as pickle \(pytorch_model.bin\).*convert them to safetensors first"),
         (_without("model.safetensors"), "has no model.safetensors; choose a folder that holds the model's weights"),
-        (_truncated, "model.safetensors is damaged or was not copied to the end; download or copy it again"),
         (_missing_shard, "model-00002-of-00002.safetensors is missing; download or copy it again"),
-        (_missing_tensor, "lack model.layers.1.mlp.up_proj.weight, for which its config.json asks"),
+        (_with_weights(lambda tensors: tensors.pop(UP)), f"lack {UP}, for which its config.json asks"),
         (
             lambda folder: _edit_config(folder, intermediate_size=64),
             r"do not fit its config.json: they have other shapes than it asks for; copy both anew\.$",
@@ -186,12 +175,8 @@ def _truncated(folder: Path) -> None:
             "LlamaForSequenceClassification of type llama is not .*, because only LlamaForCausalLM is;",
         ),
         (lambda folder: _edit_config(folder, hidden_act="nope"), r"describes no model \(KeyError 'nope'\)"),
-        (lambda folder: _edit_config(folder, bos_token_id="x"), r"config.json is invalid \(bos_token_id"),
         (lambda folder: _edit_config(folder, rope_parameters={"rope_theta": "x"}), "describes no model"),
-        (lambda folder: _edit_config(folder, num_hidden_layers=900), "describes a model of at least .* but its files"),
-        (_with_weight(math.nan), "model.layers.1.mlp.up_proj.weight in .* has values that are no finite numbers"),
-        (_with_weight(math.inf), "model.layers.1.mlp.up_proj.weight in .* has values that are no finite numbers"),
-        (lambda folder: (folder / "generation_config.json").write_text("null"), "does not hold a JSON object"),
+        (_with_weights(lambda tensors: tensors[UP][3, 5].fill_(math.nan)), f"{UP} in .* has values that are no finite"),
         (lambda folder: _edit_json(folder / "tokenizer_config.json", model_max_length="x"), "its model_max_length is"),
         (_without("tokenizer.json"), "has no tokenizer; copy tokenizer.json"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer in .* cannot be opened"),

@@ -7,12 +7,13 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer, tiny_tokens
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.models import mapped
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.mapped import MappedWeights
@@ -39,8 +40,24 @@ def same(module, expected):
     return all(torch.equal(tensor, expected[name]) for name, tensor in module.state_dict().items())
 
 
-def test_weights_that_were_given_back_are_read_anew(loaded):
-    mapped, before = MappedWeights(loaded.model), copies(loaded.model)
+def written(layers):
+    layers[1].projections["q"].weight[3] = 7.0
+    layers[1].projections["down"].linear.weight.mul_(2)
+
+
+def moved(layers):
+    """Give weights new memory, as transposed ones for kernels have, and after them the restored ones."""
+    for layer in layers:
+        linear = layer.projections["down"].linear
+        linear.weight.data = linear.weight.data.t().contiguous().t()
+
+
+@pytest.mark.parametrize("change", [lambda _: None, written, moved])
+@torch.no_grad()
+def test_weights_that_were_given_back_are_read_anew_and_changed_ones_are_kept(loaded, change):
+    mapped = MappedWeights(loaded.model)
+    change(loaded.view.layers)
+    before = copies(loaded.model)
     mapped.give_back(loaded.model)
     assert same(loaded.model, before)
 
@@ -56,9 +73,8 @@ def cached_pages(file):
 
 
 def test_weights_are_read_ahead_from_disk(tmp_path):
-    tiny_model(intermediate_size=2048).save_pretrained(tmp_path)  # most of its weights are whole pages
-    tiny_tokenizer().save_pretrained(tmp_path)
-    loaded, file = load_model(ModelSource(location=str(tmp_path)), NullReporter()), tmp_path / "model.safetensors"
+    folder = tiny_folder(tmp_path, intermediate_size=2048)  # most of its weights are whole pages
+    loaded, file = load_model(ModelSource(location=str(folder)), NullReporter()), tmp_path / "model.safetensors"
     mapped = MappedWeights(loaded.model)
     mapped.give_back(loaded.model)
     with file.open("rb") as opened:
@@ -88,9 +104,8 @@ def resident(file):
 def wide(tmp_path, monkeypatch):
     """A model whose weights stay in their file, most of them whole pages."""
     monkeypatch.setenv(MEMORY_VARIABLE, "8M")
-    tiny_model(layers=6, intermediate_size=8192).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    return load_model(ModelSource(location=str(tmp_path)), NullReporter())
+    folder = tiny_folder(tmp_path, layers=6, intermediate_size=8192)
+    return load_model(ModelSource(location=str(folder)), NullReporter())
 
 
 @torch.no_grad()
@@ -121,28 +136,6 @@ def test_a_file_that_is_replaced_or_gone_leaves_what_was_mapped(loaded, tmp_path
     other.replace(file)
     mapped.give_back(loaded.model)
     file.unlink()
-    mapped.give_back(loaded.model)
-    assert same(loaded.model, before)
-
-
-@torch.no_grad()
-def test_changed_weights_are_kept(loaded):
-    mapped = MappedWeights(loaded.model)
-    layer = loaded.view.layers[1]
-    layer.projections["q"].weight[3] = 7.0
-    layer.projections["down"].linear.weight.mul_(2)
-    before = copies(loaded.model)
-    mapped.give_back(loaded.model)
-    assert same(loaded.model, before)
-
-
-def test_weights_with_new_memory_behind_them_are_kept(loaded):
-    """As transposed ones for kernels have, and after them the restored ones."""
-    mapped = MappedWeights(loaded.model)
-    before = copies(loaded.model)
-    for layer in loaded.view.layers:
-        linear = layer.projections["down"].linear
-        linear.weight.data = linear.weight.data.t().contiguous().t()
     mapped.give_back(loaded.model)
     assert same(loaded.model, before)
 
@@ -188,21 +181,17 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(loaded, tmp_path):
 # ---- weights that are converted while a model is loaded --------------------------------------------------------------
 
 
-SIZES = {"mixtral": {"intermediate_size": 256}, "qwen3_moe": {"moe_intermediate_size": 96}, "olmoe": {}, "llama": {}}
-"""An expert's weight takes several pages in the first two."""
+SIZES = {"mixtral": {"intermediate_size": 256}, "olmoe": {}, "llama": {}}
+"""An expert's weight takes several pages in the first one."""
 
 
 def nameless_files() -> int:
     return Path("/proc/self/maps").read_text().count("(deleted)")
 
 
-@pytest.mark.parametrize(
-    ("family", "dtype"), [("mixtral", "auto"), ("qwen3_moe", "float64"), ("olmoe", "bfloat16"), ("llama", "bfloat16")]
-)
+@pytest.mark.parametrize(("family", "dtype"), [("mixtral", "auto"), ("olmoe", "bfloat16"), ("llama", "float64")])
 def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp_path: Path, monkeypatch):
-    tiny_model(family, **SIZES[family]).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    source = ModelSource(location=str(tmp_path / "model"), dtype=dtype)
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", family, **SIZES[family])), dtype=dtype)
     expected = load_model(source, NullReporter()).model.state_dict()
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
     before = nameless_files()
@@ -222,11 +211,8 @@ def test_they_are_in_files_that_go_with_the_model(family: str, dtype: DType, tmp
     assert nameless_files() == before
 
 
-@pytest.mark.parametrize("family", ["mixtral", "qwen3_moe"])
-def test_rotated_experts_are_saved_from_files(family: str, tmp_path: Path, monkeypatch):
-    tiny_model(family, **SIZES[family]).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    source = ModelSource(location=str(tmp_path / "model"))
+def test_rotated_experts_are_saved_from_files(tmp_path: Path, monkeypatch):
+    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral", **SIZES["mixtral"])))
     spec = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
     expected = Session().prepare(source, spec, NullReporter()).model.state_dict()
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
@@ -245,20 +231,26 @@ def test_rotated_experts_are_saved_from_files(family: str, tmp_path: Path, monke
         assert torch.equal(weight, expected[name]), name
 
 
-def test_a_disk_without_room_for_them_is_refused_with_a_way_out(tmp_path: Path, monkeypatch):
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("function", "replacement", "message"),
+    [
+        (
+            "shutil.disk_usage",
+            lambda _: SimpleNamespace(free=1000),
+            r"takes .*, but .* has 0\.0 GB left; free some",
+        ),
+        ("os.posix_fallocate", full, r"could not be written to .*No space left.*; free some space, or"),
+    ],
+)
+def test_a_disk_without_room_for_them_is_refused_with_a_way_out(
+    tmp_path: Path, monkeypatch, function: str, replacement: object, message: str
+):
     source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
     monkeypatch.setenv(MEMORY_VARIABLE, "2M")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    with pytest.raises(WinaError, match=r"that transformers converts takes .*, but .* has 0\.0 GB left; free some"):
-        load_model(source, NullReporter())
-
-
-def test_a_disk_that_fills_up_meanwhile_ends_it_with_one_sentence(tmp_path: Path, monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    source = ModelSource(location=str(tiny_folder(tmp_path / "model", "mixtral")))
-    monkeypatch.setenv(MEMORY_VARIABLE, "2M")
-    monkeypatch.setattr("os.posix_fallocate", full)
-    with pytest.raises(WinaError, match=r"could not be written to .*No space left.*; free some space, or"):
+    monkeypatch.setattr(function, replacement)
+    with pytest.raises(WinaError, match=message):
         load_model(source, NullReporter())

@@ -51,16 +51,12 @@ def test_only_the_beginning_of_a_huge_text_is_read(tmp_path: Path, monkeypatch: 
     [
         (4096, 64, "has 2,720 tokens, but 4,096 were requested; choose fewer tokens or a longer text"),
         (64, 128, "64 tokens do not fill one row of 128; choose more tokens or shorter rows"),
+        (64, 16, "is not UTF-8; save it in that encoding"),
     ],
 )
-def test_impossible_shapes_are_refused(tmp_path: Path, tokens: int, sequence: int, message: str) -> None:
-    spec = TextSpec(source=tiny_text(tmp_path), tokens=tokens, sequence=sequence)
+def test_texts_that_give_no_rows_are_refused(tmp_path: Path, tokens: int, sequence: int, message: str) -> None:
+    text = Path(tiny_text(tmp_path))
+    if "UTF-8" in message:
+        text.write_bytes("é".encode("latin-1") * 500)
     with pytest.raises(WinaError, match=message):
-        read_tokens(spec, tiny_tokenizer())
-
-
-def test_a_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes("é".encode("latin-1") * 500)
-    with pytest.raises(WinaError, match="is not UTF-8; save it in that encoding"):
-        read_tokens(TextSpec(source=str(path), tokens=64, sequence=16), tiny_tokenizer())
+        read_tokens(TextSpec(source=str(text), tokens=tokens, sequence=sequence), tiny_tokenizer())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_loaded, tiny_tokens
+from tests.wina_core.tiny import KINDS, tiny_folder, tiny_loaded, tiny_tokens
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.trail import differentiate_samples
 from wina_core.compute.reporter import NullReporter
@@ -45,7 +45,7 @@ def equal(a, b):
     return a.keys() == b.keys() and all(a[key].equal(b[key]) for key in a)
 
 
-@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+@pytest.mark.parametrize("family", KINDS)
 def test_gradients_a_layer_at_a_time_are_those_of_the_whole_graph(family):
     view = tiny_loaded(family).view
     whole = gradients(view, by_layer=False)

@@ -1,9 +1,9 @@
 """Honest programs in the forms of humaneval and mbpp pass their tests across the two processes; hostile ones do not."""
 
 import os
-import subprocess
-import sys
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -23,11 +23,10 @@ def test_an_honest_program_passes(form):
     assert run_confined(*HONEST[form]) == PASSED
 
 
-@pytest.mark.parametrize("form", ["one function, checked", "classes of the program", "in place"])
-def test_a_wrong_one_fails(form):
-    program, tests = HONEST[form]
-    for wrong in (f"{program}\nnear = total = fill = lambda *arguments: 7", f"{program}\nassert False", ""):
-        assert run_confined(wrong, tests) == FAILED
+@pytest.mark.parametrize("wrong", ["near = lambda *arguments: 7", "assert False"])
+def test_a_wrong_one_fails(wrong):
+    program, tests = HONEST["one function, checked"]
+    assert run_confined(f"{program}\n{wrong}", tests) == FAILED
 
 
 HOSTILE = [
@@ -49,15 +48,16 @@ def test_a_program_that_keeps_the_judge_waiting_is_ended():
 
 
 def test_both_processes_end_with_the_one_that_started_them():
-    script = (
-        "from wina_core.compute.sandbox import SandboxLimits, run_confined\n"
-        "run_confined('import time\\ntime.sleep(600)', '', SandboxLimits(wall_seconds=600))"
-    )
-    with subprocess.Popen([sys.executable, "-c", script]) as runner:
-        try:
-            processes = _descendants(runner.pid, confined=2)
-        finally:
-            runner.kill()
+    runner = os.fork()
+    if not runner:
+        with suppress(BaseException):
+            run_confined("import time\ntime.sleep(600)", "", SandboxLimits(wall_seconds=600))
+        os._exit(0)
+    try:
+        processes = _descendants(runner, confined=2)
+    finally:
+        os.kill(runner, signal.SIGKILL)
+        os.waitpid(runner, 0)
     _, alive = psutil.wait_procs(processes, timeout=120)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 

@@ -34,7 +34,7 @@ def decoded(root, states):
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, True, 0, -(2**63), 2**20000, 1.5, math.inf, 2 - 3j, "ü\udc80", b"\0", range(2, 9, 3)),
+        *(None, True, 0, -0.0, -(2**63), 2**64, 1.5, math.inf, math.nan, 2 - 3j, "ü\udc80", b"\0", range(2, 9, 3)),
         *((1, (2,)), frozenset({1, "a"}), [[1], [2]], {(1, 2): [3], None: {4}}, bytearray(b"ab"), set()),
         *(Decimal("1.10"), Fraction(1, 3), datetime.datetime(2020, 1, 2, 3, 4), datetime.timedelta(1)),
         *(collections.Counter("aab"), collections.OrderedDict(b=1, a=2), collections.deque([1, 2])),
@@ -43,13 +43,8 @@ def decoded(root, states):
     ids=lambda value: repr(type(value)),
 )
 def test_plain_data_cross_by_value(value):
-    assert crossed(value) == value
+    assert repr(crossed(value)) == repr(value)
     assert type(crossed(value)) is type(value)
-
-
-def test_signs_and_numbers_that_are_none_cross():
-    assert math.isnan(crossed(math.nan))
-    assert math.copysign(1, crossed(-0.0)) == -1
 
 
 def test_shared_and_cyclic_containers_stay_so():

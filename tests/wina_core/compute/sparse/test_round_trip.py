@@ -42,6 +42,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 
+pytestmark = pytest.mark.usefixtures("home")
 HALF = UniformSparsity(sparsity=0.5)
 TOKENS = tiny_tokens(2, 12)
 WINA = MethodSpec(name="wina")
@@ -84,14 +85,12 @@ def logits_of(folder: Path, **options: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("family", FEW_KINDS)
-@pytest.mark.usefixtures("home")
 def test_logits_of_every_family_are_those_of_the_live_model(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode=EXACT_MODES[family][-1], quantization="int8")
     assert torch.equal(logits_of(folder), expected)
 
 
-@pytest.mark.parametrize("family", WITH_EXPERTS[:4])
-@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("family", WITH_EXPERTS[:2])
 def test_experts_in_sixteen_bits_stay_stacked(family: str, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, family, mode="global")
     assert torch.equal(logits_of(folder), expected)
@@ -123,29 +122,33 @@ ALIKE = [
     MethodSpec(name="wina", selection="mixed"),
     MethodSpec(name="rsparse", variant="as_released"),
 ]
-"""Methods that keep what others keep; WINA_LONG_TESTS=1 takes them in every family."""
-ALSO = ALIKE if "WINA_LONG_TESTS" in os.environ else []
+"""Methods that keep what others keep; WINA_LONG_TESTS=1 takes all in every family."""
+ALSO = OF_EXPERTS + ALIKE if "WINA_LONG_TESTS" in os.environ else []
 
 
 @pytest.mark.parametrize(
     ("family", "method"),
     [
         *(("llama", method) for method in OF_EXPERTS + VALUES + ALIKE),
-        *(("phi3", method) for method in OF_EXPERTS + VALUES + ALSO),
-        *(("qwen3_moe", method) for method in OF_EXPERTS + ALSO),
+        *(("phi3", method) for method in OF_EXPERTS[2:3] + VALUES[1:2] + ALSO),
+        *(("qwen3_moe", method) for method in OF_EXPERTS[:1] + OF_EXPERTS[3:] + ALSO),
     ],
     ids=lambda value: value if isinstance(value, str) else value.label + value.selection,
 )
-@pytest.mark.usefixtures("home")
 def test_every_method_and_selection_is_kept(family: str, method: MethodSpec, tmp_path: Path) -> None:
     half = UniformSparsity(sparsity=0.3 if method.name == "cats" else 0.5)
     folder, expected = exported(tmp_path, family, method, dense_prefix=0.2, half=half)
     assert torch.equal(logits_of(folder), expected)
 
 
-@pytest.mark.parametrize("correction", ["mean", "tuned"])
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("dtype", "correction"),
+    [
+        ("float64", "mean"),
+        ("bfloat16", "mean"),
+        pytest.param("bfloat16", "tuned", marks=pytest.mark.nightly),  # tuned in float32 above
+    ],
+)
 def test_every_data_type_is_kept(dtype: DType, correction: Correction, tmp_path: Path) -> None:
     method = MethodSpec(name="wina", selection="threshold", correction=correction)
     folder, expected = exported(tmp_path, "llama", method, mode="global", dtype=dtype)
@@ -157,23 +160,19 @@ BITS: list[Quantization] = [
     "int4",
     QuantizationSpec(quantizer="rtn", bits=3, group=16, head_bits=8),
     QuantizationSpec(quantizer="hqq", bits=2, group=16),
-    QuantizationSpec(quantizer="gptq", bits=4, group=16, text=TextSpec(tokens=512, sequence=64)),
     QuantizationSpec(quantizer="rtn", bits=4, by_energy=True, group=16, text=TextSpec(tokens=512, sequence=64)),
-    PLANES,
     QuantizationSpec(quantizer="planes", bits=6, by_energy=True, text=TextSpec(tokens=512, sequence=64)),
 ]
 
 
 @pytest.mark.parametrize("bits", BITS, ids=lambda bits: bits if isinstance(bits, str) else bits.label)
-@pytest.mark.usefixtures("home")
 def test_all_bits_are_kept(bits: Quantization, tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, mode="global", quantization=bits)
     assert torch.equal(logits_of(folder), expected)
     assert str(tmp_path) not in (folder / "config.json").read_text(), "no folder of the author's"
 
 
-@pytest.mark.parametrize(("family", "bits"), [("llama", "none"), ("llama", "int8"), ("qwen3_moe", "none")])
-@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(("family", "bits"), [("llama", "int8"), ("qwen3_moe", "none")])
 def test_a_loaded_model_is_saved_again_and_generates(
     family: str, bits: Quantization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +189,6 @@ def test_a_loaded_model_is_saved_again_and_generates(
     assert 0.3 < plain.wina.gates.gated_sparsity < 0.6
 
 
-@pytest.mark.usefixtures("home")
 def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     wide = logits_of(folder, dtype=torch.float64)
@@ -201,8 +199,7 @@ def test_another_data_type_moves_the_gates_too(tmp_path: Path) -> None:
         assert torch.equal(model(TOKENS, use_cache=False).logits, expected)
 
 
-@pytest.mark.parametrize("bits", ["none", "int8", PLANES], ids=["none", "int8", "planes"])
-@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("bits", ["none", PLANES], ids=["none", "planes"])
 def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization=bits)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -216,7 +213,6 @@ def test_a_move_keeps_counts_and_kernels(bits: Quantization, tmp_path: Path) -> 
     assert model.wina.gates.counts()["numbers"][0, 1] > counts["numbers"][0, 1]
 
 
-@pytest.mark.usefixtures("home")
 def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -235,7 +231,6 @@ def test_weights_are_transposed_while_no_other_thread_reads_them(tmp_path: Path)
     assert transposed == [False, True]
 
 
-@pytest.mark.usefixtures("home")
 def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path)
     whole, config = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())
@@ -257,7 +252,6 @@ def test_files_with_other_weights_than_the_config_describes_are_refused(tmp_path
         AutoModel.from_pretrained(folder)
 
 
-@pytest.mark.usefixtures("home")
 def test_a_tied_head_is_stored_once(tmp_path: Path) -> None:
     folder, expected = exported(tmp_path, tied=True)
     assert "lm_head.weight" not in load_file(folder / "model.safetensors")
@@ -270,7 +264,6 @@ def edited(folder: Path, **changes: Any) -> None:
     (folder / "config.json").write_text(json.dumps(content))
 
 
-@pytest.mark.usefixtures("home")
 def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, quantization="int8")
     whole, config = load_file(folder / "model.safetensors"), (folder / "config.json").read_text()
@@ -283,13 +276,10 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         return {**whole, name: change(whole[name].clone())}
 
     for tensors, reason in (
-        (cut, r"wina.rules of the sparse model is absent in its files, but I32 \[3, 7\] in its section"),
+        (cut, "files hold 0 elements of wina.rules, but its config.json asks for 21"),
         (shorter, r"wina.rules of the sparse model is I32 \[2, 7\] in its files"),
         (narrow, r"wina.scale_float32 of the sparse model is F32 \[3\] in its files"),
-        (
-            {**whole, "wina.more": torch.zeros(2)},
-            r"wina.more of the sparse model is F32 \[2\] in its files, but absent",
-        ),
+        ({**whole, "wina.more": torch.zeros(2)}, "files hold 2 elements of wina.more"),
         (altered("wina.values", lambda values: values * torch.nan), "thresholds are not finite numbers"),
         (altered("wina.values", lambda values: values * 0), "keeps 0 of the 32 inputs of q, but its plan 16;"),
         (altered("wina.rules", lambda rules: rules - 9), "those of another model"),
@@ -300,8 +290,11 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         (altered("wina.scale_float32", lambda scales: scales * 0), "wina.scale_float32 .* negative factors, or only"),
         (altered("wina.scale_float32", torch.neg), "wina.scale_float32 .* has negative factors, or only zeros"),
         (altered(scale, lambda scales: scales * torch.inf), "q_proj of the .* damaged .its scales are not finite.;"),
-        ({**whole, codes: whole[codes][:, :3].clone()}, r"q_proj.codes of the sparse model is I8 \[32, 3\] instead"),
-        ({name: tensor for name, tensor in whole.items() if name != codes}, "files hold 20 tensors codes .* names 21;"),
+        (
+            {**whole, codes: whole[codes][:, :3].clone()},
+            r"q_proj.codes of the sparse model is I8 \[32, 3\] in",
+        ),
+        ({name: tensor for name, tensor in whole.items() if name != codes}, "files hold 0 elements of .*q_proj.codes"),
     ):
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         with pytest.raises(WinaError, match=reason):
@@ -327,7 +320,6 @@ def test_what_was_changed_by_hand_is_refused_in_one_sentence(tmp_path: Path) -> 
         load_served(folder, "cpu", "auto")
 
 
-@pytest.mark.usefixtures("home")
 def test_offloaded_weights_are_refused(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "llama", MethodSpec(name="wina"))
     device_map = {

@@ -15,22 +15,13 @@ from .peer import ConfinedPeer
 from .values import SUBCLASSED
 
 
-def run(
-    tests: str, channel: Channel, helping: Channel | None, helpers: list[str], report: Callable[[str], object]
-) -> None:
-    """Wait until the program has run to its end, run the tests on it, and report "passed" or "failed".
-
-    `helping` leads to the process that has the prompt's `helpers`.
-    """
+def run(tests: str, channel: Channel, report: Callable[[str], object]) -> None:
+    """Wait until the program has run to its end, run the tests on it, and report "passed" or "failed"."""
     peer = _Judge(channel, lambda: report("failed"))
     try:
         peer.begin()
         program_names, modules = names.names_of_program(tests)
-        objects = peer.ask("names", *sorted(program_names.difference(helpers)))
-        if helping is not None:
-            helper = _Judge(helping, lambda: report("failed"))
-            helper.begin()
-            objects |= helper.ask("names", *helpers)
+        objects = peer.ask("names", *sorted(program_names))
         imported = peer.ask("modules", *sorted(modules))
         space = {"__builtins__": builtins, **_imported(modules, imported), **_only(program_names, objects)}
         exec(tests, space)

@@ -5,13 +5,11 @@ A program must not replace what the tests measure with. Therefore
 2. builtins are the judge's, and so are modules (`math.floor`): the judge imports them itself, if the program has them;
 3. the exception is the function under test: it is an argument of a function that the tests define (`check(sum)`) or,
    in tests without any name of the program, the only builtin that they call (`assert sum(10, 15) == 6`);
-4. all other names are the program's; but beside a function under test that is named (`check(find_zero)`) they are
-   helpers of the prompt (`poly`), and come from a process that runs only the text before that function.
+4. all other names are the program's.
 """
 
 import ast
 import builtins
-import re
 import symtable
 import sys
 from collections.abc import Iterable
@@ -32,23 +30,6 @@ def names_of_program(tests: str) -> tuple[set[str], set[str]]:
     program_names = {name for name in free - modules if not hasattr(builtins, name)} | free & _tested_names(tree)
     called = free & _names(node.func for node in nodes if isinstance(node, ast.Call))
     return program_names or (called if len(called) == 1 else set()), modules - program_names
-
-
-def helpers(tests: str, program: str) -> tuple[set[str], str]:
-    """Return (names of the prompt's helpers that the tests use, text of the program before the function under test).
-
-    A model writes behind the function's first line, so that it cannot change this text. Both are empty without helpers.
-    Raises SyntaxError for tests that are no Python.
-    """
-    program_names, _ = names_of_program(tests)
-    tested = _tested_names(ast.parse(tests)) & program_names
-    definition = re.search(rf"^(?:async +)?def +(?:{'|'.join(map(re.escape, tested))})\b", program, re.MULTILINE)
-    if not tested or definition is None or not program_names - tested:
-        return set(), ""
-    text = program[: definition.start()]
-    defined = symtable.symtable(text, "<program>", "exec")
-    bound = {symbol.get_name() for symbol in defined.get_symbols() if symbol.is_assigned() or symbol.is_namespace()}
-    return (program_names - tested) & bound, text
 
 
 def _tested_names(tree: ast.Module) -> set[str]:

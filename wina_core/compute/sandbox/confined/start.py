@@ -20,22 +20,21 @@ def main() -> None:
     run = import_module(f".{request['role']}", __package__).run
     sys.dont_write_bytecode = True  # from here on there is no right to
     text, token = request["text"], request["token"]
-    channels = [Channel(os.dup(reads), os.dup(writes)) for reads, writes in request["pipes"]]
+    channel = Channel(*map(os.dup, request["pipe"]))
     report = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     # The standard streams lead nowhere, so that the program cannot write a verdict.
     for descriptor in range(3):
         os.dup2(null, descriptor)
-    for descriptor in (null, *(end for pipe in request["pipes"] for end in pipe)):
+    for descriptor in (null, *request["pipe"]):
         os.close(descriptor)
     _limit(**request["limits"])
     sys.path += request["packages"]
     if request["role"] == "candidate":
         os.close(report)
-        run(text, *channels)
+        run(text, channel)
     else:
-        peer, helping = [*channels, None][:2]
-        run(text, peer, helping, request["helpers"], lambda outcome: _report(report, token, outcome=outcome))
+        run(text, channel, lambda outcome: _report(report, token, outcome=outcome))
 
 
 def _limit(seconds: int, memory: int) -> None:
