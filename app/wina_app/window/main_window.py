@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from wina_app.jobs.dock import JobLine, JobsView
 from wina_app.jobs.log import LogView
-from wina_app.pages import PAGES, titles
+from wina_app.pages import PAGES
 from wina_app.services.settings import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
@@ -59,7 +59,7 @@ class MainWindow(MessageWindow):
         self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
         keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
-        self.rail = PageRail({key: (title, keys[key]) for key, title in titles().items()})
+        self.rail = PageRail(keys)
         self.rail.page_chosen.connect(self.show_page)
         hbox(self.central, self.rail, (self.stack, 1), spacing=0)
         self.setCentralWidget(self.central)
@@ -88,8 +88,8 @@ class MainWindow(MessageWindow):
         self.palette_view = CommandPalette(self)
         self.palette_view.chosen.connect(self._do)
         self.menus = Menus(self.menuBar(), self)
-        for key, title in titles().items():
-            self.menus.add_page(title, partial(self.show_page, key), keys[key])
+        for key in PAGES:
+            self.menus.add_page(key.capitalize(), partial(self.show_page, key), keys[key])
         self._fill_menus()
         self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
         self.run_on = RunOn(workbench.machines, self.menus, self.status, self.open_machines, self)

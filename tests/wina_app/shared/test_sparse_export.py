@@ -2,8 +2,8 @@
 
 import pytest
 from wina_app.shared import product_question
-from wina_app.shared.export_jobs import ExportView
 from wina_app.shared.sparse_export import CANCELLED, SparseExport, export_problem, one_sparse
+from wina_app.widgets.base_page import Page
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import GLOBAL, record_run, run_spec
@@ -19,7 +19,7 @@ RUN = SPEC.content_hash()
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(ExportView, ask_compute=False)
+    view = Recorded(Page, ask_compute=False)
     yield SparseExport(workbench, view), view, engine, store.store
     store.store.close()
 

@@ -14,7 +14,6 @@ from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
 from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
-from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID
 from wina_app.widgets.base_page import Page
@@ -27,7 +26,6 @@ from wina_core.records import ModelSummary
 from wina_core.specs import MethodSpec, RotationSpec
 from wina_core.specs.presets import PRESETS
 from wina_core.studies.tasks.index import TaskEntry
-from wina_core.studies.tasks.task_code import TaskCode
 
 _FORMATS = "Study (*.toml);;Study as JSON (*.json)"
 
@@ -190,9 +188,6 @@ class EvaluatePage(Page):
     def withdraw_consent(self) -> None:
         """Untick the consent to run model code: it holds for one launch."""
         self.tasks.options.withdraw_consent()
-
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
         self.set_primary("Evaluate")

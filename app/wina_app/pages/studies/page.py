@@ -12,7 +12,6 @@ from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState, facts
 from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID, HALF
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
@@ -24,7 +23,6 @@ from wina_app.widgets.scroll_page import ScrollPage
 from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
 from wina_core.studies.launch import LaunchOptions
-from wina_core.studies.tasks.task_code import TaskCode
 
 _GRID_HEIGHT = GRID * 46
 """Least height of a grid that needs as much: the details scroll where there is less room."""
@@ -265,9 +263,6 @@ class StudiesPage(Page):
 
     def withdraw_consent(self) -> None:
         self.launch.withdraw_consent()
-
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        return ask_task_code(codes, self)
 
     def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
         self.list.show_list(entries, selected)
