@@ -130,7 +130,7 @@ class EvaluateController(QObject):
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
-        workbench.machines.changed.connect(view.withdraw_consent)
+        workbench.machines.changed.connect(view.tasks.options.withdraw_consent)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
@@ -150,7 +150,7 @@ class EvaluateController(QObject):
         self._settle.start()
 
     def choose_plan(self) -> None:
-        self._view.choose_plan(self._workspace.method, self._workspace.rotation)
+        self._view.configurations.choose_plan(self._workspace.method, self._workspace.rotation)
 
     def search(self, query: str) -> None:
         """Find tasks, after loading or building their index."""
@@ -158,10 +158,10 @@ class EvaluateController(QObject):
         if self._tasks.index is None:
             self._tasks.ask()
         else:
-            self._view.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
+            self._view.tasks.search.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
 
     def _on_index(self) -> None:
-        self._view.show_index_remark(self._tasks.remark)
+        self._view.tasks.show_remark(self._tasks.remark)
         if self._tasks.index is not None:
             self.search(self._query)
 
@@ -196,7 +196,7 @@ class EvaluateController(QObject):
             if request == self._request:
                 self._grid, problem, scored = counted
                 self._show_grid()
-                self._view.show_exportable(problem)
+                self._view.export.show_reason(problem)
                 self._suit_imports(study.models[0].location, scored)
 
         def refused(text: str) -> None:
@@ -225,7 +225,7 @@ class EvaluateController(QObject):
             return
         self._view.clear_message()
         choice = self._view.choice()  # read before the consent in it is withdrawn
-        self._view.withdraw_consent()
+        self._view.tasks.options.withdraw_consent()
         self._launch(study, choice)
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
@@ -301,12 +301,14 @@ class EvaluateController(QObject):
         self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
         if workspace.source is not None:
             self._suit_model(is_demo=workspace.source.location == "demo")
-        self._view.show_template(available=workspace.summary is not None and workspace.summary.chat_template)
+        self._view.tasks.show_template(available=workspace.summary is not None and workspace.summary.chat_template)
         running = dict.fromkeys(run.spec.rotation for run in self._workbench.jobs.queued_runs)
         offered = rotation_choices(workspace.rotation, [*ROTATION_PRESETS.values(), *running])
-        self._view.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))
+        self._view.configurations.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))
         plan = workspace.plan
-        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.provenance)
+        self._view.configurations.show_plan(
+            None if plan is None else plan.budget, "" if plan is None else plan.provenance
+        )
         self._settle.start()
 
     def _suit_model(self, *, is_demo: bool) -> None:

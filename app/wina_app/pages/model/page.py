@@ -31,7 +31,7 @@ from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.model_info.small_models import Origin, SmallModel
-from wina_core.records import CostRecord, ModelSummary
+from wina_core.records import ModelSummary
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -278,17 +278,15 @@ class ModelPage(Page):
         else:
             self.show_summary(*self._open_model)
 
-    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        self._show_soon(name, source, summary)
-
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         """Show the loaded model."""
         self._open_model = name, source, summary
         self.set_primary("Evaluate this model")
         self._mark_choice()
-        self._show_soon(name, source, summary)
+        self.show_preview(name, source, summary)
 
-    def _show_soon(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show a model that is being loaded, as `show_summary` does the loaded one."""
         self._next = name, source, summary
         QTimer.singleShot(0, self, self._show_next)  # filling the pane takes a while: the window has its events first
 
@@ -308,10 +306,6 @@ class ModelPage(Page):
         self.cost.reach(summary.context)
         QTimer.singleShot(0, self.cost.ask)
         self._pane_stack.setCurrentWidget(self._panes["summary"])
-
-    def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show the cost of a generated token, or why it is unknown."""
-        self.cost.show_cost(record, problem)
 
 
 def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[tuple[str, str, str]]:

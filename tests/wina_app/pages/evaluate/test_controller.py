@@ -389,10 +389,10 @@ def test_the_choice_is_exported_if_it_is_one_sparse_model(bench, tmp_path):
     controller, view, workbench, engine, _ = bench
     load(workbench, DEMO)
     controller.count()
-    assert "8 are chosen" in view.last("show_exportable")
+    assert "8 are chosen" in view.last("show_reason")
     view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), sparsities="50"))
     controller.count()
-    assert view.last("show_exportable") == ""
+    assert view.last("show_reason") == ""
     controller.export(tmp_path / "sparse")
     job = engine.last.job
     assert (job.spec.method, job.spec.plan.budget, job.folder) == (WINA, 0.5, str(tmp_path / "sparse"))

@@ -70,7 +70,7 @@ class Setup:
 
     def choose(self, **changes: object) -> None:
         """Change the controls, and wait no longer than the slider would."""
-        self.view.returns(choice=replace(self.view.choice(), **changes))
+        self.view.returns(choice=replace(self.view.form.choice(), **changes))
         self.controller.change()
 
     @property

@@ -128,7 +128,7 @@ def test_settings_of_a_stored_completion_are_used_again(setup):
     setup.history.list.setCurrentRow(0)
     setup.history.use.click()
     assert setup.page.left.value == "form"
-    choice = setup.page.choice()
+    choice = setup.page.form.choice()
     assert (choice.prompt, choice.sparsity, choice.new_tokens, choice.by_plan) == ("again", 0.3, 20, False)
     setup.control.generate()
     assert setup.engine.last.job.point(1) == record.point
@@ -185,8 +185,8 @@ def test_form_and_font_are_restored_with_method_and_rotation_once_a_model_is_ope
     qtbot.addWidget(page)
     page.restore_view(state)
     load(workbench)
-    qtbot.waitUntil(lambda: page.choice().method.name == "teal")
+    qtbot.waitUntil(lambda: page.form.choice().method.name == "teal")
     assert control.completions == {}
-    assert replace(page.choice(), method=setup.page.choice().method) == setup.page.choice()
+    assert replace(page.form.choice(), method=setup.page.form.choice().method) == setup.page.form.choice()
     assert page.monospaced.isChecked()
     assert page.panes["dense"].text.font() == page.form.prompt.font() == setup.page.form.prompt.font()

@@ -42,17 +42,17 @@ def page(qtbot, qapp, entries):
     qtbot.addWidget(page)
     page.resize(1200, 480)  # of a window of 1280 x 720 with its docks
     page.show()
-    page.show_list(entries, entries[0].file)
+    page.list.show_list(entries, entries[0].file)
     return page
 
 
 def choose(page, entry, state=None):
     """Show a study as its controller does."""
     page.show_study(entry, removable=entry.kind == "own")
-    page.show_roles([role for role in entry.study.roles if not role.location] if entry.study else ())
-    page.show_data("", "")
+    page.launch.show_roles([role for role in entry.study.roles if not role.location] if entry.study else ())
+    page.launch.show_data("", "")
     page.show_state(entry.file, state)
-    page.show_estimate("")
+    page.launch.show_estimate("")
     page.show_report(None)
     page.show_progress(None)
 
@@ -116,7 +116,7 @@ def test_a_search_that_hides_the_selected_study_selects_the_first_that_matches(p
 def test_a_long_title_takes_two_lines_and_is_whole_in_its_tooltip(page, tmp_path):
     title = "A study whose title is too long for one line but not for two of them"
     file = write(tmp_path, "long", PAPER.replace("Table 3: a tiny one", title))
-    page.show_list([GalleryEntry(file, "own", load_study(file))], file)
+    page.list.show_list([GalleryEntry(file, "own", load_study(file))], file)
     width = page.list.viewport().width()
     lines = wrapped(title, font(), width - 48)
     assert len(lines) == 2
@@ -137,8 +137,8 @@ def test_the_selected_study_and_the_options_are_restored(page, entries, qtbot):
     with qtbot.waitSignal(page.study_restored) as restored:
         page.restore_view(state)
     assert restored.args == [entries[1].file]
-    assert page.choice().samples
-    assert not page.choice().run_model_code, "consent is given each time"
+    assert page.launch.options.choice().samples
+    assert not page.launch.options.choice().run_model_code, "consent is given each time"
 
 
 def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries, qtbot, monkeypatch, tmp_path):
@@ -187,14 +187,14 @@ def test_consent_can_be_given_whatever_the_tasks_are_called_states_the_risk_and_
     consent.setChecked(True)
     assert (risk.isVisible(), risk.text()) == (True, RISK)
     page.launch.options.samples.setChecked(True)
-    assert (page.choice().run_model_code, page.choice().samples) == (True, True)
+    assert (page.launch.options.choice().run_model_code, page.launch.options.choice().samples) == (True, True)
     choose(page, entries[0], state_of(entries[0].study))
-    assert not page.choice().run_model_code
+    assert not page.launch.options.choice().run_model_code
     choose(page, entries[1])
-    assert not page.choice().run_model_code, "not carried to another study and back"
+    assert not page.launch.options.choice().run_model_code, "not carried to another study and back"
     consent.setChecked(True)
-    page.withdraw_consent()
-    assert not page.choice().run_model_code
+    page.launch.options.withdraw_consent()
+    assert not page.launch.options.choice().run_model_code
     assert not risk.isVisible()
 
 
@@ -212,13 +212,13 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     edit.clear()
     qtbot.keyClicks(edit, "/data")
     assert told == [str(tmp_path)], "not letter by letter"
-    page.show_data(str(tmp_path), "")
+    page.launch.show_data(str(tmp_path), "")
     assert edit.text() == "/data", "what is typed stays"
     page.primary_triggered.emit()
     assert told[-1] == "/data", "it holds for what is run by a key"
     choose(page, entries[1])
     assert edit.text() == "", "another study has its own"
-    page.show_data("", "demo")
+    page.launch.show_data("", "demo")
     assert edit.placeholderText() == "From the file: demo"
 
 
@@ -228,7 +228,7 @@ def test_a_study_that_reads_texts_of_a_data_folder_offers_the_field_without_task
         tmp_path, "texts", text.replace("fidelity = false", 'original = { source = "data:lambada_openai[1:]" }')
     )
     entry = GalleryEntry(file, "own", load_study(file))
-    page.show_list([entry], file)
+    page.list.show_list([entry], file)
     choose(page, entry, StudyState(total=5, needs=(ROLE,), needs_data=True))
     edit = page.launch.data.edit
     assert edit.isVisible()
@@ -328,7 +328,7 @@ def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
     text = PAPER.replace("Table 3: a tiny one", MARKUP).replace("Dense, TEAL", f"{MARKUP} Dense").replace(ROLE, MARKUP)
     file = write(tmp_path, "marked", text)
     entry = GalleryEntry(file, "own", load_study(file))
-    page.show_list([entry], file)
+    page.list.show_list([entry], file)
     choose(page, entry, StudyState(total=5, needs=(MARKUP,)))
     page.show_error(f"wrong: {MARKUP}")
     shown = [label for label in page.findChildren(QLabel) if MARKUP in label.text()]
