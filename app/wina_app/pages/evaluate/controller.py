@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.services.side_process import SideProcess
+from wina_app.services.side_process import SideProcess, stop_processes
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rotation_choices
@@ -50,7 +50,6 @@ class TaskIndexing(QObject):
         self.index: TaskIndex | None = None
         self.remark = ""
         self._store, self._command = store, command
-        self._process: SideProcess | None = None
         self._requested = False
 
     def ask(self) -> None:
@@ -61,9 +60,7 @@ class TaskIndexing(QObject):
 
     def stop(self) -> None:
         """Stop the building process, if any."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+        stop_processes(self)
 
     def _on_loaded(self, index: TaskIndex | None) -> None:
         if index is None:
@@ -73,15 +70,13 @@ class TaskIndexing(QObject):
             self._say("")
 
     def _build(self) -> None:
-        self._process = SideProcess(self._command, parent=self)
-        self._process.succeeded.connect(self._on_built)
-        self._process.failed.connect(self._fail)
+        process = SideProcess(self._command, parent=self)
+        process.succeeded.connect(self._on_built)
+        process.failed.connect(self._fail)
         self._say(BUILDING)
-        self._process.start()
+        process.start()
 
     def _on_built(self) -> None:
-        self._process = None
-
         def loaded(index: TaskIndex | None) -> None:
             if index is None:
                 self._fail("the index could not be kept; the log has the reason")
@@ -91,7 +86,7 @@ class TaskIndexing(QObject):
         self._store.ask(lambda _store: _load_index(), loaded)
 
     def _fail(self, cause: str) -> None:
-        self._process, self._requested = None, False  # the next query tries again
+        self._requested = False  # the next query tries again
         self._say(f"The task names could not be indexed ({cause.rstrip('.')}); you can still type any name.")
 
     def _say(self, text: str) -> None:

@@ -76,12 +76,7 @@ class ModelPage(Page):
     """Page to open a model and see its size, memory and costs."""
 
     open_requested = Signal(str, str, object)
-    cancel_requested = Signal()
-    cancel_fetch_requested = Signal(str)
-    pause_requested = Signal()
-    resume_requested = Signal()
     forget_requested = Signal(str)
-    cost_requested = Signal(object, float, int)
 
     def __init__(self) -> None:
         super().__init__("model", "Model")
@@ -163,7 +158,6 @@ class ModelPage(Page):
         self.projections = BarList("Weights per projection, over all layers")
         self.memory = BarList("Memory by data type")
         self.cost = CostPanel()
-        self.cost.changed.connect(self.cost_requested)
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -191,19 +185,15 @@ class ModelPage(Page):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
         self.begin = StartView()
-        self.begin.demo_requested.connect(lambda: self._open("demo"))
-        self.begin.folder_requested.connect(self.choose_folder)
+        self.begin.demo.button.clicked.connect(lambda: self._open("demo"))
+        self.begin.folder.button.clicked.connect(self.choose_folder)
         self.begin.file_requested.connect(self._choose_file)
         self.begin.model_requested.connect(self._open)
-        self.begin.cancel_requested.connect(self.cancel_fetch_requested)
         self._pane_stack = QStackedWidget()
         self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
             self._pane_stack.addWidget(pane)
         self.progress = JobStrip("Loading progress", "Cancel loading")
-        self.progress.cancel_requested.connect(self.cancel_requested)
-        self.progress.pause_requested.connect(self.pause_requested)
-        self.progress.resume_requested.connect(self.resume_requested)
         whole = QWidget()
         vbox(whole, (self._pane_stack, 1), self.progress, spacing=0)  # below: nothing above it moves
         return whole
