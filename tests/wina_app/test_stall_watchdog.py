@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QPushButton
 
@@ -25,6 +26,7 @@ def test_a_computing_main_thread_is_noticed_with_the_place(qtbot, qapp):
     assert "test_stall_watchdog.py" in watchdog.stalls[0]
 
 
+@pytest.mark.nightly
 def test_many_short_steps_are_no_stall(qtbot, qapp):
     watchdog, done = StallWatchdog(qapp), []
     watchdog.start()
@@ -37,6 +39,7 @@ def test_many_short_steps_are_no_stall(qtbot, qapp):
     assert not watchdog.stalls
 
 
+@pytest.mark.nightly
 def test_a_main_thread_that_gets_no_processor_is_no_stall(qtbot, qapp):
     watchdog, done = StallWatchdog(qapp, LIMIT), []
     watchdog.start()
@@ -46,6 +49,7 @@ def test_a_main_thread_that_gets_no_processor_is_no_stall(qtbot, qapp):
     assert not watchdog.stalls
 
 
+@pytest.mark.nightly
 def test_only_the_event_loop_and_each_gesture_count_where_the_test_drives(qtbot, qapp, monkeypatch):
     button = QPushButton()
     qtbot.addWidget(button)

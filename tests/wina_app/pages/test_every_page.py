@@ -44,13 +44,10 @@ def open_every_page(application: Application, qtbot, empty: set[str]) -> None:
         assert window.message.isHidden(), window.message.label.text()
 
 
-def test_every_page_opens_before_there_is_anything(application, qtbot):
+def test_every_page_opens_before_there_is_anything_and_the_wheel_gives_no_field_the_focus(application, qtbot):
     open_every_page(application, qtbot, EMPTY)
     application.window.show_page("model")
     assert application.window.pages["model"].begin.isVisible()
-
-
-def test_the_wheel_gives_no_field_the_focus(application):
     every = [field for kind in (QAbstractSpinBox, QComboBox) for field in application.window.findChildren(kind)]
     by_wheel = [field for field in every if field.focusPolicy() == Qt.FocusPolicy.WheelFocus]
     assert len(every) > 50
@@ -62,6 +59,7 @@ def test_every_page_opens_with_the_demo(application, qtbot):
     open_every_page(application, qtbot, set())
 
 
+@pytest.mark.nightly  # by day tests/wina_app/pages/results reads tables of many rows
 def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot, monkeypatch):
     monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{large_database}")
     application = request.getfixturevalue("application")

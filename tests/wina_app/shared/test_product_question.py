@@ -9,7 +9,7 @@ from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.shared import product_question
-from wina_app.shared.product_question import ProductQuestion, compute_question, products_text
+from wina_app.shared.product_question import ProductQuestion, compute_question
 from wina_app.style.theme import apply_stylesheet
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import ElidedLabel
@@ -186,6 +186,7 @@ def test_the_time_is_what_is_known_of_it():
         return compute_question(missing, [NEED]).resources[-1].needed
 
     assert time(UNKNOWN) == "unknown, never computed here"
+    assert compute_question([UNKNOWN], []).text.endswith("Allocation by curves: takes several minutes or more")
     assert time(UNKNOWN, LONG) == "more than 12:00 min"
     assert compute_question([LONG], []).resources == [], "nothing is short"
 
@@ -245,13 +246,6 @@ def test_a_question_that_fails_does_not_keep_the_next_one(bench, monkeypatch):
     products.clear()
     question.before(JOB, lambda: went.append("second"), silent=True)
     assert went == ["second"]
-
-
-def test_the_question_says_what_and_how_long():
-    assert products_text([LONG, UNKNOWN]) == (
-        "Rotation global refined + heads: took 12:00 min before, continues from its finished stages\n"
-        "Allocation by curves: takes several minutes or more"
-    )
 
 
 def test_an_allocation_asks_before_a_long_rotation(bench):

@@ -182,6 +182,16 @@ def test_the_help_dock_shows_every_chapter_and_goes_to_every_heading(qtbot) -> N
         assert {guide.anchor(heading) for heading in headings} == _anchors(chapter)
 
 
+def test_a_term_is_gone_to_and_left_again(qtbot) -> None:
+    view, term = HelpView(), guide.terms()["dense prefix"]
+    qtbot.addWidget(view)
+    view.show_topic(term.topic)
+    assert view.text.textCursor().block().text() == term.name
+    view.show_topic("index.md")
+    view.back.click()
+    assert view.topic == term.topic
+
+
 def test_pictures_are_as_wide_as_the_help_dock_lets_them_be(qtbot) -> None:
     view = HelpView()
     qtbot.addWidget(view)

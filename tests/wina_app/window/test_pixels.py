@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QLabel, QWidget
 from wina_app.heatmap.heatmap import Heatmap
+from wina_app.pages import PAGES
 from wina_app.plots.data_plot import DataPlot
 from wina_app.services.settings import Preferences
 from wina_app.style import stylesheet, theme
@@ -75,11 +76,16 @@ def _labels(root: QWidget) -> Iterator[tuple[QLabel, QRect]]:
                 yield label, QRect(label.mapTo(root, QPoint(0, 0)), label.size())
 
 
-def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_after_the_switch_to_the_dark_one(window):
+@pytest.mark.parametrize(
+    "pages", [{"results"}, pytest.param(set(PAGES), marks=pytest.mark.nightly)], ids=["one", "all"]
+)
+def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_after_the_switch(window, pages):
     faint, kept = [], []
     for mode in THEMES:  # all pages were shown in the light one before the switch
         window.set_theme(mode)
         for key in every_page(window):
+            if key not in pages:
+                continue
             painted = _pixels(window, _SCALE)
             for label, place in _labels(window):
                 if (contrast := _contrast(_part(painted, place))) < READABLE:

@@ -119,27 +119,25 @@ def test_a_preset_that_measures_reads_the_calibration_text():
 
 def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):
     controller, view, workbench, _, store = bench
+    controller.count()
+    assert view.last("show_problem") == NO_MODEL
     load(workbench, DEMO)
-    waiting = []
-    monkeypatch.setattr(store, "ask", lambda question, answer, _refused: waiting.append((question, answer)))
+    waiting, refusals = [], []
+
+    def ask(question, answer, refused):
+        waiting.append((question, answer))
+        refusals.append(refused)
+
+    monkeypatch.setattr(store, "ask", ask)
     controller.count()
     view.returns(choice=replace(CHOICE, sparsities="65"))
     controller.count()
+    refusals[0]("There is no such task.")
+    assert view.last("show_problem") == ""
     for question, answer in reversed(waiting):
         answer(question(store.store))
     assert len(waiting) == 2
     assert [grid.columns for grid in view.calls("show_grid")] == [("dense", "65 %")]
-
-
-def test_a_refusal_that_comes_late_is_not_that_of_a_later_choice(bench, monkeypatch):
-    controller, view, workbench, _, store = bench
-    load(workbench, DEMO)
-    waiting = []
-    monkeypatch.setattr(store, "ask", lambda _question, _answer, refused: waiting.append(refused))
-    controller.count()
-    controller.count()
-    waiting[0]("There is no such task.")
-    assert view.last("show_problem") == ""
 
 
 def test_an_unknown_task_is_told_before_anything_is_queued(bench):
@@ -229,15 +227,10 @@ def test_a_failed_job_is_said_in_place(bench):
     assert view.last("show_error") == 'There is no task "x"; check its name.'
 
 
-def test_without_a_model_the_reason_is_given(bench):
-    controller, view, *_ = bench
-    controller.count()
-    assert view.last("show_problem") == NO_MODEL
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_what_cannot_be_a_study_is_said_in_one_sentence(bench):
+    controller, view, workbench, engine, _ = bench
+    load(workbench, DEMO)
+    for change, message in (
         ({"methods": ()}, "No method is chosen"),
         ({"rotations": ()}, "No rotation is chosen"),
         ({"sparsities": ""}, "No sparsity is given"),
@@ -247,16 +240,12 @@ def test_without_a_model_the_reason_is_given(bench):
         ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
         ({"allocators": ()}, "No allocation is chosen"),
         ({"tasks": (), "fidelity": None}, "Nothing would be measured"),
-    ],
-)
-def test_what_cannot_be_a_study_is_said_in_one_sentence(bench, change, message):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, **change))
-    controller.count()
-    assert message in view.last("show_problem")
-    controller.evaluate()
-    assert not engine.submitted
+    ):
+        view.returns(choice=replace(CHOICE, **change))
+        controller.count()
+        assert message in view.last("show_problem")
+        controller.evaluate()
+        assert not engine.submitted
 
 
 def test_sparsities_are_sorted_and_each_once():
@@ -281,44 +270,35 @@ def test_the_current_plan_is_a_column_of_its_own(bench):
     assert view.last("show_grid").columns == ("25 %", "50 %", f"plan\n{100 * plan.budget:.1f} %")
 
 
-@pytest.mark.parametrize(
-    ("selection", "word"), [("threshold", "threshold"), ("statistical", "statistical"), ("top_p", "top p")]
-)
-def test_other_selections_are_told_apart_from_topk(bench, selection, word):
+def test_other_selections_are_told_apart_from_topk(bench):
     controller, view, workbench, *_ = bench
     load(workbench, DEMO)
-    method = WINA.model_copy(update={"selection": selection, "masks": "shared"})
+    method = WINA.model_copy(update={"selection": "top_p", "masks": "shared"})
     view.returns(choice=replace(CHOICE, methods=(method,), rotations=(NO_ROTATION,)))
     controller.count()
-    assert view.last("show_grid").rows == (f"wina (shared masks), {word}",)
+    assert view.last("show_grid").rows == ("wina (shared masks), top p",)
 
 
 def test_every_allocator_has_a_column_for_every_sparsity(bench):
     controller, view, workbench, engine, _ = bench
     load(workbench, DEMO)
-    allocators = (AllocatorSpec(), AllocatorSpec(name="greedy", variant="wina_released"), AllocatorSpec(name="curves"))
+    allocators = (
+        AllocatorSpec(),
+        AllocatorSpec(name="greedy", variant="wina_released"),
+        AllocatorSpec(name="refine"),
+        AllocatorSpec(name="refine", rounds=1),
+    )
     view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), allocators=allocators))
     controller.count()
     grid = view.last("show_grid")
     assert grid.columns == (
         "dense", "25 %", "50 %", "greedy (as released by WINA)\n25 %", "greedy (as released by WINA)\n50 %",
-        "curves\n25 %", "curves\n50 %",
+        "refine\n25 %", "refine\n50 %", "refine (1 round)\n25 %", "refine (1 round)\n50 %",
     )  # fmt: skip
-    assert grid.to_do == 7
+    assert grid.to_do == 9
     controller.evaluate()
     plans = [run.spec.plan for run in engine.last.job.runs]
-    assert [plan.allocator.name for plan in plans if plan.kind == "allocated"] == ["greedy"] * 2 + ["curves"] * 2
-
-
-def test_allocators_of_one_name_that_differ_in_a_setting_have_columns_of_their_own(bench):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
-    allocators = (AllocatorSpec(name="refine"), AllocatorSpec(name="refine", rounds=1))
-    view.returns(choice=replace(CHOICE, methods=(WINA,), rotations=(NO_ROTATION,), allocators=allocators))
-    controller.count()
-    grid = view.last("show_grid")
-    assert grid.columns == ("refine\n25 %", "refine\n50 %", "refine (1 round)\n25 %", "refine (1 round)\n50 %")
-    assert grid.to_do == 4
+    assert [plan.allocator.name for plan in plans if plan.kind == "allocated"] == ["greedy"] * 2 + ["refine"] * 4
 
 
 def test_a_named_configuration_is_one_row_whatever_rotations_are_ticked(bench):

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
-from wina_app.pages.playground import wire
-from wina_app.pages.playground.history_controller import LISTED, HistoryController
+from wina_app.pages.playground import history_controller, wire
+from wina_app.pages.playground.history_controller import HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
 
 from tests.wina_app.fakes import done, load, make_workbench
@@ -86,14 +86,16 @@ def test_nothing_is_kept_where_the_user_says_so(setup):
     assert setup.page.view_state()["prompt"] == "a secret"
 
 
-def test_the_list_is_searched_and_grows_on_demand(setup, qtbot):
+def test_the_list_is_searched_and_grows_on_demand(qtbot, tmp_path, monkeypatch):
+    monkeypatch.setattr(history_controller, "LISTED", 3)
+    setup = Setup(qtbot, tmp_path)
     setup.store.record_completion(completion(prompt="The capital of France", text="Paris"))
-    for number in range(LISTED):
+    for number in range(3):
         setup.store.record_completion(completion(prompt=f"prompt {number}", length=1))
     setup.page.show_left("history")
-    assert len(setup.titles()) == LISTED
+    assert len(setup.titles()) == 3
     setup.history.more.click()
-    assert len(setup.titles()) == LISTED + 1
+    assert len(setup.titles()) == 4
     assert not setup.history.more.isVisible()
     qtbot.keyClicks(setup.history.search, "paris capital")
     qtbot.waitUntil(lambda: setup.titles() == ["The capital of France"])
