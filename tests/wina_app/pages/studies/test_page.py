@@ -244,22 +244,16 @@ def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
     assert not page.detail.trouble.isVisible()
 
 
-def test_data_stay_what_they_are_while_a_study_is_measured(page, entries):
-    choose(page, entries[0], state_of(entries[0].study))
-    page.show_progress(StudyProgress(0.5, "", paused=False, changing=False))
-    assert not page.launch.data.edit.isEnabled()
-    assert "use this folder" in page.launch.data.edit.toolTip()
-    page.show_progress(None)
-    assert page.launch.data.edit.isEnabled()
-
-
 def test_a_broken_file_shows_its_line_and_reason_in_place(page, entries):
     choose(page, entries[2])
+    assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
     assert page.detail.error.isVisible()
     assert "line 2" in page.detail.error.text()
     assert not page.primary.isEnabled()
     assert page.forget.isVisible()
     choose(page, entries[0])
+    assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
+    assert page.detail.file.window() is page
     assert not page.detail.error.isVisible()
     assert not page.forget.isVisible()
 
@@ -268,6 +262,8 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     choose(page, entries[0], state_of(entries[0].study))
     page.show_progress(StudyProgress(0.5, "1 of 5 measurements stored", paused=False, changing=False))
     assert page.launch.bar.value() == 500
+    assert not page.launch.data.edit.isEnabled()
+    assert "use this folder" in page.launch.data.edit.toolTip()
     assert (page.primary.isEnabled(), page.primary.toolTip()) == (False, "This study is queued or running already")
     with qtbot.waitSignal(page.launch.pause_requested):
         qtbot.mouseClick(page.launch.pause, Qt.MouseButton.LeftButton)
@@ -283,6 +279,7 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     page.show_progress(None)
     assert not page.launch.bar.isVisible()
     assert page.primary.isEnabled()
+    assert page.launch.data.edit.isEnabled()
 
 
 def test_files_are_opened_by_a_dialog_or_dropped(page, qtbot, monkeypatch, tmp_path):
@@ -331,14 +328,6 @@ def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in shown)
     tips = [page.list.currentItem().toolTip(0), page.primary.toolTip()]
     assert all("&lt;h1&gt;" in tip and "<img" not in tip for tip in tips)
-
-
-def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(page, entries):
-    choose(page, entries[0])
-    assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
-    choose(page, entries[2])
-    assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
-    assert page.detail.file.window() is page
 
 
 def test_the_dialog_of_a_submission_checks_the_settings(qtbot):
