@@ -1,15 +1,22 @@
 """Question before a job that would first compute something long, such as a refined rotation."""
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
 
 from wina_app.services.workbench import Workbench
 from wina_app.style.number_format import duration
-from wina_app.widgets.base_page import Page
 from wina_app.widgets.question import ComputeQuestion, ResourceRow
 from wina_core.files.hardware import gigabytes
 from wina_core.jobs import Job
 from wina_core.jobs.planning import MemoryNeed, MissingProduct, memory_needs, missing_products, needed_models
 from wina_core.specs.machine import LOCAL
+
+
+class QuestionView(Protocol):
+    """View that asks: a page, or the gate inspector."""
+
+    def ask_compute(self, question: ComputeQuestion) -> bool:
+        """Ask whether to begin a job with what it takes; return the answer."""
 
 
 class ProductQuestion:
@@ -19,7 +26,7 @@ class ProductQuestion:
     The latest request counts: what the user asks for goes before an earlier request whose files are still being read.
     """
 
-    def __init__(self, workbench: Workbench, view: Page) -> None:
+    def __init__(self, workbench: Workbench, view: QuestionView) -> None:
         self._workbench, self._view = workbench, view
         self._latest = 0
         self._is_checking = False
