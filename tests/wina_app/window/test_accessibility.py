@@ -46,18 +46,6 @@ CONTROLS = (
 MARKS_A_PAGE = 5
 
 
-@pytest.mark.all_pages
-def test_every_control_has_a_name_for_screen_readers_and_no_attribute_that_of_one_of_qts_methods(application):
-    window = application.window
-    nameless = {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
-    furnish(application)
-    nameless |= {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
-    for dialog in every_dialog(application):
-        nameless |= {_path(control) for control in _nameless(dialog)}
-    assert not nameless
-    assert not _clashes(window)
-
-
 def _nameless(root: QWidget) -> Iterator[QWidget]:
     for control in root.findChildren(QWidget):
         if isinstance(control, CONTROLS) and not isinstance(control, QScrollBar) and not _is_part_of_another(control):
@@ -84,8 +72,12 @@ def _path(control: QWidget) -> str:
 
 @pytest.mark.all_pages
 @pytest.mark.parametrize("pages", [{"model"}, pytest.param(set(PAGES), marks=pytest.mark.nightly)], ids=["one", "all"])
-def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp, pages):
+def test_every_control_has_a_name_for_screen_readers_is_reached_by_tab_and_shows_that_it_has_the_keyboard(
+    application, qapp, pages
+):
     window, faults = application.window, []
+    assert {*every_page(window)} == {*PAGES}
+    nameless = set(map(_path, _nameless(window)))
     qapp.setCursorFlashTime(0)
     window.activateWindow()
     furnish(application)
@@ -93,10 +85,14 @@ def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp, pages):
         for page in every_page(window):
             if page in pages and (side == "pages alone" or page == "sparsity"):
                 faults += [f"{page}, {side}: {fault}" for fault in _walk(window, window.focusNextPrevChild)]
+    nameless |= set(map(_path, _nameless(window)))
     for dialog in every_dialog(application):
+        nameless |= set(map(_path, _nameless(dialog)))
         dialog.activateWindow()
         faults += [f"{type(dialog).__name__}: {fault}" for fault in _walk(dialog, dialog.focusNextPrevChild)]
+    assert not nameless
     assert not faults, "\n".join(faults)
+    assert not _clashes(window)
 
 
 def _walk(window: QWidget, step: Callable[[bool], bool]) -> Iterator[str]:

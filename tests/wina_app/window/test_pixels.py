@@ -79,7 +79,7 @@ def _labels(root: QWidget) -> Iterator[tuple[QLabel, QRect]]:
 @pytest.mark.parametrize(
     "pages", [{"results"}, pytest.param(set(PAGES), marks=pytest.mark.nightly)], ids=["one", "all"]
 )
-def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_after_the_switch(window, pages):
+def test_labels_can_be_read_outlines_stand_out_and_nothing_keeps_the_light_themes_colours(window, pages):
     faint, kept = [], []
     for mode in THEMES:  # all pages were shown in the light one before the switch
         window.set_theme(mode)
@@ -92,6 +92,11 @@ def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_afte
                     faint.append(f"{key}, {mode}: {label.text()[:40]!r} {contrast:.2f}")
             if mode == "dark":
                 kept += [f"{key}: {fault}" for fault in _light_grounds(_pixels(window))]
+        window.show_page("sparsity")
+        _check_the_selected_cell(window.pages["sparsity"].heatmap)
+        window.show_page("results")
+        window.pages["results"].halves.choose("both")
+        _check_the_plot(window, window.pages["results"].plots.frontier.plot)
     assert not faint, "\n".join(faint)
     assert not kept, "\n".join(kept)
 
@@ -110,16 +115,6 @@ def _part(painted: np.ndarray, place: QRect) -> np.ndarray:
         (place.top(), place.bottom()), (place.left(), place.right()),
     ))  # fmt: skip
     return painted[slice(*rows), slice(*columns)]
-
-
-def test_outlines_values_and_methods_stand_out_in_both_themes(window):
-    for mode in THEMES:
-        window.set_theme(mode)
-        window.show_page("sparsity")
-        _check_the_selected_cell(window.pages["sparsity"].heatmap)
-        window.show_page("results")
-        window.pages["results"].halves.choose("both")
-        _check_the_plot(window, window.pages["results"].plots.frontier.plot)
 
 
 def _check_the_selected_cell(heatmap: Heatmap) -> None:
