@@ -1,4 +1,4 @@
-"""The window with a real engine process, which its tests share; the last of them kills it."""
+"""The window with a real engine process, which its tests share."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def application(qtbot, qapp, engine, tmp_path, monkeypatch) -> Iterator[Applicat
     yield from shown(qtbot, Application(qapp, engine=EngineThread(engine.lend)), monkeypatch)
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # by day tests/wina_app/pages/latency goes as far as the job, and a demo study times products
 def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(application, qtbot, stall_watchdog, tmp_path):
     workbench, window = application.workbench, application.window
     page = window.pages["latency"]
@@ -115,7 +115,7 @@ def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qt
         assert [(row.name, row.runs_done, row.runs_total) for row in store.studies()] == [("demo-gflops", 20, 20)]
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # by day tests/wina_app/pages/sparsity edits both, and the Evaluate page's tests queue the plan
 def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, qtbot, tmp_path):
     workbench, window = application.workbench, application.window
     workspace, page, evaluate = workbench.workspace, window.pages["sparsity"], window.pages["evaluate"]
