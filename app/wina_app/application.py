@@ -142,7 +142,7 @@ class Application(ApplicationPages):
 
     def _add_jobs(self) -> None:
         view, dock, log = self.window.jobs, self.window.docks["jobs"], self.log
-        self.jobs = JobsController(self.workbench, view)
+        self.jobs = JobsController(self.workbench, view.list)
         log.follow(self.workbench.jobs)
 
         def name(title: str) -> None:
@@ -151,8 +151,8 @@ class Application(ApplicationPages):
             dock.toggleViewAction().setText(jobs)
 
         view.title_changed.connect(name)
-        view.log_requested.connect(self.show_log)
-        view.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
+        view.list.log_requested.connect(self.show_log)
+        view.list.page_requested.connect(lambda job_id: self.window.show_page(page_of(self.workbench.jobs[job_id].job)))
 
     def _await_libraries(self) -> None:
         """Import numpy and pyqtgraph on a thread: each would block the main thread for 0.1 s.

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 from shiboken6 import isValid
 from wina_app.application import Application
-from wina_app.plots import export
 from wina_app.services.threads import EngineThread
 
 from tests.wina_app.fakes import FakeClient
@@ -62,7 +61,6 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         for thread in threading.enumerate()
         if thread not in threads and not isinstance(thread, threading._DummyThread) and not _is_winding_up(thread)
     ]
-    export._pool().waitForDone()  # listing all objects breaks the tuples that another thread is just making
     gc.collect()
     timers = [_whose(one) for one in gc.get_objects() if _is_a_running_timer(one)]
     gc.unfreeze()

@@ -1,5 +1,6 @@
 """Stand-ins for the engine and for the store's thread, both answering on the calling thread."""
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,23 +151,37 @@ def done(cancelled: bool = False) -> Callable[[str], Event]:
     return lambda job_id: Done(job_id=job_id, cancelled=cancelled)
 
 
+class _Method:
+    """A method of a recorded view, or one of its parts, whose methods are remembered likewise."""
+
+    def __init__(self, recorded: "Recorded", name: str) -> None:
+        self._recorded, self._name = recorded, name
+
+    def __getattr__(self, name: str) -> "_Method":
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Method(self._recorded, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._recorded._calls.append((self._name, args, kwargs))
+        return self._recorded._returns.get(self._name)
+
+
 class Recorded:
     """A view that only remembers: `calls("show_error")` has the arguments of every call of that name. It has the
-    methods of `view`, a Protocol, if one is given."""
+    methods of `view`, and the parts that its source assigns, if one is given."""
 
     def __init__(self, view: type | None = None, /, **returns: Any) -> None:
         self._view, self._returns = view, returns
         self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_") or (self._view is not None and not hasattr(self._view, name)):
+    def __getattr__(self, name: str) -> _Method:
+        view = self._view
+        if name.startswith("_") or not (
+            view is None or hasattr(view, name) or f"self.{name} = " in inspect.getsource(view)
+        ):
             raise AttributeError(name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._calls.append((name, args, kwargs))
-            return self._returns.get(name)
-
-        return call
+        return _Method(self, name)
 
     def returns(self, **values: Any) -> None:
         """What methods of these names return from now on."""

@@ -19,37 +19,31 @@ from wina_core.specs.methods import METHOD_PLUGINS
 def test_a_page_whose_key_is_pressed_before_its_turn_is_made_and_shown(qtbot, qapp, monkeypatch):
     application = Application(qapp, engine=EngineThread(FakeClient))
     window, workbench, begin = application.window, application.workbench, application.workbench.start
-
-    def begin_and_press():
-        """Press the key when the window is painted and has its first page only."""
-        begin()
-        assert tuple(window.pages) == ("model",)
-        qtbot.keyClick(window, Qt.Key.Key_7, Qt.KeyboardModifier.ControlModifier)
-        assert window.current_page.key == "results"
-
-    monkeypatch.setattr(workbench, "start", begin_and_press)
-    application.start(page="model")
-    assert tuple(window.pages) == PAGES
-    window.show_page("no such page")
-    assert window.current_page.key == "results"
-    close(qtbot, application)
-
-
-def test_a_page_is_made_in_steps_and_at_once_when_it_is_shown_between_two_of_them(qtbot, qapp):
-    application = Application(qapp, engine=EngineThread(FakeClient))
-    window, steps = application.window, application.page_steps["results"]
+    steps = application.page_steps["results"]
     next(steps)
     next(steps)
     assert "results" not in window.pages
     window.show_page("results")
-    assert window.current_page is window.pages["results"]
+    assert window.current_page is window.pages["results"], "at once, between two steps"
     assert next(steps, None) is None
-    application.start(page="results")
+
+    def begin_and_press():
+        """Press the key when the window is painted and has its first page only."""
+        begin()
+        assert set(window.pages) == {"model", "results"}
+        qtbot.keyClick(window, Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier)
+        assert window.current_page.key == "studies"
+
+    monkeypatch.setattr(workbench, "start", begin_and_press)
+    application.start(page="model")
     assert set(window.pages) == set(PAGES)
+    window.show_page("no such page")
+    assert window.current_page.key == "studies"
     close(qtbot, application)
 
 
 def test_methods_of_packages_are_imported_on_a_thread_while_the_window_is_painted(qtbot, qapp, monkeypatch, tmp_path):
+    monkeypatch.setattr("wina_app.application.PAGES", ("model",))
     code = "import threading\nfrom wina_core.specs.methods import Teal\nthread = threading.current_thread().name\n"
     (tmp_path / "slow.py").write_text(code + "class Slow(Teal):\n    name = 'slow'\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -62,7 +56,8 @@ def test_methods_of_packages_are_imported_on_a_thread_while_the_window_is_painte
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_model_that_is_named_opens_in_place_of_the_one_of_the_last_session(qtbot, qapp, named):
+def test_a_model_that_is_named_opens_in_place_of_the_one_of_the_last_session(qtbot, qapp, named, monkeypatch):
+    monkeypatch.setattr("wina_app.application.PAGES", ("model",))
     settings = Settings()
     settings.session = {"model": {"location": "demo", "dtype": "bfloat16"}}
     application = Application(qapp, settings=settings, engine=EngineThread(FakeClient))

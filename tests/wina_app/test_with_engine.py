@@ -1,8 +1,7 @@
-"""The window with a real engine process, which its tests share; the last of them kills it."""
+"""The window with a real engine process, which its tests share."""
 
 from collections.abc import Iterator
 
-import psutil
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.application import Application
@@ -11,10 +10,8 @@ from wina_app.services.threads import EngineThread
 from tests.wina_app.conftest import shown
 from tests.wina_app.lent_engine import LentEngine, lent_engine
 from wina_core.files.paths import resources_folder
-from wina_core.jobs import EvaluateJob, PendingRun
-from wina_core.specs import NO_ROTATION, Configuration, EvaluationSpec, MethodSpec, RunSpec
-from wina_core.specs.plans import UniformSparsity
-from wina_core.specs.studies import StudySpec
+from wina_core.jobs import EvaluateJob
+from wina_core.specs import NO_ROTATION
 from wina_core.store import Store
 from wina_core.studies.gallery import gallery
 
@@ -34,6 +31,7 @@ def application(qtbot, qapp, engine, tmp_path, monkeypatch) -> Iterator[Applicat
     yield from shown(qtbot, Application(qapp, engine=EngineThread(engine.lend)), monkeypatch)
 
 
+@pytest.mark.nightly  # by day tests/wina_app/pages/latency goes as far as the job, and a demo study times products
 def test_a_sweep_is_measured_stored_and_shown_without_blocking_the_window(application, qtbot, stall_watchdog, tmp_path):
     workbench, window = application.workbench, application.window
     page = window.pages["latency"]
@@ -117,6 +115,7 @@ def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qt
         assert [(row.name, row.runs_done, row.runs_total) for row in store.studies()] == [("demo-gflops", 20, 20)]
 
 
+@pytest.mark.nightly  # by day tests/wina_app/pages/sparsity edits both, and the Evaluate page's tests queue the plan
 def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, qtbot, tmp_path):
     workbench, window = application.workbench, application.window
     workspace, page, evaluate = workbench.workspace, window.pages["sparsity"], window.pages["evaluate"]
@@ -157,33 +156,3 @@ def test_bits_and_targets_of_the_sparsity_page_are_those_of_a_run(application, q
     application.open_plan(next(spec.content_hash() for spec in specs if spec.method.name == "wina"))
     qtbot.waitUntil(lambda: workspace.quantization == bits)
     assert workspace.plan == plan
-
-
-@pytest.mark.nightly  # by day wina_core/engine/server/test_lifetime.py and tests/trust/test_kills.py kill engines
-def test_a_job_goes_on_through_a_killed_engine(application, engine, qtbot):
-    workbench = application.workbench
-    application.window.pages["model"].open_requested.emit("demo", "float32", "none")
-    qtbot.waitUntil(lambda: workbench.workspace.summary is not None)
-
-    runs = [
-        RunSpec(
-            model=workbench.workspace.source,
-            method=MethodSpec(name="wina"),
-            plan=UniformSparsity(sparsity=sparsity),
-            evaluation=EvaluationSpec(tasks=("demo_choice",), limit=limit),
-        )
-        for sparsity, limit in ((0.5, 2), (0.6, 30))
-    ]
-    study = StudySpec(name="test", models=(runs[0].model,), configurations=(Configuration(),))
-    workbench.store.write(lambda store: store.save_study(study, runs), pytest.fail)
-    pending = tuple(PendingRun(spec=run, units=("demo_choice",)) for run in runs)
-    job_id = workbench.submit(EvaluateJob(runs=pending), "Evaluate")
-    later = runs[1].content_hash()
-    qtbot.waitUntil(lambda: later in workbench.jobs[job_id].running)
-    psutil.Process(workbench.engine_pid).kill()  # in the middle of the second run
-    qtbot.waitUntil(lambda: workbench.jobs[job_id].phase == "done")
-    assert workbench.jobs[job_id].units_stored == len(runs)
-    application.log.show_job(job_id)
-    assert "killed from outside" in application.log.text.toPlainText()
-    assert workbench.workspace.summary is not None
-    engine.end()  # the second one, which was started here

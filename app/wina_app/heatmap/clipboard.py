@@ -171,11 +171,5 @@ def _is_heading(line: Sequence[str], projections: Sequence[str]) -> bool:
 
 
 def _bad(cell: str, row: int, column: int, format_: BlockFormat) -> WinaError:
-    return WinaError(
-        'Nothing was pasted: row {row}, column {column} of the block is "{cell}", but {valid}.'.format(
-            row=row,
-            column=column,
-            cell=cell if len(cell) <= 40 else cell[:39] + "\N{HORIZONTAL ELLIPSIS}",
-            valid=format_.valid,
-        )
-    )
+    short = cell if len(cell) <= 40 else cell[:39] + "\N{HORIZONTAL ELLIPSIS}"
+    return WinaError(f'Nothing was pasted: row {row}, column {column} of the block is "{short}", but {format_.valid}.')

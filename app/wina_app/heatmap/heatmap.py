@@ -215,12 +215,8 @@ class Heatmap(QAbstractScrollArea):
             return f"{len(self._rows)} layers by {len(self._columns)} projections, nothing selected"
         row, column = self._selection.cursor
         value = float(self._values[row, column])
-        text = "layer {layer}, {projection}: {quantity} {value}".format(
-            layer=self._rows[row],
-            projection=self._columns[column],
-            quantity=scale.title,
-            value="no data" if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip(),
-        )
+        number = "no data" if math.isnan(value) else f"{scale.text(value)} {scale.unit}".strip()
+        text = f"layer {self._rows[row]}, {self._columns[column]}: {scale.title} {number}"
         if self._notes:
             text = f"{text}, {self._notes[row][column]}"
         count = len(self._selection.cells)
@@ -383,15 +379,12 @@ class Heatmap(QAbstractScrollArea):
         """Return True for a key that the heatmap takes before any shortcut."""
         return event.key() == Qt.Key.Key_Escape and self._selection.cursor is not None
 
-    def selected_text(self, headings: bool = False) -> str:
-        """Return the selected values, or all without a selection, exactly, with tabs between them."""
-        if self._scale is None:
-            return ""
-        cells = self._selection.cells or self._selection.all().cells
-        return copied_text(self._rows, self._columns, self._values, self._scale, cells, headings)
-
     def copy(self, headings: bool) -> None:
-        QGuiApplication.clipboard().setText(self.selected_text(headings))
+        """Copy the selected values, or all without a selection, exactly, with tabs between them."""
+        cells, text = self._selection.cells or self._selection.all().cells, ""
+        if self._scale is not None:
+            text = copied_text(self._rows, self._columns, self._values, self._scale, cells, headings)
+        QGuiApplication.clipboard().setText(text)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Show the cursor; select the first cell when the keyboard arrives and nothing is selected."""

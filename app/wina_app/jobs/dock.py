@@ -42,15 +42,6 @@ class JobsView(QWidget):
         self._title = ""
         self.rows = JobRows(jobs)
         self.list = JobListView(self.rows)
-        self.pause_requested = self.list.pause_requested
-        self.resume_requested = self.list.resume_requested
-        self.cancel_requested = self.list.cancel_requested
-        self.retry_requested = self.list.retry_requested
-        self.move_requested = self.list.move_requested
-        self.priority_requested = self.list.priority_requested
-        self.log_requested = self.list.log_requested
-        self.page_requested = self.list.page_requested
-        self.specification_requested = self.list.specification_requested
         empty = text_label(EMPTY, "muted", wrap=True)
         empty.setAlignment(Qt.AlignmentFlag.AlignTop)
         empty.setContentsMargins(GRID * 2, GRID, GRID * 2, GRID)
@@ -73,13 +64,10 @@ class JobsView(QWidget):
         self._soon = QTimer(self, singleShot=True)
         self._soon.timeout.connect(self._update)
 
-    def copy(self, text: str) -> None:
-        self.list.copy(text)
-
     def _retry_all(self) -> None:
         for entry in self._jobs:
             if entry.phase == "failed":
-                self.retry_requested.emit(entry.id)
+                self.list.retry_requested.emit(entry.id)
 
     def _follow(self) -> None:
         if not self._soon.isActive():
@@ -219,7 +207,7 @@ class JobLine(QWidget):
 class JobsController(QObject):
     """Controller that passes the dock's requests to the workbench and estimates each job."""
 
-    def __init__(self, workbench: Workbench, view: JobsView) -> None:
+    def __init__(self, workbench: Workbench, view: JobListView) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         view.retry_requested.connect(workbench.retry)

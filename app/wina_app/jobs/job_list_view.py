@@ -16,7 +16,6 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QToolTip
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_rows import Button, JobPainter, JobRows, places
-from wina_app.jobs.texts import PRIORITY_WORDS
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.jobs import PRIORITIES
 
@@ -97,7 +96,7 @@ class JobListView(QListView):
         self.priorities = QMenu("Priority", self)
         self._group = QActionGroup(self)
         for priority in PRIORITIES:
-            action = self.priorities.addAction(PRIORITY_WORDS[priority])
+            action = self.priorities.addAction(priority.capitalize())
             action.setCheckable(True)
             action.setData(priority)
             action.triggered.connect(lambda _=False, priority=priority: self._prioritize(priority))

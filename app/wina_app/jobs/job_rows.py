@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.texts import WORDS, progress_text, remark, state_word
+from wina_app.jobs.texts import STATE_WORDS, progress_text, remark, state_word
 from wina_app.style.icons import icon
 from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
 from wina_app.widgets.plain_text import plain_tip
@@ -34,13 +34,6 @@ _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 
 Button = Literal["pause", "resume", "cancel", "stop", "retry"]
-BUTTON_WORDS: dict[Button, str] = {
-    "pause": "Pause",
-    "resume": "Resume",
-    "cancel": "Cancel",
-    "stop": "Stop",
-    "retry": "Retry",
-}
 BUSY = ("running", "pausing", "cancelling")
 _DRAWN = {"cancelling": "running", "pausing": "running"}
 _ICON, _BAR, _LAP_SECONDS = 2 * GRID, 6, 1.6
@@ -199,13 +192,13 @@ def places(row: QRect, entry: JobEntry) -> Places:
     buttons: dict[Button, QRect] = {}
     height = small.height() + GRID
     for name in reversed(buttons_of(entry)):
-        width = small.horizontalAdvance(BUTTON_WORDS[name]) + 2 * GRID
+        width = small.horizontalAdvance(name.capitalize()) + 2 * GRID
         buttons[name] = QRect(right - width, inner.center().y() - height // 2, width, height)
         right -= width + HALF
     right -= GRID if buttons else 0
     left = inner.left() + _ICON + GRID
     # As wide as the widest state, so that the titles of all rows line up.
-    word = max(body.horizontalAdvance(text) for text in WORDS.values()) + 2 * GRID
+    word = max(body.horizontalAdvance(text) for text in STATE_WORDS) + 2 * GRID
     amount_width = min(
         max(small.horizontalAdvance(progress_text(entry)), 16 * GRID), max(0, (right - left - word) // 2)
     )
@@ -258,7 +251,7 @@ class JobPainter(QStyledItemDelegate):
             _bar(painter, where.bar, entry)
         for name, rect in where.buttons.items():
             hovered = self.hovered == (entry.id, name)
-            _button(painter, rect, BUTTON_WORDS[name], enabled=entry.phase != "cancelling", hovered=hovered)
+            _button(painter, rect, name.capitalize(), enabled=entry.phase != "cancelling", hovered=hovered)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QPen(QColor(t.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)

@@ -2,30 +2,17 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
 from wina_app.style.number_format import duration, plural, size
-from wina_core.jobs import Assigned, Job, Priority
+from wina_core.jobs import Assigned, Job
 from wina_core.jobs.hosted import HostedJob, OtherProgramsJob
+from wina_core.jobs.job_state import JobPhase
 from wina_core.specs.machine import LOCAL
 
-WORDS = {
-    "queued": "Queued",
-    "running": "Running",
-    "pausing": "Pausing",
-    "paused": "Paused",
-    "cancelling": "Cancelling",
-    "done": "Done",
-    "failed": "Failed",
-    "cancelled": "Cancelled",
-}
-PRIORITY_WORDS: dict[Priority, str] = {
-    "first": "First",
-    "high": "High",
-    "normal": "Normal",
-    "low": "Low",
-}
+STATE_WORDS = tuple(phase.capitalize() for phase in get_args(JobPhase))
 _PAGES = {
     "inspect": "model",
     "cost": "model",
@@ -48,7 +35,7 @@ _PAGES = {
 
 
 def state_word(entry: JobEntry) -> str:
-    return "Stopping" if entry.serves and entry.phase == "cancelling" else WORDS[entry.phase]
+    return "Stopping" if entry.serves and entry.phase == "cancelling" else entry.phase.capitalize()
 
 
 def progress_text(entry: JobEntry) -> str:
@@ -121,7 +108,7 @@ def remark(entry: JobEntry) -> str:
     if change := entry.recent_change:
         texts.append(f"new estimate: {change}")
     if entry.waiting and entry.priority != "normal":
-        texts.append(f"priority: {PRIORITY_WORDS[entry.priority].lower()}")
+        texts.append(f"priority: {entry.priority}")
     return "  ·  ".join(texts)
 
 

@@ -1,12 +1,11 @@
 """Export of a plot or heatmap: its context menu, the dialog that asks for a file, and drawing on another thread."""
 
-import logging
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from PySide6.QtCore import QObject, QPoint, QSize, Qt, QThreadPool, QTimer, Signal
+from PySide6.QtCore import QObject, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QImage, QPixmap
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -31,6 +30,7 @@ from wina_app.plots.figure import (
     save_figure,
     style_of,
 )
+from wina_app.services.threads import Checks
 from wina_app.style.theme import GRID, scaled, tokens
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import STRETCH, hbox, vbox
@@ -38,10 +38,8 @@ from wina_app.widgets.combo_box import ComboBox
 from wina_app.widgets.controls import explain_disabled, labelled, text_label
 from wina_app.widgets.fields import decimal, whole_number
 from wina_app.widgets.file_dialogs import save_as
-from wina_core.errors import WinaError, unforeseen
 from wina_core.report.drawing import Figure
 
-_log = logging.getLogger(__name__)
 CLIPBOARD_SCALE = 3
 """Pixels of a copied image per logical pixel of the screen: print quality at the size it is shown."""
 
@@ -237,47 +235,21 @@ class PlotExportDialog(QDialog):
         draw_in_background(self, partial(save_figure, self._figure, path, choice, tokens()), on_ended)
 
 
-_running: set["_BackgroundDrawing"] = set()
-"""Drawings under way, which nothing else keeps alive."""
-
-
-def draw_in_background(owner: QObject, draw: Callable[[], Any], then: Callable[[Any, str], None]) -> None:
+def draw_in_background(owner: QObject, draw: Callable[[], object], then: Callable[[Any, str], None]) -> None:
     """Draw on another thread, then call `then` on this one with the result, or with the text of an error.
 
-    Nothing is called where `owner` was deleted meanwhile. Drawings run one after another.
+    Nothing is called where `owner` was deleted meanwhile.
     """
-    drawing = _BackgroundDrawing(owner, draw, then)
-    _running.add(drawing)
-    _pool().start(drawing.run)
+
+    def end(result: Any, error: str) -> None:
+        # The dialog may have been closed while its figure was drawn.
+        if Shiboken.isValid(owner):
+            then(result, error)
+
+    _checks().ask(draw, lambda result: end(result, ""), lambda error: end(None, error))
 
 
 @cache
-def _pool() -> QThreadPool:
-    pool = QThreadPool()
-    # matplotlib draws one figure at a time: other threads would only wait for its lock.
-    pool.setMaxThreadCount(1)
-    return pool
-
-
-class _BackgroundDrawing(QObject):
-    _ended = Signal(object, str)
-
-    def __init__(self, owner: QObject, draw: Callable[[], Any], then: Callable[[Any, str], None]) -> None:
-        super().__init__()
-        self._owner, self._draw, self._then = owner, draw, then
-        self._ended.connect(self._on_ended)
-
-    def run(self) -> None:
-        try:
-            self._ended.emit(self._draw(), "")
-        except WinaError as error:
-            self._ended.emit(None, str(error))
-        except Exception as error:  # without an answer, Save would stay disabled
-            _log.exception("A figure could not be drawn")
-            self._ended.emit(None, unforeseen(error))
-
-    def _on_ended(self, result: Any, error: str) -> None:
-        _running.discard(self)
-        # The dialog may have been closed while its figure was drawn.
-        if Shiboken.isValid(self._owner):
-            self._then(result, error)
+def _checks() -> Checks:
+    """Return threads for drawings, which outlive the dialogs."""
+    return Checks()

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
-from wina_app.services.side_process import SideProcess
+from wina_app.services.side_process import SideProcess, environment_with, stop_processes
 from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
 from wina_core.jobs import Done, EvaluateJob, Failed, Progress, Started
@@ -39,7 +39,6 @@ class SubmittedArrays(QObject):
         """Take the command that runs `wina`."""
         super().__init__()
         self._workbench, self._command, self._url = workbench, tuple(command), ""
-        self._running: set[SideProcess] = set()
         self._again = False
         """True if an array was submitted while the watching process was ending."""
         self._watch = QProcess(self)
@@ -51,7 +50,7 @@ class SubmittedArrays(QObject):
 
     def submit(self, words: Sequence[str]) -> None:
         """Run `wina study submit` with these words; a signal follows."""
-        self._run(("study", "submit", *words), self._on_submitted, self.failed.emit)
+        self._run(("study", "submit", *words), self._on_submitted)
 
     def watch(self) -> None:
         """Import what comes, until all arrays have ended."""
@@ -59,10 +58,7 @@ class SubmittedArrays(QObject):
             self._again = True
             return
         self._again = False
-        variables = QProcessEnvironment.systemEnvironment()
-        variables.insert("PYTHONIOENCODING", "utf-8")
-        variables.insert("WINA_DATABASE", self._url)
-        self._watch.setProcessEnvironment(variables)
+        self._watch.setProcessEnvironment(environment_with({"WINA_DATABASE": self._url}))
         self._watch.start(self._command[0], [*self._command[1:], "cluster", "watch"])
 
     def leave(self) -> None:
@@ -71,8 +67,7 @@ class SubmittedArrays(QObject):
         self._watch.blockSignals(True)
         self._watch.kill()
         self._watch.waitForFinished(_LEAVING_MS)
-        for process in self._running:
-            process.stop()
+        stop_processes(self)
 
     def _on_opened(self, store: Any) -> None:
         self._url = store.url.render_as_string(hide_password=False)
@@ -84,17 +79,11 @@ class SubmittedArrays(QObject):
 
         self._workbench.store.ask(question, lambda found: self.watch() if found else None)
 
-    def _run(self, words: Sequence[str], succeeded: Callable[[str], object], failed: Callable[[str], object]) -> None:
+    def _run(self, words: Sequence[str], succeeded: Callable[[str], object]) -> None:
         process = SideProcess((*self._command, *words), {"WINA_DATABASE": self._url}, self)
-        process.succeeded.connect(lambda output: self._on_ended(process, succeeded, output))
-        process.failed.connect(lambda reason: self._on_ended(process, failed, reason.removeprefix("wina: ")))
-        self._running.add(process)
+        process.succeeded.connect(succeeded)
+        process.failed.connect(self.failed)
         process.start()
-
-    def _on_ended(self, process: SideProcess, then: Callable[[str], object], text: str) -> None:
-        self._running.discard(process)
-        process.deleteLater()
-        then(text)
 
     def _on_submitted(self, output: str) -> None:
         sentence = output.splitlines()[-1].partition(";")[0].rstrip(".") if output else "Nothing is missing"
@@ -150,7 +139,7 @@ class SubmittedArrays(QObject):
             self._workbench.jobs.apply(Done(job_id=array, cancelled=True))
             self._workbench.store.write(lambda _store: None, self.failed.emit)
 
-        self._run(("jobs", "cancel", array), done, self.failed.emit)
+        self._run(("jobs", "cancel", array), done)
 
 
 class OtherPrograms(QObject):

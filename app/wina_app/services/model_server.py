@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
+from wina_app.services.side_process import environment_with
 from wina_core.files.own_command import own_command
 from wina_core.jobs.hosted import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 
@@ -50,10 +51,7 @@ class ModelServer(QObject):
         self.state = ServerState()
         self._last = self._job_id = ""
         self._process = process = QProcess(self)
-        variables = QProcessEnvironment.systemEnvironment()
-        # Python writes to a pipe in the encoding of the system, which on Windows is not UTF-8.
-        variables.insert("PYTHONIOENCODING", "utf-8")
-        process.setProcessEnvironment(variables)
+        process.setProcessEnvironment(environment_with({}))
         process.readyReadStandardOutput.connect(self._on_events)
         process.readyReadStandardError.connect(self._on_lines)
         process.finished.connect(self._on_finished)

@@ -32,7 +32,6 @@ class Preferences(BaseModel):
 
     theme: Mode = Field(
         "system",
-        json_schema_extra={"names": {"system": "System", "light": "Light", "dark": "Dark"}},
         title="Appearance",
         description="System follows the desktop as it changes.",
     )

@@ -7,13 +7,22 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 _PATIENCE_MS = 2_000
 
 
+def environment_with(added: Mapping[str, str]) -> QProcessEnvironment:
+    """Return the window's environment and some more variables for a program in Python."""
+    variables = QProcessEnvironment.systemEnvironment()
+    # Python writes to a pipe in the encoding of the system, which on Windows is not UTF-8.
+    for name, value in {"PYTHONIOENCODING": "utf-8", **added}.items():
+        variables.insert(name, value)
+    return variables
+
+
 class SideProcess(QObject):
-    """A process that runs once and ends with one of the two signals, or with neither after `stop`."""
+    """A process that runs once and is deleted after one of the two signals, or without either after `stop`."""
 
     succeeded = Signal(str)
     """Its whole output."""
     failed = Signal(str)
-    """The last line of its output, or the reason why it could not be started."""
+    """The last line of its output, without the name of `wina`, or the reason why it could not be started."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None, parent: QObject | None = None
@@ -22,13 +31,12 @@ class SideProcess(QObject):
         super().__init__(parent)
         self._process = QProcess(self)
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
-        variables = QProcessEnvironment.systemEnvironment()
-        for name, value in {"PYTHONIOENCODING": "utf-8", **(environment or {})}.items():
-            variables.insert(name, value)
-        self._process.setProcessEnvironment(variables)
+        self._process.setProcessEnvironment(environment_with(environment or {}))
         self._process.finished.connect(self._on_finished)
         self._process.errorOccurred.connect(self._on_error)
         self._command = tuple(command)
+        self.succeeded.connect(self.deleteLater)
+        self.failed.connect(self.deleteLater)
 
     def start(self) -> None:
         self._process.start(self._command[0], list(self._command[1:]))
@@ -38,6 +46,7 @@ class SideProcess(QObject):
         self._process.blockSignals(True)
         self._process.kill()
         self._process.waitForFinished(_PATIENCE_MS)
+        self.deleteLater()
 
     def _on_error(self, error: QProcess.ProcessError) -> None:
         if error == QProcess.ProcessError.FailedToStart:
@@ -48,4 +57,10 @@ class SideProcess(QObject):
         if code == 0 and status == QProcess.ExitStatus.NormalExit:
             self.succeeded.emit(output)
         else:
-            self.failed.emit(output.splitlines()[-1] if output else f"exit code {code}")
+            self.failed.emit(output.splitlines()[-1].removeprefix("wina: ") if output else f"exit code {code}")
+
+
+def stop_processes(parent: QObject) -> None:
+    """Stop the side processes of an object, with the window."""
+    for process in parent.findChildren(SideProcess):
+        process.stop()

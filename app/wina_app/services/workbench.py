@@ -48,7 +48,7 @@ _log = logging.getLogger("wina_app.jobs")
 _engine_log = logging.getLogger("wina_core.engine")
 _engine_log.setLevel(logging.DEBUG)  # what an engine's libraries print belongs to its job's log
 
-_STORED = (RunStarted, Partial, Measured, CompletionFinished, RunFailed, Result, Failed, Done)
+_Stored = RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
 """Events for the recorder."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -296,7 +296,7 @@ class Workbench(QObject):
             case Failed() | RunFailed():
                 text = "\n".join(filter(None, (event.error, event.detail)))
                 _engine_log.error("%s", text, extra={"job": event.job_id})
-        if isinstance(event, _STORED):
+        if isinstance(event, _Stored):
             # Not `cancelled`, which would mark the runs as cancelled by the user.
             self._record(Done(job_id=event.job_id) if self._interrupted and isinstance(event, Done) else event)
         if isinstance(event, Token | CompletionFinished):
@@ -309,16 +309,11 @@ class Workbench(QObject):
         took = f" after {duration(entry.seconds)}" if entry.started else ""
         _log.info("%s%s: %s", entry.phase, took, entry.title, extra={"job": job_id})
 
-    def _record(
-        self, event: RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
-    ) -> None:
+    def _record(self, event: _Stored) -> None:
         job_id = event.job_id
-        try:
-            job = self.jobs[job_id].job
-        except KeyError:  # no job of ours
+        if job_id not in self.jobs:  # no job of ours
             return
-
-        messages = (*self._ready, Submit(job_id=job_id, job=job), event)
+        messages = (*self._ready, Submit(job_id=job_id, job=self.jobs[job_id].job), event)
         self.store.record(messages, lambda text: self._on_storing_failed(job_id, text))
         # Interrupted jobs stay in the database, where the next start finds them.
         if isinstance(event, Failed | Done) and not self._interrupted:

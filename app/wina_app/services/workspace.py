@@ -33,7 +33,7 @@ _SAVE_MS = 2_000
 
 
 class Workspace(QObject):
-    """Observable state shared by the pages. A signal fires after its attribute has changed."""
+    """State that the pages share, set by its methods alone; a signal fires after its attribute has changed."""
 
     model_changed = Signal()
     rotation_changed = Signal()
@@ -48,54 +48,26 @@ class Workspace(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._source: ModelSource | None = None
-        self._summary: ModelSummary | None = None
-        self._rotation = START_ROTATION
-        self._report: RotationReport | None = None
-        self._method = MethodSpec(name="wina")
-        self._plan: SparsityPlan | None = None
-        self._loading = ""
+        self.loading = ""
+        """Name of the model that is being opened; empty while none is."""
+        self.source: ModelSource | None = None
+        """The model with its fingerprint; None before the first one is loaded."""
+        self.summary: ModelSummary | None = None
+        """Summary of the model; None until loaded."""
+        self.rotation = START_ROTATION
+        self.rotation_report: RotationReport | None = None
+        """Measurement of the chosen rotation on the current model; None until measured."""
+        self.method = MethodSpec(name="wina")
+        self.plan: SparsityPlan | None = None
+        """The plan being edited; None until a model is loaded."""
         self._rest = QTimer(self, singleShot=True, interval=_SETTLED_MS)
         self._rest.timeout.connect(self.quantization_settled)
 
-    @property
-    def loading(self) -> str:
-        """Name of the model that is being opened; empty while none is."""
-        return self._loading
-
     def set_loading(self, name: str) -> None:
         """Set the name of the model that is being opened; empty once it is loaded or has failed."""
-        if name != self._loading:
-            self._loading = name
+        if name != self.loading:
+            self.loading = name
             self.loading_changed.emit()
-
-    @property
-    def source(self) -> ModelSource | None:
-        """The model with its fingerprint; None before the first one is loaded."""
-        return self._source
-
-    @property
-    def summary(self) -> ModelSummary | None:
-        """Summary of the model; None until loaded."""
-        return self._summary
-
-    @property
-    def rotation(self) -> RotationSpec:
-        return self._rotation
-
-    @property
-    def rotation_report(self) -> RotationReport | None:
-        """Measurement of the chosen rotation on the current model; None until measured."""
-        return self._report
-
-    @property
-    def method(self) -> MethodSpec:
-        return self._method
-
-    @property
-    def plan(self) -> SparsityPlan | None:
-        """The plan being edited; None until a model is loaded."""
-        return self._plan
 
     def set_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Switch to a loaded model.
@@ -103,49 +75,49 @@ class Workspace(QObject):
         A plan that does not fit it starts uniform. A rotation that is not exact for it becomes that of its heads
         alone, or none where an export rotated it.
         """
-        self._source, self._summary = source, summary
-        if not self._rotation.is_auto and self._rotation.mode not in summary.rotations:
+        self.source, self.summary = source, summary
+        if not self.rotation.is_auto and self.rotation.mode not in summary.rotations:
             exported = summary.shape is not None and summary.shape.shortcuts != "none"
-            self._rotation = RotationSpec(mode="none", per_head=not exported)
-        self._report = None
+            self.rotation = RotationSpec(mode="none", per_head=not exported)
+        self.rotation_report = None
         self.model_changed.emit()
         self.rotation_changed.emit()
-        if self._plan is None or self._plan.layout != summary.layout:
+        if self.plan is None or self.plan.layout != summary.layout:
             self.set_plan(SparsityPlan.uniform(summary.layout, START_SPARSITY))
 
     def set_rotation(self, rotation: RotationSpec, report: RotationReport | None = None) -> None:
         """Choose a rotation, with its measurement when there is one."""
-        if rotation == self._rotation and report is None:
+        if rotation == self.rotation and report is None:
             return
-        self._rotation, self._report = rotation, report
+        self.rotation, self.rotation_report = rotation, report
         self.rotation_changed.emit()
 
     def set_method(self, method: MethodSpec) -> None:
-        if method != self._method:
-            self._method = method
+        if method != self.method:
+            self.method = method
             self.method_changed.emit()
 
     def set_plan(self, plan: SparsityPlan) -> None:
         """Replace the plan; it must fit the loaded model (raises WinaError)."""
-        if self._summary is not None:
-            plan.for_layout(self._summary.layout)
-        if plan != self._plan:
-            self._plan = plan
+        if self.summary is not None:
+            plan.for_layout(self.summary.layout)
+        if plan != self.plan:
+            self.plan = plan
             self.plan_changed.emit()
 
     @property
     def quantization(self) -> Quantization:
-        return "none" if self._source is None else self._source.quantization
+        return "none" if self.source is None else self.source.quantization
 
     def set_quantization(self, quantization: Quantization) -> None:
         """Quantize the model otherwise from the next run on; a plan of bits must fit it (raises WinaError)."""
-        if self._source is None or quantization == self._source.quantization:
+        if self.source is None or quantization == self.source.quantization:
             return
-        if self._summary is not None and isinstance(quantization, QuantizationSpec):
-            quantization.plan(self._summary.layout)
-        self._source = self._source.model_copy(update={"quantization": quantization})
-        if self._report is not None:  # the rest of it is measured without quantization
-            self._report = self._report.model_copy(update={"quantization": None})
+        if self.summary is not None and isinstance(quantization, QuantizationSpec):
+            quantization.plan(self.summary.layout)
+        self.source = self.source.model_copy(update={"quantization": quantization})
+        if self.rotation_report is not None:  # the rest of it is measured without quantization
+            self.rotation_report = self.rotation_report.model_copy(update={"quantization": None})
         self.quantization_changed.emit()
         self._rest.start()
 
@@ -154,11 +126,11 @@ class Workspace(QObject):
 
     def breadcrumb(self) -> list[tuple[str, str]]:
         """Return (page key, text) of model, rotation and method, for the page headers."""
-        if self._source is None:
-            return [("model", f"loading {self._loading}…" if self._loading else "no model")]
-        name, bits = name_of(self._source.location), quantization_label(self._source.quantization)
+        if self.source is None:
+            return [("model", f"loading {self.loading}…" if self.loading else "no model")]
+        name, bits = name_of(self.source.location), quantization_label(self.source.quantization)
         model = name if bits == "none" else f"{name} in {bits}"
-        return [("model", model), ("rotation", self._rotation.label), ("sparsity", self._method.label)]
+        return [("model", model), ("rotation", self.rotation.label), ("sparsity", self.method.label)]
 
 
 def name_of(location: str) -> str:

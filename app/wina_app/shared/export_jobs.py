@@ -2,25 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from PySide6.QtCore import QObject
 
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
-from wina_app.shared.product_question import ProductQuestion, QuestionView
+from wina_app.shared.product_question import ProductQuestion
+from wina_app.widgets.base_page import Page
 from wina_core.jobs import Job, ResultValue
-
-
-class ExportView(MessageView, QuestionView, Protocol):
-    """The page as its exports see it."""
 
 
 class ExportJobs(QObject):
     """Submitter of one page's exports of one kind, which reports how they end."""
 
     def __init__(
-        self, workbench: Workbench, view: ExportView, cancelled: str, saved: Callable[[ResultValue], object]
+        self, workbench: Workbench, view: Page, cancelled: str, saved: Callable[[ResultValue], object]
     ) -> None:
         """`cancelled` is the notice after a cancellation; `saved` is called with a result."""
         super().__init__()

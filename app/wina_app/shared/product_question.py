@@ -13,7 +13,7 @@ from wina_core.specs.machine import LOCAL
 
 
 class QuestionView(Protocol):
-    """View that asks."""
+    """View that asks: a page, or the gate inspector."""
 
     def ask_compute(self, question: ComputeQuestion) -> bool:
         """Ask whether to begin a job with what it takes; return the answer."""
@@ -173,10 +173,5 @@ def _line(product: MissingProduct) -> str:
 
 
 def _name(product: MissingProduct) -> str:
-    if product.kind == "rotation":
-        return f"Rotation {product.label}"
-    if product.kind == "quantization":
-        return f"Quantization to {product.label}"
-    if product.kind == "calibration":
-        return f"Calibration of {product.label}"
-    return f"Allocation by {product.label}"
+    prepositions = {"rotation": "", "quantization": "to ", "calibration": "of ", "allocation": "by "}
+    return f"{product.kind.capitalize()} {prepositions[product.kind]}{product.label}"

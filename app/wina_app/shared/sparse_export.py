@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton, QFileDialog
 
 from wina_app.services.workbench import Workbench
-from wina_app.shared.export_jobs import ExportJobs, ExportView
+from wina_app.shared.export_jobs import ExportJobs
 from wina_app.style.number_format import percent
 from wina_app.widgets.base_page import Page, with_shortcut
 from wina_app.widgets.plain_text import plain_tip
@@ -60,7 +60,7 @@ class SparseExportCommand(QObject):
 class SparseExport(QObject):
     """Exporter of the runs of one page, each by a job of the engine."""
 
-    def __init__(self, workbench: Workbench, view: ExportView) -> None:
+    def __init__(self, workbench: Workbench, view: Page) -> None:
         super().__init__()
         self._workbench, self._view = workbench, view
         self._jobs = ExportJobs(workbench, view, CANCELLED, self._show)

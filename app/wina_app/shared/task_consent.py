@@ -1,12 +1,12 @@
 """Consent to run the code of task folders, asked where a job was refused for want of it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QListWidget, QPlainTextEdit, QWidget
 
-from wina_app.shared.message_view import MessageView
 from wina_app.style.theme import GRID, monospace
+from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import text_label
 from wina_core.errors import WinaError
@@ -22,7 +22,6 @@ class TaskCodeDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Run code of a task folder?")
         self.resize(112 * GRID, 72 * GRID)
-        self._code = code
         self.requests = QPlainTextEdit("\n".join(f"{file}: {line}" for file, line in code.requests))
         self.requests.setAccessibleName("Lines that ask for code")
         self.requests.setMaximumHeight(GRID * 14)
@@ -81,13 +80,6 @@ def _is_trusted(code: TaskCode, parent: QWidget) -> bool:
     return trusted
 
 
-class ConsentView(MessageView, Protocol):
-    """View that asks for consent."""
-
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        """Show the code of task folders, and return whether the user trusts it."""
-
-
 def or_refusal(work: Callable[[], Value]) -> Value | TaskCodeError:
     """Return the value of some work, or its refusal, to be asked about in the main thread."""
     try:
@@ -96,9 +88,9 @@ def or_refusal(work: Callable[[], Value]) -> Value | TaskCodeError:
         return error
 
 
-def ask_consent(refusal: TaskCodeError, view: ConsentView) -> bool:
+def ask_consent(refusal: TaskCodeError, view: Page) -> bool:
     """Ask for the missing consent and store it; show that nothing runs without."""
-    if not view.ask_task_code(refusal.codes):
+    if not ask_task_code(refusal.codes, view):
         view.show_notice("Nothing was run: the code of the task folder is not trusted.")
         return False
     try:

@@ -235,10 +235,9 @@ def text_on(background: QColor) -> QColor:
     return max(candidates, key=lambda c: contrast(c, background))
 
 
-def readable(colour: QColor, background: QColor | None = None) -> QColor:
-    """Mix a colour with the text colour until its contrast with the background is 4.5:1."""
-    background = background or QColor(tokens().surface)
-    towards = QColor(tokens().text)
+def readable(colour: QColor) -> QColor:
+    """Mix a colour with the text colour until its contrast with the surface is 4.5:1."""
+    background, towards = QColor(tokens().surface), QColor(tokens().text)
     for step in range(11):
         k = step / 10
         mixed = QColor.fromRgbF(*(a + (b - a) * k for a, b in zip(_rgb(colour), _rgb(towards), strict=True)))

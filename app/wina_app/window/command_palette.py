@@ -29,7 +29,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from wina_app.pages import titles
 from wina_app.style.theme import GRID, font, tokens
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import vbox
@@ -249,7 +248,9 @@ class PaletteEntries(QObject):
         super().__init__()
         self._menus, self._primary, self._make_page, self._run = menus, primary, make_page, run
         self._buttons: dict[QPushButton, ButtonAction] = {}
-        self._verbs = {key: [self._waiting(key, titles()[key], verb) for verb in verbs] for key, verbs in VERBS.items()}
+        self._verbs = {
+            key: [self._waiting(key, key.capitalize(), verb) for verb in verbs] for key, verbs in VERBS.items()
+        }
 
     def every(self, pages: Mapping[str, Page], current: Page) -> list[Entry]:
         """Return what the current page offers, then the menus, then the other pages."""

@@ -151,7 +151,8 @@ class RayDialog(QDialog):
     def _entered(self, texts: dict[str, str]) -> RayCluster:
         """Return the cluster of the texts; raise WinaError for what is none."""
         if texts["name"] in self._other_names:
-            raise WinaError('There is a machine or cluster "{name}" already.'.format(name=texts["name"]))
+            name = texts["name"]
+            raise WinaError(f'There is a machine or cluster "{name}" already.')
         fields: dict[str, object] = {name: text for name, text in texts.items() if text}
         if texts["memory"]:
             fields["memory"] = parse_bytes(texts["memory"])
@@ -259,7 +260,7 @@ class MachinesPage(QWidget):
             margins=(0, GRID * 2, 0, 0),
             spacing=GRID * 2,
         )
-        machines.changed.connect(self._on_changed)
+        machines.changed.connect(self._show_list)  # not the form, where someone may be typing
         machines.failed.connect(self._show_problem)
         machines.checked.connect(self._show_check)
         self.select(next(iter(machines.ssh_machines), ""))
@@ -320,9 +321,6 @@ class MachinesPage(QWidget):
         if machine != self._machines.ssh_machines.get(before):
             self._selected = machine.name  # before `save`, after which the list selects it
             self._machines.save(machine, before)
-
-    def _on_changed(self) -> None:
-        self._show_list()  # not the form, where someone may be typing
 
     def _show_list(self) -> None:
         names = list(self._machines.ssh_machines)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QTabBar, QWidget
 
 from wina_app.jobs.dock import JobLine, JobsView
 from wina_app.jobs.log import LogView
-from wina_app.pages import PAGES, titles
+from wina_app.pages import PAGES
 from wina_app.services.settings import Preferences, appearance_of
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
@@ -59,21 +59,19 @@ class MainWindow(MessageWindow):
         self.setAcceptDrops(True)
         self.setDockOptions(QMainWindow.DockOption.AllowTabbedDocks | QMainWindow.DockOption.AnimatedDocks)
         keys = {key: f"Ctrl+{number}" for number, key in enumerate(PAGES, start=1)}
-        self.rail = PageRail({key: (title, keys[key]) for key, title in titles().items()})
+        self.rail = PageRail(keys)
         self.rail.page_chosen.connect(self.show_page)
         hbox(self.central, self.rail, (self.stack, 1), spacing=0)
         self.setCentralWidget(self.central)
         apply_stylesheet(self.message)
         self.jobs = JobsView(workbench.jobs)
-        self.jobs.pause_requested.connect(workbench.pause)
-        self.jobs.resume_requested.connect(workbench.resume)
-        self.jobs.cancel_requested.connect(workbench.cancel)
         self.inspector, self.help = InspectorView(), HelpView()
         self.dock_area = Docks(self)
         line = JobLine(workbench.jobs)
-        line.pause_requested.connect(workbench.pause)
-        line.resume_requested.connect(workbench.resume)
-        line.cancel_requested.connect(workbench.cancel)
+        for asking in (self.jobs.list, line):
+            asking.pause_requested.connect(workbench.pause)
+            asking.resume_requested.connect(workbench.resume)
+            asking.cancel_requested.connect(workbench.cancel)
         self.dock_area.add("jobs", "Jobs", self.jobs, line=line)
         self.dock_area.add("log", "Log", self.log, line=self.log.last)
         self.dock_area.add("inspector", "Inspector", self.inspector)
@@ -88,8 +86,8 @@ class MainWindow(MessageWindow):
         self.palette_view = CommandPalette(self)
         self.palette_view.chosen.connect(self._do)
         self.menus = Menus(self.menuBar(), self)
-        for key, title in titles().items():
-            self.menus.add_page(title, partial(self.show_page, key), keys[key])
+        for key in PAGES:
+            self.menus.add_page(key.capitalize(), partial(self.show_page, key), keys[key])
         self._fill_menus()
         self._entries = PaletteEntries(self.menus, self.primary_action, self._made, self._do)
         self.run_on = RunOn(workbench.machines, self.menus, self.status, self.open_machines, self)

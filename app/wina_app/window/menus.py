@@ -105,9 +105,8 @@ class Menus:
 
     def add_themes(self, choose: Callable[[str], object]) -> None:
         group = QActionGroup(self._owner)
-        names = {"system": "System", "light": "Light", "dark": "Dark"}
         for number, mode in enumerate(MODES, start=1):
-            action = self.add(self.theme, names[mode], partial(choose, mode), f"Ctrl+Alt+{number}")
+            action = self.add(self.theme, mode.capitalize(), partial(choose, mode), f"Ctrl+Alt+{number}")
             action.setCheckable(True)
             group.addAction(action)
             self.themes[mode] = action

@@ -20,8 +20,8 @@ class PageRail(QWidget):
 
     page_chosen = Signal(str)
 
-    def __init__(self, pages: Mapping[str, tuple[str, str]]) -> None:
-        """Add buttons for `pages`, given as (title, shortcut) by key."""
+    def __init__(self, shortcuts: Mapping[str, str]) -> None:
+        """Add buttons for pages, given as shortcuts by key."""
         super().__init__()
         self.setProperty("role", "rail")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -31,8 +31,8 @@ class PageRail(QWidget):
         self._buttons: dict[str, QToolButton] = {}
         self._column = vbox(self, margins=(HALF, GRID, HALF, GRID), spacing=HALF)
         self._column.addStretch(1)
-        for key, (title, shortcut) in pages.items():
-            self._add(key, title, shortcut)
+        for key, shortcut in shortcuts.items():
+            self._add(key, key.capitalize(), shortcut)
         apply_stylesheet(self)  # before the buttons are measured
         self._restyle()
         notifier().changed.connect(self._restyle)

@@ -68,14 +68,12 @@ def placed(frame: QRect, screens: Sequence[QRect]) -> QRect:
     `screens` has the areas that the desktop leaves to windows. A window whose contents need more than the screen starts
     at its upper left corner, with its title bar.
     """
-    return clamped(frame, max(screens, key=lambda screen: _area(screen.intersected(frame)))) if screens else frame
-
-
-def clamped(window: QRect, screen: QRect) -> QRect:
-    """Move and shrink the rectangle of a window until it lies on the screen."""
-    size = window.size().boundedTo(screen.size())
-    left = min(max(window.left(), screen.left()), screen.right() + 1 - size.width())
-    top = min(max(window.top(), screen.top()), screen.bottom() + 1 - size.height())
+    if not screens:
+        return frame
+    screen = max(screens, key=lambda screen: _area(screen.intersected(frame)))
+    size = frame.size().boundedTo(screen.size())
+    left = min(max(frame.left(), screen.left()), screen.right() + 1 - size.width())
+    top = min(max(frame.top(), screen.top()), screen.bottom() + 1 - size.height())
     return QRect(left, top, size.width(), size.height())
 
 

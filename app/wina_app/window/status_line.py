@@ -57,13 +57,7 @@ class StatusLine(QStatusBar):
     def _restyle(self) -> None:
         look = _LOOK[self._state]
         self._icon.setPixmap(icon(look, state_colour(look).name()).pixmap(QSize(14, 14)))
-        text = {
-            "starting": "Engine starting",
-            "ready": "Engine ready",
-            "working": "Engine working",
-            "stopping": "Engine stopping",
-            "stopped": "Engine stopped",
-        }[self._state]
+        text = f"Engine {self._state}"
         self._engine.setText(text)
         self._engine.setAccessibleName(text)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wina_app.heatmap.clipboard import FRACTIONS, MAX_CHARACTERS, copied_text, paste, read_block
 from wina_app.heatmap.selection import Selection
@@ -99,6 +99,7 @@ def test_nothing_selected_is_nowhere_to_paste():
 SCALE = ColourScale("Target sparsity", "%", 0.0, 1.0, percent)
 
 
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.floats(0.0, 0.999), min_size=3, max_size=3), min_size=4, max_size=4),
     st.booleans(),

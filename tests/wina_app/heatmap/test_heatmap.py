@@ -210,18 +210,19 @@ def test_dragging_over_headings_selects_rows_and_columns(qtbot, heatmap):
 
 
 @pytest.mark.usefixtures("appearance")
-@pytest.mark.parametrize("value", [0.0, 0.5, 0.95, math.nan])
-def test_a_lock_is_seen_on_every_colour(heatmap, value):
-    heatmap.set_values(np.full((8, 7), value), SCALE)
-    heatmap.set_locked(frozenset({(1, 1)}))
+def test_a_lock_is_seen_on_every_colour(heatmap):
+    shown = (0.0, 0.5, 0.95, math.nan)
+    heatmap.set_values(np.tile(np.array([*shown, 0, 0, 0]), (8, 1)), SCALE)
+    heatmap.set_locked(frozenset((1, column) for column in range(4)))
     image = heatmap.viewport().grab().toImage()
-    cell = heatmap.geometry_now().cell(1, 1)
-    body = QPointF(cell.right() - LOCK_INSET - LOCK_WIDTH / 2, cell.center().y() + 1) * image.devicePixelRatio()
-    background = tokens().raised if math.isnan(value) else SCALE.colour(value)
-    assert contrast(image.pixelColor(body.toPoint()), QColor(background)) >= 4.5
+    for column, value in enumerate(shown):
+        cell = heatmap.geometry_now().cell(1, column)
+        body = QPointF(cell.right() - LOCK_INSET - LOCK_WIDTH / 2, cell.center().y() + 1) * image.devicePixelRatio()
+        background = tokens().raised if math.isnan(value) else SCALE.colour(value)
+        assert contrast(image.pixelColor(body.toPoint()), QColor(background)) >= 4.5, value
 
 
-@pytest.mark.parametrize("changed", [[(2, 3)], [(0, 0), (7, 6)], [(row, 2) for row in range(8)]])
+@pytest.mark.parametrize("changed", [[(0, 0), (7, 6)], [(row, 2) for row in range(8)]])
 def test_only_changed_cells_are_painted_again(qtbot, heatmap, monkeypatch, changed):
     painted = []
     real = painter._tile
@@ -331,12 +332,3 @@ def test_ctrl_with_a_digit_or_a_letter_is_the_windows_also_while_typing(qtbot, h
     qtbot.keyClick(heatmap, Qt.Key.Key_2)
     qtbot.keyClick(heatmap, Qt.Key.Key_Return)
     assert typed == ["42"]
-
-
-def test_ctrl_with_a_sign_steps_by_one_point(qtbot, heatmap):
-    steps = []
-    heatmap.stepped.connect(steps.append)
-    click(qtbot, heatmap, 2, 3)
-    qtbot.keyClick(heatmap, Qt.Key.Key_Plus)
-    qtbot.keyClick(heatmap, Qt.Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
-    assert steps == [5, -1]

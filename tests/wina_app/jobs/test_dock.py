@@ -66,7 +66,7 @@ def test_a_server_can_be_stopped_and_not_paused(dock):
     dock.jobs.add("s", "Serve: tiny", ServeJob(folder="tiny", port=8000))
     dock.jobs.apply(Started(job_id="s"))
     dock.view.rows.arrange()
-    stopped = asked(dock.view.cancel_requested)
+    stopped = asked(dock.list.cancel_requested)
     dock.click("s", "stop")
     assert (stopped, dock.list.pause.isEnabled(), dock.list.cancel.isEnabled()) == (["s"], False, True)
     line = JobLine(dock.jobs)
@@ -94,7 +94,7 @@ def test_a_row_says_everything_to_a_screen_reader(dock):
 
 def test_the_buttons_of_a_row_pause_resume_and_cancel_it(dock):
     paused, resumed, cancelled = (
-        asked(getattr(dock.view, f"{what}_requested")) for what in ("pause", "resume", "cancel")
+        asked(getattr(dock.list, f"{what}_requested")) for what in ("pause", "resume", "cancel")
     )
     dock.jobs.apply(Started(job_id="a"))
     dock.click("a", "pause")
@@ -107,7 +107,7 @@ def test_the_buttons_of_a_row_pause_resume_and_cancel_it(dock):
 
 
 def test_a_failed_job_offers_to_be_retried_in_its_row_and_all_of_them_at_once(dock, qtbot):
-    retried = asked(dock.view.retry_requested)
+    retried = asked(dock.list.retry_requested)
     for job_id in "ab":
         dock.jobs.apply(Failed(job_id=job_id, error="The engine was killed."))
     dock.view.rows.arrange()
@@ -118,8 +118,8 @@ def test_a_failed_job_offers_to_be_retried_in_its_row_and_all_of_them_at_once(do
 
 
 def test_the_keyboard_moves_pauses_cancels_and_opens_the_log(dock):
-    dock.view.move_requested.connect(dock.move)
-    paused, cancelled, logs = (asked(getattr(dock.view, f"{what}_requested")) for what in ("pause", "cancel", "log"))
+    dock.list.move_requested.connect(dock.move)
+    paused, cancelled, logs = (asked(getattr(dock.list, f"{what}_requested")) for what in ("pause", "cancel", "log"))
     dock.view.activateWindow()
     dock.list.setFocus()
     dock.list.choose("b")
@@ -146,7 +146,7 @@ def test_what_is_not_possible_says_why(dock):
 
 
 def test_a_job_is_dragged_ahead_of_another_one_but_not_of_what_runs(dock):
-    dock.view.move_requested.connect(dock.move)
+    dock.list.move_requested.connect(dock.move)
     dock.jobs.apply(Started(job_id="a"))
     rows = dock.view.rows
     rows.arrange()
@@ -183,9 +183,8 @@ def test_ended_jobs_can_be_cleared_and_running_ones_stay(dock, qtbot):
     assert dock.order == "bc"
 
 
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp, mode):
-    apply_theme(qapp, mode)
+def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp):
+    apply_theme(qapp, "dark")
     dock = Dock(qtbot, "a")
     dock.jobs.apply(Started(job_id="a"))
     dock.jobs.apply(Progress(job_id="a", done=1, total=2, unit="layers"))
@@ -199,6 +198,7 @@ def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp, mode):
     apply_theme(qapp, "light")
 
 
+@pytest.mark.nightly  # by day the watchdog is beside every test of the whole window
 def test_five_hundred_jobs_never_stall_the_window(qtbot, stall_watchdog):
     dock = Dock(qtbot, "a")
     settle()  # it is painted for the first time, which reads fonts and drawings
@@ -245,8 +245,11 @@ def test_a_jobs_log_is_what_it_and_the_engine_said_while_it_ran(log):
     log.show_job("a")
     assert lines(log) == ["line 0", "line 2"]
     assert log.job.currentText() == "Load demo"
-    log.search.setText("2")
+    log.search.setText("LINE 2")
     assert lines(log) == ["line 2"]
+    log.level.setCurrentText("Error")
+    assert lines(log) == []
+    log.level.setCurrentText("Debug")
     log.add(0.0, logging.INFO, "engine", "line 22", "b")
     assert lines(log) == ["line 2"], "another job's lines stay out"
     jobs.apply(Done(job_id="a"))
@@ -254,6 +257,7 @@ def test_a_jobs_log_is_what_it_and_the_engine_said_while_it_ran(log):
     assert log.job.currentText() == "Everything"
 
 
+@pytest.mark.nightly  # by day the watchdog is beside every test of the whole window
 def test_a_full_log_is_searched_without_a_stall(log, qtbot, stall_watchdog):
     for number in range(5_000):
         log.add(0.0, logging.INFO, "engine", f"line {number} of many that all look alike")

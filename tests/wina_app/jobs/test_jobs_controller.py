@@ -3,10 +3,9 @@
 import pytest
 from PySide6.QtCore import QObject, Signal
 from wina_app.jobs.dock import JobsController
-from wina_app.pages.model.controller import ModelController
 
-from tests.wina_app.fakes import Recorded, done, make_workbench, result
-from tests.wina_app.stored_runs import SOURCE, summary
+from tests.wina_app.fakes import done, make_workbench, result
+from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import (
     EstimateJob,
     EvaluateJob,
@@ -19,7 +18,6 @@ from wina_core.jobs import (
     RunFailed,
     RunStarted,
     Started,
-    Submit,
 )
 from wina_core.records import EstimateRecord, UnitRecord
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
@@ -172,15 +170,3 @@ def test_how_a_job_is_computed_is_copied(bench):
     workbench, _, _, view, _ = bench
     view.specification_requested.emit(workbench.submit(LOAD, "Load"))
     assert InspectJob.model_validate_json(view.copied) == LOAD
-
-
-def test_a_load_that_failed_is_retried_from_the_page_and_ends_there(bench):
-    workbench, engine, *_ = bench
-    page = Recorded()
-    controller = ModelController(workbench, page)
-    controller.open("demo")
-    engine.answer(lambda job_id: Failed(job_id=job_id, error="The engine was killed."))
-    page.named("show_error")["retry"]()
-    assert isinstance(engine.sent[-1], Submit)
-    engine.answer(result(summary()), done())
-    assert workbench.workspace.summary == summary()

@@ -1,4 +1,4 @@
-"""Every page opens without an error and without a stall: with nothing, with a model, and with 10,000 stored runs."""
+"""Every page opens without an error and without a stall: with nothing, with a model, and with many stored runs."""
 
 import gc
 import sys
@@ -13,23 +13,23 @@ from tests.wina_app.tour import every_page, furnish, settle
 from wina_core.store import Store
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-RUNS, METRICS = 10_000, 100_000
 EMPTY = {"rotation", "sparsity", "evaluate", "playground", "results"}
 """Pages that say what they are for, and have nothing to show, before a model is open or anything is stored."""
 
 
-@pytest.fixture(scope="session")
-def large_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """10,000 runs with ten metrics each, as the benchmarks fill it."""
+@pytest.fixture(params=[500, pytest.param(10_000, marks=pytest.mark.nightly)])
+def runs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Number of runs in the database of the window, with ten metrics each, as the benchmarks fill it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
         from large_store import METRICS as NAMES
         from large_store import fill, various_runs
-    file = tmp_path_factory.mktemp("large") / "results.sqlite"
+    file = tmp_path / "large.sqlite"
     with Store(file) as store:
-        fill(store, various_runs(RUNS), [names for names in NAMES if names[1] == "acc"])
+        fill(store, various_runs(request.param), [names for names in NAMES if names[1] == "acc"])
     gc.collect()  # of the garbage made here: else it may be collected while the window is watched
-    return file
+    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{file}")
+    return request.param
 
 
 def open_every_page(application: Application, qtbot, empty: set[str]) -> None:
@@ -44,13 +44,10 @@ def open_every_page(application: Application, qtbot, empty: set[str]) -> None:
         assert window.message.isHidden(), window.message.label.text()
 
 
-def test_every_page_opens_before_there_is_anything(application, qtbot):
+def test_every_page_opens_before_there_is_anything_and_the_wheel_gives_no_field_the_focus(application, qtbot):
     open_every_page(application, qtbot, EMPTY)
     application.window.show_page("model")
     assert application.window.pages["model"].begin.isVisible()
-
-
-def test_the_wheel_gives_no_field_the_focus(application):
     every = [field for kind in (QAbstractSpinBox, QComboBox) for field in application.window.findChildren(kind)]
     by_wheel = [field for field in every if field.focusPolicy() == Qt.FocusPolicy.WheelFocus]
     assert len(every) > 50
@@ -62,14 +59,12 @@ def test_every_page_opens_with_the_demo(application, qtbot):
     open_every_page(application, qtbot, set())
 
 
-def test_every_page_opens_with_ten_thousand_runs(request, large_database, qtbot, monkeypatch):
-    monkeypatch.setenv("WINA_DATABASE", f"sqlite:///{large_database}")
-    application = request.getfixturevalue("application")
+def test_every_page_opens_with_many_runs(runs, application, qtbot):
     results = application.window.pages["results"]
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == RUNS)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == runs)
     open_every_page(application, qtbot, EMPTY - {"results"})
-    assert "10,000 runs" in [label.text() for label in results.findChildren(QLabel)]
+    assert f"{runs:,} runs" in [label.text() for label in results.findChildren(QLabel)]
     results.list.form.buttons["metrics"].click()
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == 10 * runs)
     results.controller.table.group_by("hash")
-    qtbot.waitUntil(lambda: results.table.model().rowCount() == METRICS + RUNS)
+    qtbot.waitUntil(lambda: results.table.model().rowCount() == 11 * runs)

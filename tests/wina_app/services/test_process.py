@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QObject
 from wina_app.services.process import EndingSignals, GarbageCollector, LogFile, limit_memory
-from wina_app.services.settings import Settings
 
 from wina_core.files.hardware import MEMORY_VARIABLE, memory_limit
 
@@ -122,16 +121,6 @@ def test_a_limit_from_outside_counts_before_that_of_the_settings(monkeypatch, gi
     assert limit_memory(chosen) == given
     assert memory_limit() == limit
     assert os.environ[MEMORY_VARIABLE] == (given or chosen), "engines inherit it"
-
-
-def test_a_stored_limit_that_is_no_size_is_replaced_and_reported(tmp_path):
-    file = tmp_path / "window.json"
-    file.write_text('{"version": 1, "memory": "a lot"}')
-    said = []
-    settings = Settings(file)
-    settings.report_to(said.append)
-    assert settings.preferences.memory == ""
-    assert said == ["Damaged settings were replaced by their defaults: memory."]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full here")

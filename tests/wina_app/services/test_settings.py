@@ -83,6 +83,7 @@ def test_recent_models_are_the_last_ones_each_once(file):
     [
         ("theme", 7),
         ("engines", -3),
+        ("memory", "a lot"),
         ("recent", {}),
         ("geometry", [1]),
         ("layout", "\ud800"),

@@ -27,17 +27,14 @@ def test_bits_are_part_of_the_source_of_every_run(workspace, qtbot):
         workspace.set_quantization(FOUR)
 
 
-def test_bits_of_another_model_are_refused(workspace, qtbot):
+def test_bits_need_a_model_that_they_fit(workspace, qtbot):
+    nothing = Workspace()
+    nothing.set_quantization(FOUR)
+    assert (nothing.source, nothing.quantization) == (None, "none")
     other = QuantizationSpec(quantizer="rtn", bits=BitsPlan.uniform(layout(4), 4))
     with qtbot.assertNotEmitted(workspace.quantization_changed), pytest.raises(WinaError, match="4 layers"):
         workspace.set_quantization(other)
     assert workspace.source == SOURCE
-
-
-def test_bits_need_a_model(qapp):  # noqa: ARG001 - signals need an application
-    workspace = Workspace()
-    workspace.set_quantization(FOUR)
-    assert (workspace.source, workspace.quantization) == (None, "none")
 
 
 def test_other_bits_keep_the_measured_rotation_but_not_what_quantizing_it_did(workspace):

@@ -9,8 +9,9 @@ from wina_app.pages.sparsity.allocation_controller import AllocationController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.shared import product_question
-from wina_app.shared.product_question import ProductQuestion, QuestionView, compute_question, products_text
+from wina_app.shared.product_question import ProductQuestion, compute_question
 from wina_app.style.theme import apply_stylesheet
+from wina_app.widgets.base_page import Page
 from wina_app.widgets.controls import ElidedLabel
 from wina_app.widgets.question import QuestionDialog
 
@@ -50,7 +51,7 @@ def bench(tmp_path, qapp, monkeypatch):  # noqa: ARG001 - signals need an applic
 def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agrees, silent, goes):
     workbench, _, products = bench
     products += missing
-    view, went = Recorded(QuestionView, ask_compute=agrees), []
+    view, went = Recorded(Page, ask_compute=agrees), []
     question = ProductQuestion(workbench, view)
     question.before(JOB, lambda: went.append(True), declined=lambda: went.append(False), silent=silent)
     assert went == [goes]
@@ -61,7 +62,7 @@ def test_a_long_product_is_computed_only_if_the_user_agrees(bench, missing, agre
 def test_nothing_is_asked_about_another_machine_where_only_a_refined_rotation_waits_for_the_user(bench, refined, goes):
     workbench, _, products = bench
     products.append(LONG)
-    view, went = Recorded(QuestionView, ask_compute=False), []
+    view, went = Recorded(Page, ask_compute=False), []
     question = ProductQuestion(workbench, view)
     rotation = RotationSpec(objective="error") if refined else RotationSpec()
     job = JOB.model_copy(update={"rotation": rotation})
@@ -76,7 +77,7 @@ def test_a_job_for_another_machine_ends_the_wait_for_this_ones_files(bench, monk
     workbench, _, _ = bench
     unanswered = []
     monkeypatch.setattr(workbench.checks, "ask", lambda *request: unanswered.append(request))
-    question, went = ProductQuestion(workbench, Recorded(QuestionView)), []
+    question, went = ProductQuestion(workbench, Recorded(Page)), []
     question.before(JOB, lambda: went.append("here"))
     question.before(JOB, lambda: went.append("there"), machines=("gpu",))
     question.before(JOB, lambda: went.append("silent"), silent=True, machines=("gpu",))
@@ -91,7 +92,7 @@ NEED = MemoryNeed(
 def test_a_model_that_memory_does_not_hold_is_asked_about_once(bench, monkeypatch):
     workbench, _, _ = bench
     monkeypatch.setattr(product_question, "memory_needs", lambda _job: (NEED,))
-    view, went = Recorded(QuestionView, ask_compute=True), []
+    view, went = Recorded(Page, ask_compute=True), []
     question = ProductQuestion(workbench, view)
     question.before(JOB, lambda: went.append("unasked"), silent=True)
     assert view.calls("ask_compute") == []
@@ -106,7 +107,7 @@ def test_a_larger_need_of_an_accepted_model_is_asked_about(bench, monkeypatch):
     workbench, _, _ = bench
     needs = [NEED]
     monkeypatch.setattr(product_question, "memory_needs", lambda _job: tuple(needs))
-    view = Recorded(QuestionView, ask_compute=True)
+    view = Recorded(Page, ask_compute=True)
     question = ProductQuestion(workbench, view)
     for need in (NEED, replace(NEED, free=40e9), replace(NEED, disk=60e9), replace(NEED, disk=60e9, memory=7e9)):
         needs[:] = [need]
@@ -185,6 +186,7 @@ def test_the_time_is_what_is_known_of_it():
         return compute_question(missing, [NEED]).resources[-1].needed
 
     assert time(UNKNOWN) == "unknown, never computed here"
+    assert compute_question([UNKNOWN], []).text.endswith("Allocation by curves: takes several minutes or more")
     assert time(UNKNOWN, LONG) == "more than 12:00 min"
     assert compute_question([LONG], []).resources == [], "nothing is short"
 
@@ -222,7 +224,7 @@ def test_the_users_latest_request_counts(bench, monkeypatch):
     workbench, _, _ = bench
     asked, went = [], []
     monkeypatch.setattr(workbench.checks, "ask", lambda _question, answer, _refused: asked.append(answer))
-    question = ProductQuestion(workbench, Recorded(QuestionView))
+    question = ProductQuestion(workbench, Recorded(Page))
     question.before(JOB, lambda: went.append("silent"), silent=True)
     question.before(JOB, lambda: went.append("pressed"))
     question.before(JOB, lambda: went.append("silent"), silent=True)
@@ -236,7 +238,7 @@ def test_the_users_latest_request_counts(bench, monkeypatch):
 def test_a_question_that_fails_does_not_keep_the_next_one(bench, monkeypatch):
     workbench, _, products = bench
     products.append(LONG)
-    view, went = Recorded(QuestionView, ask_compute=True), []
+    view, went = Recorded(Page, ask_compute=True), []
     question = ProductQuestion(workbench, view)
     monkeypatch.setattr(view, "ask_compute", lambda _question: 1 / 0, raising=False)
     with pytest.raises(ZeroDivisionError):
@@ -244,13 +246,6 @@ def test_a_question_that_fails_does_not_keep_the_next_one(bench, monkeypatch):
     products.clear()
     question.before(JOB, lambda: went.append("second"), silent=True)
     assert went == ["second"]
-
-
-def test_the_question_says_what_and_how_long():
-    assert products_text([LONG, UNKNOWN]) == (
-        "Rotation global refined + heads: took 12:00 min before, continues from its finished stages\n"
-        "Allocation by curves: takes several minutes or more"
-    )
 
 
 def test_an_allocation_asks_before_a_long_rotation(bench):

@@ -76,6 +76,12 @@ def test_a_click_on_a_stored_run_chooses_it_and_one_on_another_does_not(store, r
     table.run_chosen.connect(chosen.append)
     grid = grid_of(store, runs)
     table.show_grid(grid)
+    legend = RunLegend()
+    qtbot.addWidget(legend)
+    legend.show()
+    legend.show_grid(grid)
+    said = [word.text() for entry, _, word in legend._states.values() if entry.isVisible()]
+    assert said == ["3 to do", "1 stored"]
     for column in range(2):
         centre = table.visualItemRect(table.item(0, column)).center()
         qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=centre)
@@ -94,12 +100,3 @@ def test_a_divergence_has_its_unit_and_shows_no_rounding_noise(runs, qtbot):
     qtbot.addWidget(legend)
     legend.show_grid(grid)
     assert legend._metric.text() == "Cells: KL from the original (nats per token); click one to see the run"
-
-
-def test_the_legend_names_the_states_that_occur(store, runs, qtbot):
-    legend = RunLegend()
-    qtbot.addWidget(legend)
-    legend.show()
-    legend.show_grid(grid_of(store, runs))
-    said = [word.text() for entry, _, word in legend._states.values() if entry.isVisible()]
-    assert said == ["3 to do", "1 stored"]

@@ -2,8 +2,8 @@
 
 import pytest
 from wina_app.shared import product_question
-from wina_app.shared.export_jobs import ExportView
 from wina_app.shared.sparse_export import CANCELLED, SparseExport, export_problem, one_sparse
+from wina_app.widgets.base_page import Page
 
 from tests.wina_app.fakes import Recorded, done, make_workbench, result
 from tests.wina_app.stored_runs import GLOBAL, record_run, run_spec
@@ -19,13 +19,16 @@ RUN = SPEC.content_hash()
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(ExportView, ask_compute=False)
+    view = Recorded(Page, ask_compute=False)
     yield SparseExport(workbench, view), view, engine, store.store
     store.store.close()
 
 
 def test_a_stored_run_goes_to_the_engine_with_its_card_and_the_command_that_does_the_same(bench, tmp_path):
     export, view, engine, store = bench
+    export.export(tmp_path / "sparse", lambda _store: SPEC)
+    assert engine.last.job.run == "", "it was never stored"
+    assert "wina export-model sparse --model ./demo-llama --method wina" in engine.last.job.card
     record_run(store, SPEC)
     export.export_run(tmp_path / "sparse", RUN)
     job = engine.last.job
@@ -35,13 +38,6 @@ def test_a_stored_run_goes_to_the_engine_with_its_card_and_the_command_that_does
     assert engine.last.title == "Export sparse model: wina, global + heads, 50.0 %"
     engine.answer(result(ExportRecord(folder=job.folder, bytes=1)), done())
     assert view.last("show_saved") == tmp_path / "sparse"
-
-
-def test_the_command_of_a_run_that_was_never_stored_has_its_flags(bench, tmp_path):
-    export, _, engine, _ = bench
-    export.export(tmp_path / "sparse", lambda _store: SPEC)
-    assert engine.last.job.run == ""
-    assert "wina export-model sparse --model ./demo-llama --method wina" in engine.last.job.card
 
 
 def test_what_cannot_be_exported_is_said_before_anything_is_asked_or_computed(bench, tmp_path):

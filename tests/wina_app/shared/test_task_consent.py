@@ -25,6 +25,23 @@ from wina_core.studies.tasks.task_code import TaskCode, code_of
 from wina_core.studies.tasks.task_folder import TaskFolder
 
 
+class Asked(list[Path]):
+    """What is asked about, and answered."""
+
+    trusted = True
+
+    def answer(self, codes: tuple[TaskCode, ...], _: object) -> bool:
+        self.extend(code.folder for code in codes)
+        return self.trusted
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked = Asked()
+    monkeypatch.setattr("wina_app.shared.task_consent.ask_task_code", asked.answer)
+    return asked
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A task that is scored by a function beside it."""
@@ -50,60 +67,59 @@ def evaluating(tmp_path: Path, folder: Path) -> tuple[EvaluateController, Record
 
 
 @pytest.mark.usefixtures("qapp")
-def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, folder: Path) -> None:
+def test_a_trusted_folder_is_asked_about_once_until_it_changes(tmp_path: Path, folder: Path, asked: Asked) -> None:
     controller, view, engine = evaluating(tmp_path, folder)
-    view.returns(ask_task_code=True)
     for number in range(2):
         view.returns(choice=replace(view.choice(), limit=number + 1))
         controller.evaluate()
         assert engine.submitted[number].job.task_code == {str(folder): code(folder).digest}
-    assert len(view.calls("ask_task_code")) == 1
+    assert len(asked) == 1
     (folder / "own.py").write_text("import os\n")
-    view.returns(choice=replace(view.choice(), limit=3), ask_task_code=False)
+    view.returns(choice=replace(view.choice(), limit=3))
+    asked.trusted = False
     controller.evaluate()
-    assert len(view.calls("ask_task_code")) == len(engine.submitted) == 2
+    assert len(asked) == len(engine.submitted) == 2
     assert "not trusted" in view.last("show_notice")
 
 
 @pytest.mark.usefixtures("qapp")
-def test_a_folder_is_asked_about_once_for_all_machines(tmp_path: Path, folder: Path) -> None:
+def test_a_folder_is_asked_about_once_for_all_machines(tmp_path: Path, folder: Path, asked: Asked) -> None:
     workbench, engine, _ = make_workbench(tmp_path)
     workbench.machines.save(Machine(host="gpu"))
     view = Recorded(EvaluatePage, choice=replace(CHOICE, tasks=("own",), task_folders=(str(folder),)))
     controller = EvaluateController(workbench, view)
     load(workbench, DEMO)
-    view.returns(ask_task_code=True)
     for number, place in enumerate(([], ["gpu"], ["gpu", "local"], [])):
         view.returns(choice=replace(view.choice(), limit=number + 1))
         workbench.machines.choose(place)
         controller.evaluate()
     assert [submit.machines for submit in engine.submitted] == [(), ("gpu",), ("gpu", "local"), ()]
-    assert len(view.calls("ask_task_code")) == 1
+    assert len(asked) == 1
     assert view.calls("withdraw_consent"), "that for the model's code is for the place of the launch"
 
 
 @pytest.mark.usefixtures("qapp")
-def test_tasks_without_code_are_not_asked_about(tmp_path: Path, folder: Path) -> None:
+def test_tasks_without_code_are_not_asked_about(tmp_path: Path, folder: Path, asked: Asked) -> None:
     (folder / "plain.yaml").write_text(TASK)
     controller, view, engine = evaluating(tmp_path, folder)
     view.returns(choice=replace(view.choice(), tasks=("tiny_choice",)))
     controller.evaluate()
-    assert not view.calls("ask_task_code")
+    assert not asked
     assert engine.last.job.task_code == {}
 
 
 @pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_study_asks_before_it_is_measured_or_estimated(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, asked: Asked, trusted: bool
 ) -> None:
     evaluation = EvaluationSpec(tasks=("own",), task_folders=(str(folder),), fidelity=None)
     study = StudySpec(name="own", models=(DEMO,), configurations=(Configuration(),), evaluation=evaluation)
     file = tmp_path / "own.toml"
     monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: (GalleryEntry(file, "own", study),))
     workbench, engine, store = make_workbench(tmp_path)
-    choice = LaunchOptions()
-    view = Recorded(StudiesPage, choice=choice, ask_task_code=trusted)
+    asked.trusted = trusted
+    view = Recorded(StudiesPage, choice=LaunchOptions())
     controller = StudiesController(workbench, view)
     controller.set_visible(True)
     while controller._catalogue.read_next():

@@ -14,10 +14,17 @@ def back(qapp):
 
 
 @pytest.mark.usefixtures("back")
-@pytest.mark.parametrize("style", ["Fusion", "Windows"])
-@pytest.mark.parametrize("scale", [1.0, 1.5])
-@pytest.mark.parametrize(("entries", "separators"), [(2, 0), (10, 2), (24, 0)])
-@pytest.mark.parametrize("kind", [QComboBox, lambda: ComboBox("preset")])
+@pytest.mark.parametrize(
+    ("style", "scale", "entries", "separators", "kind"),
+    [
+        ("Fusion", 1.0, 2, 0, QComboBox),
+        ("Fusion", 1.5, 24, 0, QComboBox),
+        ("Windows", 1.0, 24, 0, lambda: ComboBox("preset")),
+        ("Fusion", 1.0, 10, 2, lambda: ComboBox("preset")),
+        ("Windows", 1.5, 10, 2, QComboBox),
+        ("Fusion", 1.5, 24, 0, lambda: ComboBox("preset")),
+    ],
+)
 def test_every_entry_is_visible(qtbot, qapp, style, scale, entries, separators, kind):
     apply_theme(qapp, "light", scale)
     qapp.setStyle(style)

@@ -25,8 +25,7 @@ def page(qtbot):
     return shown
 
 
-@pytest.mark.parametrize("width", [1000, 480])
-@pytest.mark.parametrize("text", ["Short.", LONG])
+@pytest.mark.parametrize(("width", "text"), [(1000, "Short."), (1000, LONG), (480, LONG)])
 def test_a_message_moves_nothing_and_leaves_the_button_free(page, qapp, width, text):
     page.resize(width, 500)
     qapp.processEvents()

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
     QTextEdit,
     QWidget,
 )
+from wina_app.pages import PAGES
 from wina_app.services import guide
 from wina_app.widgets.help_button import HelpButton
 
@@ -43,19 +44,6 @@ CONTROLS = (
     QTextEdit,
 )
 MARKS_A_PAGE = 5
-
-
-@pytest.mark.all_pages
-def test_every_control_has_a_name_for_screen_readers_and_no_attribute_that_of_one_of_qts_methods(application):
-    window = application.window
-    nameless = {(key, _path(control)) for key in every_page(window) for control in _nameless(window)}
-    furnish(application)
-    for side in every_side(window):
-        nameless |= {(side, key, _path(control)) for key in every_page(window) for control in _nameless(window)}
-    for dialog in every_dialog(application):
-        nameless |= {_path(control) for control in _nameless(dialog)}
-    assert not nameless
-    assert not _clashes(window)
 
 
 def _nameless(root: QWidget) -> Iterator[QWidget]:
@@ -83,19 +71,28 @@ def _path(control: QWidget) -> str:
 
 
 @pytest.mark.all_pages
-def test_tab_reaches_everything_shows_it_and_marks_it(application, qapp):
+@pytest.mark.parametrize("pages", [{"model"}, pytest.param(set(PAGES), marks=pytest.mark.nightly)], ids=["one", "all"])
+def test_every_control_has_a_name_for_screen_readers_is_reached_by_tab_and_shows_that_it_has_the_keyboard(
+    application, qapp, pages
+):
     window, faults = application.window, []
+    assert {*every_page(window)} == {*PAGES}
+    nameless = set(map(_path, _nameless(window)))
     qapp.setCursorFlashTime(0)
     window.activateWindow()
     furnish(application)
     for side in every_side(window):
         for page in every_page(window):
-            if side == "pages alone" or page == "sparsity":
+            if page in pages and (side == "pages alone" or page == "sparsity"):
                 faults += [f"{page}, {side}: {fault}" for fault in _walk(window, window.focusNextPrevChild)]
+    nameless |= set(map(_path, _nameless(window)))
     for dialog in every_dialog(application):
+        nameless |= set(map(_path, _nameless(dialog)))
         dialog.activateWindow()
         faults += [f"{type(dialog).__name__}: {fault}" for fault in _walk(dialog, dialog.focusNextPrevChild)]
+    assert not nameless
     assert not faults, "\n".join(faults)
+    assert not _clashes(window)
 
 
 def _walk(window: QWidget, step: Callable[[bool], bool]) -> Iterator[str]:
@@ -143,21 +140,14 @@ def _qt_class(kind: type) -> type:
     return next(base for base in kind.__mro__ if base.__module__.startswith("PySide6"))
 
 
-# ---- terms of the field --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.all_pages
-def test_every_page_explains_a_few_of_its_terms(application):
-    for key, page in application.window.pages.items():
+def test_every_page_explains_a_few_of_its_terms_and_leads_to_more_of_them(application, qtbot):
+    window = application.window
+    for key, page in window.pages.items():
         marks = page.findChildren(HelpButton)
         assert 1 <= len(marks) <= MARKS_A_PAGE, (key, len(marks))
         names = [mark.accessibleName() for mark in marks]
         assert len(set(names)) == len(names), key
-
-
-@pytest.mark.parametrize("press", ["mouse", "keyboard"])
-def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qtbot, press):
-    window = application.window
     window.show_page("evaluate")
     application.workbench.workspace.set_model(SOURCE, summary())
     settle()
@@ -166,9 +156,6 @@ def test_a_mark_says_what_its_term_means_and_leads_to_more_of_it(application, qt
     assert mark.toolTip() == term.text
     while window.focusWidget() is not mark:
         assert window.focusNextPrevChild(True)
-    if press == "mouse":
-        qtbot.mouseClick(mark, Qt.MouseButton.LeftButton)
-    else:
-        qtbot.keyClick(mark, Qt.Key.Key_Space)
+    qtbot.keyClick(mark, Qt.Key.Key_Space)
     assert window.docks["help"].isVisible()
     assert window.help.topic == term.topic == "glossary.md#dense-prefix"

@@ -27,7 +27,21 @@ def _faults(root: QWidget, where: str) -> list[str]:
     return found
 
 
-def test_no_text_is_cut_off_on_any_page_at_any_text_size(application):
+def test_no_text_is_cut_off_on_any_page_at_150_percent(application):
+    """Where there is least room; the next test looks everywhere."""
+    window = application.window
+    try:
+        window.apply_preferences(Preferences(text_size=SIZES[-1]))
+        furnish(application)
+        next(every_side(window))
+        faults = [fault for page in every_page(window) for fault in _faults(window, page)]
+    finally:
+        window.apply_preferences(Preferences())
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.nightly
+def test_no_text_is_cut_off_on_any_page_or_dialog_at_any_text_size(application):
     window, faults = application.window, []
     try:
         for size in SIZES:

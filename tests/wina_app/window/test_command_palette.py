@@ -7,56 +7,35 @@ from tests.wina_app.stored_runs import SOURCE, summary
 
 
 @pytest.mark.all_pages
-def test_typing_and_enter_do_what_was_found(application, qtbot):
-    window = application.window
-    window.activateWindow()
-    window.open_palette()
-    palette = window.palette_view
-    qtbot.waitUntil(palette.field.hasFocus)
-    qtbot.keyClicks(palette.field, "sparsity")
-    assert palette.shown()[0].text == "Sparsity"
-    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
-    assert not palette.isVisible()
-    assert window.current_page.key == "sparsity"
-
-
-def test_arrows_choose_another_and_escape_gives_the_keyboard_back(application, qtbot):
-    window = application.window
-    window.activateWindow()
+def test_typing_and_enter_do_what_was_found_on_its_page_or_say_why_not(application, qtbot):
+    window, palette, done = application.window, application.window.palette_view, []
+    action = window.pages["latency"].add_command("Frobnicate the sweep", lambda: done.append(window.current_page.key))
     window.show_page("model")
+    window.activateWindow()
     before = window.focusWidget()
     window.open_palette()
-    palette = window.palette_view
+    qtbot.waitUntil(palette.field.hasFocus)
     first = palette.list.currentIndex().row()
     qtbot.keyClick(palette.field, Qt.Key.Key_Down)
     assert palette.list.currentIndex().row() == first + 1
     qtbot.keyClick(palette.field, Qt.Key.Key_Escape)
     assert not palette.isVisible()
     assert window.focusWidget() is before
-
-
-@pytest.mark.all_pages
-def test_what_another_page_offers_is_done_there(application, qtbot):
-    window = application.window
-    done = []
-    window.pages["latency"].add_command("Frobnicate the sweep", lambda: done.append(window.current_page.key))
-    window.show_page("model")
     window.open_palette()
-    qtbot.keyClicks(window.palette_view.field, "frobnicate")
-    qtbot.keyClick(window.palette_view.field, Qt.Key.Key_Return)
-    assert done == ["latency"]
-
-
-@pytest.mark.all_pages
-def test_what_is_not_possible_says_why(application, qtbot):
-    window = application.window
-    action = window.pages["latency"].add_command("Frobnicate", lambda: None)
+    qtbot.keyClicks(palette.field, "frobnicate")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert (done, palette.isVisible()) == (["latency"], False)
     action.setEnabled(False)
     action.setToolTip("Nothing to frobnicate yet")
     window.open_palette()
-    qtbot.keyClicks(window.palette_view.field, "frobnicate")
-    qtbot.keyClick(window.palette_view.field, Qt.Key.Key_Return)
+    qtbot.keyClicks(palette.field, "frobnicate")
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
     assert "Nothing to frobnicate" in window.message.label.text()
+    window.open_palette()
+    qtbot.keyClicks(palette.field, "sparsity")
+    assert palette.shown()[0].text == "Sparsity"
+    qtbot.keyClick(palette.field, Qt.Key.Key_Return)
+    assert window.current_page.key == "sparsity"
 
 
 VERBS = {

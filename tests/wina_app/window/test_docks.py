@@ -4,7 +4,6 @@ import pytest
 from PySide6.QtCore import Qt
 from wina_app.jobs import clock
 from wina_app.services.settings import Settings
-from wina_app.window.docks import Docks
 
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
@@ -23,7 +22,7 @@ def _lines(window) -> set[bool]:
     return {window.docks[key].height() < 40 for key in ("jobs", "log")}
 
 
-def test_a_low_window_leaves_its_height_to_the_page(window):
+def test_a_low_window_leaves_its_height_to_the_page_and_a_floating_dock_is_whole(window):
     assert _lines(window) == {True}
     assert window.stack.height() >= 640
     assert window.docks["jobs"].width() > window.docks["log"].width() > 400
@@ -34,6 +33,14 @@ def test_a_low_window_leaves_its_height_to_the_page(window):
     assert window.log.text.isVisible()
     window.resize(1280, 720)
     assert _lines(window) == {True}
+    window.docks["log"].setFloating(True)
+    settle()
+    assert window.log.text.isVisible()
+    assert window.docks["log"].height() > 100
+    window.docks["log"].setFloating(False)
+    assert _lines(window) == {True}
+    window.dock_area.restore(Settings())
+    assert _lines(window) == {True}, "that of a first start"
 
 
 def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot):
@@ -57,22 +64,6 @@ def test_the_choice_of_the_user_outlives_the_height_and_the_window(window, qtbot
     assert window.docks["jobs"].height() == height
 
 
-def test_what_leads_to_a_dock_shows_all_of_it(application, window):
-    job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    application.show_log(job_id)
-    assert _lines(window) == {False}
-    assert window.log.isAncestorOf(window.focusWidget())
-
-
-def test_a_floating_dock_is_whole(window):
-    window.docks["log"].setFloating(True)
-    settle()
-    assert window.log.text.isVisible()
-    assert window.docks["log"].height() > 100
-    window.docks["log"].setFloating(False)
-    assert _lines(window) == {True}
-
-
 def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, qtbot, monkeypatch):
     now = clock.now()
     monkeypatch.setattr(clock, "now", lambda: now)
@@ -93,14 +84,8 @@ def test_the_line_shows_the_job_and_pauses_and_cancels_it(application, window, q
     qtbot.waitUntil(lambda: not line.cancel.isVisible())
 
 
-def test_settings_without_docks_are_those_of_a_first_start(window):
-    area: Docks = window.dock_area
-    area.restore(Settings())
-    assert _lines(window) == {True}
-
-
 @pytest.mark.all_pages
-def test_the_inspector_is_hidden_where_there_is_nothing_to_inspect(window, qtbot):
+def test_the_inspector_is_hidden_where_it_has_nothing_and_tab_leaves_it_out_behind_the_guide(window, qtbot):
     inspector, control = window.docks["inspector"], Qt.KeyboardModifier.ControlModifier
     qtbot.keyClick(window, Qt.Key.Key_I, control)
     assert not inspector.isVisible()
@@ -126,11 +111,7 @@ def test_the_inspector_is_hidden_where_there_is_nothing_to_inspect(window, qtbot
     window.show_page("results")
     assert not inspector.isVisible()
 
-
-@pytest.mark.all_pages
-def test_tab_leaves_out_a_dock_behind_another(window):
-    window.show_page("results")
-    inspector, guide = window.docks["inspector"], window.docks["help"]
+    guide = window.docks["help"]
     for dock in (inspector, guide):
         dock.show()
     guide.raise_()
@@ -143,7 +124,7 @@ def test_tab_leaves_out_a_dock_behind_another(window):
     assert not any(inspector.isAncestorOf(widget) for widget in passed)
 
 
-def test_the_key_of_jobs_expands_the_line_and_hides_the_dock(window, qtbot):
+def test_the_key_of_jobs_expands_the_line_and_hides_the_dock(application, window, qtbot):
     control = Qt.KeyboardModifier.ControlModifier
     assert _lines(window) == {True}
     qtbot.keyClick(window, Qt.Key.Key_J, control)
@@ -151,3 +132,11 @@ def test_the_key_of_jobs_expands_the_line_and_hides_the_dock(window, qtbot):
     assert _lines(window) == {False}
     qtbot.keyClick(window, Qt.Key.Key_J, control)
     assert not window.docks["jobs"].isVisible()
+    window.docks["help"].show()
+    window.reset_layout()
+    assert window.docks["jobs"].isVisible()
+    assert not window.docks["help"].isVisible()
+    assert _lines(window) == {True}
+    application.show_log(application.workbench.submit(InspectJob(model=SOURCE), "Load demo"))
+    assert _lines(window) == {False}, "what leads to a dock shows all of it"
+    assert window.log.isAncestorOf(window.focusWidget())

@@ -41,18 +41,6 @@ def _lead_nowhere(chapter: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-def test_links_and_pictures_of_a_chapter_lead_somewhere(chapter: Path) -> None:
-    assert _lead_nowhere(chapter) == []
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-def test_tables_of_a_chapter_are_whole(chapter: Path) -> None:
-    """A row after a blank line belongs to no table, unless it is the header of another."""
-    cut = re.findall(r"^\|[^\n]*\n\n+(\|[^\n]*)\n(?!\| ?:?-)", _text(chapter), re.MULTILINE)
-    assert cut == []
-
-
 def test_pictures_are_the_shipped_screenshots() -> None:
     """The Help dock shows none from elsewhere."""
     pictures = [link for chapter in CHAPTERS for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", _text(chapter))]
@@ -66,21 +54,20 @@ def test_the_first_page_names_every_chapter_once() -> None:
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.name)
-def test_a_chapter_is_plain_markdown_with_one_title_and_headings_of_their_own(chapter: Path) -> None:
-    """HTML is shown as text by one of a browser and a forge, and of two equal headings only one can be gone to."""
+def test_a_chapter_is_plain_markdown_with_one_title_links_that_lead_somewhere_and_whole_tables(chapter: Path) -> None:
+    """HTML is shown as text by one of a browser and a forge, and of two equal headings only one can be gone to. A row
+    after a blank line belongs to no table, unless it is the header of another."""
     text = _text(chapter)
+    assert _lead_nowhere(chapter) == []
+    assert re.findall(r"^\|[^\n]*\n\n+(\|[^\n]*)\n(?!\| ?:?-)", text, re.MULTILINE) == []
+    for table in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+        assert len({row.count("|") for row in table.splitlines()}) == 1, table
     prose = re.sub(r"`[^`]*`", "", re.sub(r"^ {4}.*$", "", text, flags=re.MULTILINE))
     headings = [guide.anchor(heading) for heading in _HEADING.findall(prose)]
     assert re.search(r"</?[a-z]+[ >/]", prose) is None
     assert text.startswith("# ")
     assert len(re.findall(r"^# ", prose, re.MULTILINE)) == 1
     assert len(headings) == len(set(headings))
-
-
-def test_rows_of_tables_have_as_many_cells_as_their_heads() -> None:
-    for chapter in CHAPTERS:
-        for table in re.findall(r"(?:^\|.*\|\n)+", _text(chapter), re.MULTILINE):
-            assert len({row.count("|") for row in table.splitlines()}) == 1, f"{chapter.name}: {table}"
 
 
 def test_terms_are_in_the_order_of_the_alphabet_and_fit_into_a_tooltip() -> None:
@@ -180,6 +167,16 @@ def test_the_help_dock_shows_every_chapter_and_goes_to_every_heading(qtbot) -> N
         assert "](" not in shown, "a link or picture stands there as text"
         headings = [block.text() for block in _blocks(view.text.document()) if block.blockFormat().headingLevel()]
         assert {guide.anchor(heading) for heading in headings} == _anchors(chapter)
+
+
+def test_a_term_is_gone_to_and_left_again(qtbot) -> None:
+    view, term = HelpView(), guide.terms()["dense prefix"]
+    qtbot.addWidget(view)
+    view.show_topic(term.topic)
+    assert view.text.textCursor().block().text() == term.name
+    view.show_topic("index.md")
+    view.back.click()
+    assert view.topic == term.topic
 
 
 def test_pictures_are_as_wide_as_the_help_dock_lets_them_be(qtbot) -> None:

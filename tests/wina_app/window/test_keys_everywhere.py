@@ -41,10 +41,11 @@ def test_pages_are_reached_from_every_control_a_floating_dock_and_a_dialog(windo
     for name, find in FOCUSED.items():
         widget = find(window)
         home = next((key for key, page in window.pages.items() if page.isAncestorOf(widget)), "model")
-        for key in ("sparsity", "studies"):
-            window.show_page(home)
-            widget.setFocus()
-            assert reaches(widget, key), name
+        window.show_page(home)
+        widget.setFocus()
+        assert reaches(widget, "sparsity"), name
+    for key in PAGES:
+        assert reaches(window, key)
     window.docks["log"].setFloating(True)
     settle()
     assert reaches(window.log.search, "results")
@@ -74,7 +75,10 @@ def test_ctrl_y_redoes_on_the_page_and_in_text_fields(application, window):
     assert workspace.plan != changed
     QTest.keyClick(page.heatmap, Qt.Key.Key_Y, CTRL)
     assert workspace.plan == changed
+    undo = next(action for action in window.menus.edit.actions() if "ndo" in action.text())
+    assert undo.isEnabled()
     window.show_page("model")
+    assert not undo.isEnabled()
     field = window.pages["model"].location
     assert isinstance(field, QLineEdit)
     spin = QSpinBox(window)

@@ -168,13 +168,6 @@ def test_what_is_no_ray_cluster_cannot_be_stored_and_the_dialog_says_why(page, q
     assert machines.clusters == []
 
 
-def test_what_was_saved_on_another_machine_is_named_without_a_folder_to_open(application, tmp_path):
-    window = application.window
-    window.say_saved(tmp_path / "tiny")
-    assert "tiny was saved on another machine" in window.message.text
-    assert not window.toasts.open
-
-
 def test_run_on_is_quiet_without_a_machine_and_else_shows_where_jobs_run(application, qtbot):
     window, machines = application.window, application.workbench.machines
     assert not window.status.run_on.isVisible()

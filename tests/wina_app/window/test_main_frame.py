@@ -7,15 +7,14 @@ from typing import ClassVar
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent
+from PySide6.QtGui import QDesktopServices, QDropEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from wina_app.application import Application
-from wina_app.services import guide
 from wina_app.services.settings import Preferences, Settings
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.threads import EngineThread
 from wina_app.services.workbench import Workbench
-from wina_app.services.workspace import WindowSession, Workspace
+from wina_app.services.workspace import START_ROTATION, WindowSession, Workspace
 from wina_app.style.theme import magnitude_map, text_scale, tokens
 from wina_app.window.files import FileOpener, kind_of
 from wina_app.window.messages import LONG_SECONDS, JobNotices
@@ -33,10 +32,8 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 
-# ---- actions -----------------------------------------------------------------------------------------------------
 
-
-def test_no_two_actions_share_a_shortcut_on_any_page(application):
+def test_every_action_has_a_shortcut_of_its_own_that_its_tooltip_names(application):
     window = application.window
     for key in window.pages:
         window.show_page(key)
@@ -44,44 +41,12 @@ def test_no_two_actions_share_a_shortcut_on_any_page(application):
             action.shortcut().toString() for action in window.menus.every() if not action.shortcut().isEmpty()
         )
         assert not {name: n for name, n in keys.items() if n > 1}, key
-
-
-def test_every_action_has_a_shortcut_that_its_tooltip_names(application):
-    window = application.window
-    for key in window.pages:
-        window.show_page(key)
         recent = window.menus.recent.actions()
         for action in window.menus.every():
             if action not in recent:
                 shown = action.shortcut().toString(action.shortcut().SequenceFormat.NativeText)
                 assert shown, f"{action.text()} on {key} has no shortcut"
                 assert shown in action.toolTip() or not action.isEnabled(), action.text()
-
-
-def test_undo_works_on_the_page_that_is_shown(application):
-    window, workspace = application.window, application.workbench.workspace
-    workspace.set_model(SOURCE, summary())
-    window.show_page("sparsity")
-    before = workspace.plan
-    application.sparsity.editing.set_uniform(0.3)
-    undo = next(action for action in window.menus.edit.actions() if "ndo" in action.text())
-    window.show_page("model")
-    assert not undo.isEnabled()
-    window.show_page("sparsity")
-    undo.trigger()
-    assert workspace.plan.sparsity == before.sparsity
-
-
-def test_the_layout_can_be_reset(application):
-    window = application.window
-    window.docks["jobs"].hide()
-    window.docks["help"].show()
-    window.reset_layout()
-    assert window.docks["jobs"].isVisible()
-    assert not window.docks["help"].isVisible()
-
-
-# ---- settings ----------------------------------------------------------------------------------------------------
 
 
 def test_every_control_sets_its_setting(qtbot):
@@ -146,8 +111,8 @@ def test_what_a_path_is_is_told_by_its_content(tmp_path: Path):
             kind_of(bad)
 
 
-def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path):
-    window = application.window
+def test_a_file_that_is_dropped_or_named_opens_once_no_model_is_being_opened(application, tmp_path: Path):
+    window, workspace = application.window, application.workbench.workspace
     study = tmp_path / "mine.toml"
     study.write_text("")
     mime = QMimeData()
@@ -156,17 +121,12 @@ def test_a_file_that_is_dropped_opens_as_what_it_is(application, tmp_path: Path)
     window.dropEvent(event)
     assert window.current_page.key == "studies"
     assert application.workbench.settings.studies == [str(study)]
-
-
-def test_files_of_the_command_line_wait_for_the_model_that_is_being_opened(application, tmp_path: Path):
-    study = tmp_path / "mine.wina.toml"
-    study.write_text("")
-    workspace = application.workbench.workspace
+    window.show_page("model")
     workspace.set_loading("a model")
     application.open_files([study])
-    assert application.window.current_page.key == "model"
+    assert window.current_page.key == "model"
     workspace.set_loading("")
-    assert application.window.current_page.key == "studies"
+    assert window.current_page.key == "studies"
 
 
 def test_results_that_wait_are_counted_until_they_are_stored(application):
@@ -187,7 +147,9 @@ def test_results_that_wait_are_counted_until_they_are_stored(application):
 
 
 @pytest.mark.all_pages
-def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbot):
+def test_another_database_is_opened_and_listed_and_stays_where_the_next_one_is_damaged(
+    application, tmp_path: Path, qtbot
+):
     window, settings = application.window, application.workbench.settings
     other = tmp_path / "other.sqlite"
     window.show_failure("The database is damaged.")
@@ -203,15 +165,11 @@ def test_another_database_is_opened_and_listed(application, tmp_path: Path, qtbo
     assert str(other) in window.status._database.whole()
     application.opening.new_database(other)
     assert str(other) in window.message.label.text()
-
-
-def test_a_file_that_is_no_database_leaves_the_present_one(application, tmp_path: Path, qtbot):
     (tmp_path / "no.sqlite").write_bytes(b"SQLite format 3\0 and then nonsense" * 50)
-    qtbot.waitUntil(lambda: "results.sqlite" in application.window.status._database.whole())
-    shown = application.window.status._database.whole()
+    window.message.dismiss()
     application.opening.open(tmp_path / "no.sqlite")
-    qtbot.waitUntil(application.window.message.isVisible)
-    assert application.window.status._database.whole() == shown
+    qtbot.waitUntil(window.message.isVisible)
+    assert str(other) in window.status._database.whole()
 
 
 def test_a_password_is_not_kept_among_the_recent_databases(tmp_path: Path):
@@ -282,37 +240,28 @@ def test_the_end_of_a_long_job_is_told_with_a_way_to_its_results(tmp_path: Path,
     del notices
 
 
-def test_a_toast_shows_the_whole_of_a_long_text(application, qtbot):
+def test_toasts_show_all_of_their_text_and_go_by_their_button(application, qtbot, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(Path(url.toLocalFile())))
+    window = application.window
     text = "study.toml; compute the same with: wina study run " + "a/folder/with/a/name/" * 4 + "study.toml"
-    toast = application.window.toasts.say("Saved", text)
+    toast = window.toasts.say("Saved", text)
     (label,) = (label for label in toast.findChildren(QLabel) if label.text() == text)
     qtbot.waitUntil(lambda: label.height() >= label.heightForWidth(label.width()))
-    assert application.window.rect().contains(toast.geometry())
-
-
-@pytest.mark.all_pages
-def test_a_toast_goes_by_its_button_and_does_what_it_says(application, qtbot):
-    window = application.window
+    assert window.rect().contains(toast.geometry())
+    (tmp_path / "plot.svg").touch()
+    window.pages["model"].show_saved(tmp_path / "plot.svg")
+    assert window.toasts.open[-1].accessibleName() == "Saved: plot.svg"
+    window.toasts.open[-1].button.click()
+    assert opened == [tmp_path]
+    window.pages["model"].show_saved(tmp_path / "on another machine")
+    assert "on another machine was saved on another machine" in window.message.text
     for number in range(5):
         window.say("Done", f"job {number}", "Show results", lambda: window.show_page("results"))
     assert len(window.toasts.open) == 3
     qtbot.mouseClick(window.toasts.open[-1].button, Qt.MouseButton.LeftButton)
     assert window.current_page.key == "results"
     assert len(window.toasts.open) == 2
-
-
-# ---- help --------------------------------------------------------------------------------------------------------
-
-
-def test_help_goes_to_the_term_that_was_asked_for(application):
-    window = application.window
-    term = guide.terms()["dense prefix"]
-    window.show_help(term.topic)
-    assert window.docks["help"].isVisible()
-    assert window.help.text.textCursor().block().text() == term.name
-    window.show_help("index.md")
-    window.help.back.click()
-    assert window.help.topic == term.topic
 
 
 # ---- the last session --------------------------------------------------------------------------------------------
@@ -348,19 +297,12 @@ def test_the_next_start_restores_the_last_session(last_session, tmp_path: Path):
         assert getattr(after, name) == getattr(last_session, name)
 
 
-def test_a_damaged_part_of_the_session_costs_only_itself(last_session, tmp_path: Path):
+def test_a_damaged_part_or_a_method_that_is_gone_costs_only_itself(last_session, tmp_path: Path):
     stored = json.loads((tmp_path / "window.json").read_text())
-    stored["session"]["plan"] = {"kind": "nonsense"}
-    (tmp_path / "window.json").write_text(json.dumps(stored))
-    assert _restored(tmp_path).method == last_session.method
-
-
-def test_a_method_whose_package_is_gone_costs_only_itself(last_session, tmp_path: Path):
-    stored = json.loads((tmp_path / "window.json").read_text())
-    stored["session"]["method"]["name"] = "elsewhere"
+    stored["session"] |= {"rotation": {"mode": 7}, "method": {"name": "elsewhere"}}
     (tmp_path / "window.json").write_text(json.dumps(stored))
     after = _restored(tmp_path)
-    assert (after.method.name, after.plan) == ("wina", last_session.plan)
+    assert (after.rotation, after.method.name, after.plan) == (START_ROTATION, "wina", last_session.plan)
 
 
 @pytest.mark.usefixtures("last_session")

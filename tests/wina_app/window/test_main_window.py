@@ -9,10 +9,9 @@ from PySide6.QtCore import QMargins, QRect, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QToolButton, QWidget
 from wina_app.__main__ import parser
 from wina_app.application import Application
-from wina_app.pages import PAGES
 from wina_app.services.settings import Preferences
 from wina_app.services.threads import EngineThread
-from wina_app.window.remembered_state import WindowPlace, clamped, placed
+from wina_app.window.remembered_state import WindowPlace, placed
 
 from tests.wina_app.conftest import close
 from tests.wina_app.fakes import ENVIRONMENT, FakeClient
@@ -29,25 +28,17 @@ def window(application):
 
 
 @pytest.mark.all_pages
-def test_every_page_is_there_in_order_and_reached_by_its_key(window, qtbot):
-    assert tuple(window.pages) == tuple(PAGES)
-    for number, key in enumerate(PAGES, start=1):
-        qtbot.keyClick(window, Qt.Key(Qt.Key.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
-        assert window.current_page.key == key
-
-
-@pytest.mark.all_pages
-def test_breadcrumbs_and_empty_states_lead_to_the_page_they_name(window):
+def test_breadcrumbs_and_main_buttons_lead_to_the_page_they_name(application, window):
     window.show_page("rotation")
     window.pages["rotation"].empty_triggered.emit()
     assert window.current_page.key == "model"
     window.pages["evaluate"].crumb_clicked.emit("sparsity")
     assert window.current_page.key == "sparsity"
-
-
-@pytest.mark.all_pages
-def test_the_main_button_of_every_page_tells_its_shortcut_or_why_it_is_disabled(application, window):
     application.workbench.workspace.set_model(SOURCE, summary())
+    assert not window.pages["evaluate"].choice().with_plan
+    window.pages["sparsity"].primary.click()
+    assert window.current_page.key == "evaluate"
+    assert window.pages["evaluate"].choice().with_plan
     for key, page in window.pages.items():
         window.show_page(key)
         assert ("(Ctrl+Return)" in page.primary.toolTip()) == page.primary.isEnabled(), key
@@ -73,10 +64,17 @@ def test_pages_are_named_beside_their_icons_where_there_is_no_room_below(window,
     finally:
         window.apply_preferences(Preferences())
     assert styles() == {below}
+    widths = []
+    for mode in ("light", "dark", "light"):
+        window.set_theme(mode)
+        qapp.processEvents()
+        widths.append(window.rail.width())
+    window.set_theme("system")
+    assert len({window.rail.width(), *widths}) == 1
 
 
 @pytest.mark.all_pages
-def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(application, window, qtbot):
+def test_the_keyboard_comes_back_to_where_it_was_and_tab_goes_through_the_page_to_the_docks(application, window, qtbot):
     model, evaluate = window.pages["model"], window.pages["evaluate"]
     qtbot.waitUntil(lambda: window.focusWidget() is model.location)
     model.quantization.setFocus()
@@ -87,12 +85,11 @@ def test_the_keyboard_starts_on_the_page_and_comes_back_to_where_it_was(applicat
     assert window.pages["results"].isAncestorOf(window.focusWidget())
     window.show_page("model")
     assert window.focusWidget() is model.quantization
-
-
-@pytest.mark.all_pages
-def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(application, window):
-    application.workbench.workspace.set_model(SOURCE, summary())
     window.show_page("evaluate")
+    evaluate.set_primary("Evaluate")
+    evaluate.primary.setFocus()
+    evaluate.set_primary("Evaluate", enabled=False, reason="nothing to do")
+    assert window.focusWidget() is evaluate.tasks.list, "a control that is disabled hands it to the next one"
     window.dock_area.toggle()  # or their lines would be the stops
     page = window.pages["evaluate"]
     passed = [window.focusWidget()]
@@ -115,28 +112,20 @@ def test_tab_goes_through_tasks_methods_and_rotations_then_to_the_docks(applicat
     assert window.focusWidget() is passed[-1]
 
 
-def test_a_control_that_is_disabled_hands_the_keyboard_to_the_next_one(application, window):
-    application.workbench.workspace.set_model(SOURCE, summary())
-    window.show_page("evaluate")
-    page = window.pages["evaluate"]
-    page.set_primary("Evaluate")
-    page.primary.setFocus()
-    page.set_primary("Evaluate", enabled=False, reason="nothing to do")
-    assert window.focusWidget() is page.tasks.list
-
-
-def test_closing_without_jobs_does_not_ask(application, window, qtbot):
-    window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
-    with qtbot.waitSignal(window.closed):
-        window.close()
-    assert application.workbench.engine_pid is None
-
-
 def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window, qtbot):
     job_id = application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
     qtbot.waitUntil(lambda: application.workbench.jobs[job_id].phase == "running")
-    window.confirm_quit = lambda: "stay"
+    seen = []
+
+    def look():
+        box = window.findChild(QMessageBox)
+        seen.extend([box.text(), {button.text() for button in box.buttons()}, box.defaultButton().text()])
+        box.defaultButton().click()
+
+    QTimer.singleShot(200, look)
     window.close()
+    offered = {"Keep running in the background", "Cancel jobs and quit", "Keep working"}
+    assert seen == ["Not finished yet: 1 job.", offered, "Keep working"]
     assert window.isVisible()
     assert application.workbench.jobs[job_id].phase == "running"
     window.confirm_quit = lambda: "cancel"
@@ -150,7 +139,6 @@ def test_closing_with_a_job_running_asks_and_then_cancels_it(application, window
 @pytest.mark.parametrize(
     ("end", "state"),
     [
-        (lambda application: application.on_signal(signal.SIGTERM), "interrupted"),
         (lambda application: application.end_session(None), "interrupted"),
         (lambda application: application.on_signal(signal.SIGINT), "cancelled"),
     ],
@@ -190,7 +178,8 @@ def test_a_question_that_is_open_does_not_keep_the_session_from_ending(applicati
 
 
 @pytest.mark.all_pages
-def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
+def test_closing_without_jobs_asks_nothing_and_page_and_theme_are_remembered(application, window, qtbot):
+    window.confirm_quit = lambda: pytest.fail("nothing runs, so nothing is asked")
     window.show_page("results")
     window.set_theme("dark")
     with qtbot.waitSignal(window.closed):
@@ -198,13 +187,7 @@ def test_the_page_and_the_theme_are_remembered(application, window, qtbot):
     settings = application.workbench.settings
     assert (settings.page, settings.preferences.theme) == ("results", "dark")
     assert settings.geometry
-
-
-def test_a_window_off_every_screen_comes_back():
-    screen = QRect(0, 0, 1920, 1080)
-    assert clamped(QRect(5000, -300, 1280, 720), screen) == QRect(640, 0, 1280, 720)
-    assert clamped(QRect(100, 100, 4000, 3000), screen) == screen
-    assert clamped(QRect(100, 100, 1280, 720), screen) == QRect(100, 100, 1280, 720)
+    assert application.workbench.engine_pid is None
 
 
 @pytest.mark.parametrize(
@@ -215,6 +198,7 @@ def test_a_window_off_every_screen_comes_back():
         (QRect(1800, 100, 1280, 750), QRect(1920, 100, 1280, 750)),  # most of it on the second
         (QRect(-5000, -5000, 1280, 750), QRect(0, 0, 1280, 750)),  # its screen is gone
         (QRect(2500, 1000, 1280, 750), QRect(2500, 690, 1280, 750)),
+        (QRect(100, 100, 2000, 3000), QRect(0, 0, 1920, 1040)),  # larger than the screen
     ],
 )
 def test_a_window_with_its_title_bar_is_on_one_of_the_screens(frame, expected):
@@ -247,16 +231,6 @@ def test_the_key_of_the_main_button_works_once_the_button_is_enabled(window, qtb
     assert pressed == [1]
 
 
-def test_the_rail_is_as_wide_in_every_theme(window, qapp):
-    widths = []
-    for mode in ("light", "dark", "light"):
-        window.set_theme(mode)
-        qapp.processEvents()
-        widths.append(window.rail.width())
-    window.set_theme("system")
-    assert len({window.rail.width(), *widths}) == 1
-
-
 def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("no database at all, but long enough to be looked at as if it were one")
@@ -268,35 +242,18 @@ def test_a_database_that_cannot_be_opened_is_said_in_the_window(qtbot, qapp, tmp
     assert other.read_text().startswith("no database at all")
 
 
-def test_the_log_shows_word_source_and_text_and_can_be_searched(application, qtbot):
-    logging.getLogger("wina_core.engine").warning("the tokenizer is slow")
-    logging.getLogger("wina_core.engine").error("the task is unknown")
-    view = application.log
-    qtbot.waitUntil(lambda: "unknown" in view.text.toPlainText())
-    line = next(line for line in view.text.toPlainText().splitlines() if "tokenizer" in line)
-    assert "Warning" in line
-    assert "engine: the tokenizer is slow" in line
-    view.search.setText("UNKNOWN")
-    assert "tokenizer" not in view.text.toPlainText()
-    assert "the task is unknown" in view.text.toPlainText()
-    view.search.clear()
-    view.level.setCurrentText("Error")
-    assert "tokenizer" not in view.text.toPlainText()
-
-
-def test_the_status_line_shows_that_the_kernels_are_missing_and_the_remedy(window, qtbot):
-    qtbot.waitUntil(lambda: "a test" in window.status._device.text())
-    assert window.status._notice.isHidden()
-    window.status.show_environment(ENVIRONMENT, "The C++ kernels are missing; build them.")
-    assert not window.status._notice.isHidden()
-    assert "build them" in window.status._notice.toolTip()
-
-
-def test_the_status_line_tells_engine_device_and_database(window, qtbot):
+def test_the_status_line_tells_engine_device_database_and_missing_kernels_and_the_log_the_rest(window, qtbot):
     qtbot.waitUntil(lambda: "results.sqlite" in window.status._database.whole())
     qtbot.waitUntil(lambda: "a test" in window.status._device.text())
     assert window.status._engine.text() == "Engine ready"
     assert window.status._memory.text().endswith("free")
+    assert window.status._notice.isHidden()
+    window.status.show_environment(ENVIRONMENT, "The C++ kernels are missing; build them.")
+    assert not window.status._notice.isHidden()
+    assert "build them" in window.status._notice.toolTip()
+    logging.getLogger("wina_core.engine").warning("the tokenizer is slow")
+    qtbot.waitUntil(lambda: "Warning" in window.log.text.toPlainText())
+    assert "engine: the tokenizer is slow" in window.log.text.toPlainText()
 
 
 @pytest.mark.parametrize("wrong", [["--model", "a", "--demo"], ["--engines", "-1"]])
@@ -309,28 +266,3 @@ def test_the_command_line_takes_one_model_a_page_and_engines(wrong):
     assert (options.engines, parser().parse_args(["--engines", "2"]).engines) == (None, 2)
     with pytest.raises(SystemExit):
         parser().parse_args(wrong)
-
-
-def test_the_question_offers_both_ways_and_keeps_working_by_default(application, window):
-    application.workbench.submit(InspectJob(model=SOURCE), "Load demo")
-    seen = []
-
-    def look():
-        box = window.findChild(QMessageBox)
-        seen.extend([box.text(), {button.text() for button in box.buttons()}, box.defaultButton().text()])
-        box.defaultButton().click()
-
-    QTimer.singleShot(200, look)
-    assert window.confirm_quit() == "stay"
-    offered = {"Keep running in the background", "Cancel jobs and quit", "Keep working"}
-    assert seen == ["Not finished yet: 1 job.", offered, "Keep working"]
-
-
-@pytest.mark.all_pages
-def test_evaluating_the_plan_of_the_sparsity_page_includes_it(application, window):
-    application.workbench.workspace.set_model(SOURCE, summary())
-    assert not window.pages["evaluate"].choice().with_plan
-    window.show_page("sparsity")
-    window.pages["sparsity"].primary.click()
-    assert window.current_page.key == "evaluate"
-    assert window.pages["evaluate"].choice().with_plan

@@ -8,6 +8,7 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QLabel, QWidget
 from wina_app.heatmap.heatmap import Heatmap
+from wina_app.pages import PAGES
 from wina_app.plots.data_plot import DataPlot
 from wina_app.services.settings import Preferences
 from wina_app.style import stylesheet, theme
@@ -75,17 +76,27 @@ def _labels(root: QWidget) -> Iterator[tuple[QLabel, QRect]]:
                 yield label, QRect(label.mapTo(root, QPoint(0, 0)), label.size())
 
 
-def test_every_label_can_be_read_and_nothing_keeps_the_light_themes_colours_after_the_switch_to_the_dark_one(window):
+@pytest.mark.parametrize(
+    "pages", [{"results"}, pytest.param(set(PAGES), marks=pytest.mark.nightly)], ids=["one", "all"]
+)
+def test_labels_can_be_read_outlines_stand_out_and_nothing_keeps_the_light_themes_colours(window, pages):
     faint, kept = [], []
     for mode in THEMES:  # all pages were shown in the light one before the switch
         window.set_theme(mode)
         for key in every_page(window):
+            if key not in pages:
+                continue
             painted = _pixels(window, _SCALE)
             for label, place in _labels(window):
                 if (contrast := _contrast(_part(painted, place))) < READABLE:
                     faint.append(f"{key}, {mode}: {label.text()[:40]!r} {contrast:.2f}")
             if mode == "dark":
                 kept += [f"{key}: {fault}" for fault in _light_grounds(_pixels(window))]
+        window.show_page("sparsity")
+        _check_the_selected_cell(window.pages["sparsity"].heatmap)
+        window.show_page("results")
+        window.pages["results"].halves.choose("both")
+        _check_the_plot(window, window.pages["results"].plots.frontier.plot)
     assert not faint, "\n".join(faint)
     assert not kept, "\n".join(kept)
 
@@ -104,16 +115,6 @@ def _part(painted: np.ndarray, place: QRect) -> np.ndarray:
         (place.top(), place.bottom()), (place.left(), place.right()),
     ))  # fmt: skip
     return painted[slice(*rows), slice(*columns)]
-
-
-def test_outlines_values_and_methods_stand_out_in_both_themes(window):
-    for mode in THEMES:
-        window.set_theme(mode)
-        window.show_page("sparsity")
-        _check_the_selected_cell(window.pages["sparsity"].heatmap)
-        window.show_page("results")
-        window.pages["results"].halves.choose("both")
-        _check_the_plot(window, window.pages["results"].plots.frontier.plot)
 
 
 def _check_the_selected_cell(heatmap: Heatmap) -> None:

@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 
 import pytest
-from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QLineEdit, QSpinBox, QSplitter, QTabWidget, QWidget
 from wina_app.services.settings import Settings
 from wina_app.widgets.base_page import Page
@@ -83,17 +82,6 @@ def test_a_page_that_fails_to_remember_costs_only_itself(form, tmp_path, caplog)
     views.restore(page)
     assert views.collected({"model": page}) == settings.views
     assert len(caplog.records) == 2
-
-
-def test_after_saving_a_toast_opens_the_folder(application, tmp_path, monkeypatch):
-    opened = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(Path(url.toLocalFile())))
-    window = application.window
-    (tmp_path / "plot.svg").touch()
-    window.pages["model"].show_saved(tmp_path / "plot.svg")
-    assert window.toasts.open[-1].accessibleName() == "Saved: plot.svg"
-    window.toasts.open[-1].button.click()
-    assert opened == [tmp_path]
 
 
 def test_a_form_is_remembered_without_a_quit_and_written_once(application, monkeypatch):

@@ -55,6 +55,7 @@ def _change(application: Application) -> None:
     settle()
 
 
+@pytest.mark.nightly  # by day test_remembered_views.py restores a form, and each page's tests its own
 @pytest.mark.all_pages
 def test_a_restart_restores_everything(start, qtbot):
     first = start()
@@ -75,6 +76,7 @@ def test_a_restart_restores_everything(start, qtbot):
     assert second.dock_area.is_collapsed == collapsed
 
 
+@pytest.mark.nightly  # by day test_remembered_views.py restores a form, and each page's tests its own
 @pytest.mark.all_pages
 def test_damaged_views_change_nothing_and_no_page_fails(application, caplog):
     pages, settings = application.window.pages, application.workbench.settings

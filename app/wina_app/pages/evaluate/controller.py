@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from wina_app.jobs.job_list import run_hashes
 from wina_app.pages.evaluate.page import EvaluatePage
-from wina_app.services.side_process import SideProcess
+from wina_app.services.side_process import SideProcess, stop_processes
 from wina_app.services.store_thread import StoreThread
 from wina_app.services.workbench import Workbench
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, rotation_choices
@@ -50,7 +50,6 @@ class TaskIndexing(QObject):
         self.index: TaskIndex | None = None
         self.remark = ""
         self._store, self._command = store, command
-        self._process: SideProcess | None = None
         self._requested = False
 
     def ask(self) -> None:
@@ -61,9 +60,7 @@ class TaskIndexing(QObject):
 
     def stop(self) -> None:
         """Stop the building process, if any."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+        stop_processes(self)
 
     def _on_loaded(self, index: TaskIndex | None) -> None:
         if index is None:
@@ -73,15 +70,13 @@ class TaskIndexing(QObject):
             self._say("")
 
     def _build(self) -> None:
-        self._process = SideProcess(self._command, parent=self)
-        self._process.succeeded.connect(self._on_built)
-        self._process.failed.connect(self._fail)
+        process = SideProcess(self._command, parent=self)
+        process.succeeded.connect(self._on_built)
+        process.failed.connect(self._fail)
         self._say(BUILDING)
-        self._process.start()
+        process.start()
 
     def _on_built(self) -> None:
-        self._process = None
-
         def loaded(index: TaskIndex | None) -> None:
             if index is None:
                 self._fail("the index could not be kept; the log has the reason")
@@ -91,7 +86,7 @@ class TaskIndexing(QObject):
         self._store.ask(lambda _store: _load_index(), loaded)
 
     def _fail(self, cause: str) -> None:
-        self._process, self._requested = None, False  # the next query tries again
+        self._requested = False  # the next query tries again
         self._say(f"The task names could not be indexed ({cause.rstrip('.')}); you can still type any name.")
 
     def _say(self, text: str) -> None:
@@ -130,7 +125,7 @@ class EvaluateController(QObject):
         self._visible = False
         self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
         self._settle.timeout.connect(self._count_if_visible)
-        workbench.machines.changed.connect(view.withdraw_consent)
+        workbench.machines.changed.connect(view.tasks.options.withdraw_consent)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
         self._workspace.plan_changed.connect(self._on_context)
@@ -150,7 +145,7 @@ class EvaluateController(QObject):
         self._settle.start()
 
     def choose_plan(self) -> None:
-        self._view.choose_plan(self._workspace.method, self._workspace.rotation)
+        self._view.configurations.choose_plan(self._workspace.method, self._workspace.rotation)
 
     def search(self, query: str) -> None:
         """Find tasks, after loading or building their index."""
@@ -158,10 +153,10 @@ class EvaluateController(QObject):
         if self._tasks.index is None:
             self._tasks.ask()
         else:
-            self._view.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
+            self._view.tasks.search.show_matches(self._tasks.index.search(query, _MAX_MATCHES) if query else ())
 
     def _on_index(self) -> None:
-        self._view.show_index_remark(self._tasks.remark)
+        self._view.tasks.show_remark(self._tasks.remark)
         if self._tasks.index is not None:
             self.search(self._query)
 
@@ -196,7 +191,7 @@ class EvaluateController(QObject):
             if request == self._request:
                 self._grid, problem, scored = counted
                 self._show_grid()
-                self._view.show_exportable(problem)
+                self._view.export.show_reason(problem)
                 self._suit_imports(study.models[0].location, scored)
 
         def refused(text: str) -> None:
@@ -225,7 +220,7 @@ class EvaluateController(QObject):
             return
         self._view.clear_message()
         choice = self._view.choice()  # read before the consent in it is withdrawn
-        self._view.withdraw_consent()
+        self._view.tasks.options.withdraw_consent()
         self._launch(study, choice)
 
     def _launch(self, study: StudySpec, choice: EvaluationChoice) -> None:
@@ -301,12 +296,14 @@ class EvaluateController(QObject):
         self._view.show_context(workspace.breadcrumb(), has_model=workspace.source is not None)
         if workspace.source is not None:
             self._suit_model(is_demo=workspace.source.location == "demo")
-        self._view.show_template(available=workspace.summary is not None and workspace.summary.chat_template)
+        self._view.tasks.show_template(available=workspace.summary is not None and workspace.summary.chat_template)
         running = dict.fromkeys(run.spec.rotation for run in self._workbench.jobs.queued_runs)
         offered = rotation_choices(workspace.rotation, [*ROTATION_PRESETS.values(), *running])
-        self._view.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))
+        self._view.configurations.show_rotations(offered, workspace.rotation, workspace.summary, tuple(running))
         plan = workspace.plan
-        self._view.show_plan(None if plan is None else plan.budget, "" if plan is None else plan.provenance)
+        self._view.configurations.show_plan(
+            None if plan is None else plan.budget, "" if plan is None else plan.provenance
+        )
         self._settle.start()
 
     def _suit_model(self, *, is_demo: bool) -> None:

@@ -1,6 +1,6 @@
 """View of the Evaluate page."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from wina_app.shared.evaluation_choice import FIRST_SPARSITIES, EvaluationChoice
 from wina_app.shared.run_grid import Grid
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
 from wina_app.shared.sparse_export import SHORT, SparseExportCommand
-from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.number_format import plural
 from wina_app.style.theme import GRID
 from wina_app.widgets.base_page import Page
@@ -23,11 +22,8 @@ from wina_app.widgets.controls import labelled, push_button, rule, text_label
 from wina_app.widgets.file_dialogs import save_as
 from wina_app.widgets.form_memory import set_values, values_of
 from wina_app.widgets.plain_text import plain_tip
-from wina_core.records import ModelSummary
-from wina_core.specs import MethodSpec, RotationSpec
+from wina_core.specs import RotationSpec
 from wina_core.specs.presets import PRESETS
-from wina_core.studies.tasks.index import TaskEntry
-from wina_core.studies.tasks.task_code import TaskCode
 
 _FORMATS = "Study (*.toml);;Study as JSON (*.json)"
 
@@ -106,9 +102,6 @@ class EvaluatePage(Page):
     def choice(self) -> EvaluationChoice:
         return EvaluationChoice(name=self.name.text(), **self.tasks.fields(), **self.configurations.fields())
 
-    def choose_plan(self, method: MethodSpec, rotation: RotationSpec) -> None:
-        self.configurations.choose_plan(method, rotation)
-
     def _choose_file(self) -> None:
         path = save_as(self, "Save study", f"{self.name.text()}.wina.toml", _FORMATS)
         if path is not None:
@@ -133,16 +126,6 @@ class EvaluatePage(Page):
         if self._stored:
             self._restoring.start()  # after the controller has shown the model's tasks and rotations, to be ticked
 
-    def show_rotations(
-        self,
-        rotations: list[tuple[str, RotationSpec]],
-        current: RotationSpec,
-        summary: ModelSummary | None,
-        running: Collection[RotationSpec] = (),
-    ) -> None:
-        """Show rotations to tick, enabled if exact for the model; those of `running` runs keep their ticks."""
-        self.configurations.show_rotations(rotations, current, summary, running)
-
     def suit_model(self, *, is_demo: bool) -> None:
         """Tick the tasks that suit the model."""
         if is_demo and not self._demo_began:
@@ -155,12 +138,6 @@ class EvaluatePage(Page):
         """Choose the positions that numbers of llama-perplexity have scored."""
         self.tasks.second_half.setChecked(True)
 
-    def show_template(self, *, available: bool) -> None:
-        self.tasks.show_template(available=available)
-
-    def show_plan(self, budget: float | None, provenance: str) -> None:
-        self.configurations.show_plan(budget, provenance)
-
     def show_problem(self, text: str) -> None:
         """Say why the choice is no study; empty if it is one."""
         self._problem = text
@@ -171,28 +148,11 @@ class EvaluatePage(Page):
         self.save.setEnabled(not text)
         self.save.setToolTip(plain_tip(text))
         if text:
-            self.show_exportable(text)
+            self.export.show_reason(text)
             self.table.show_grid(None)
             self.legend.show_grid(None)
             self._summary.setText("")
             self.set_primary("Evaluate", enabled=False, reason=text)
-
-    def show_exportable(self, reason: str) -> None:
-        """Say why the choice is no sparse model; empty if it is one."""
-        self.export.show_reason(reason)
-
-    def show_matches(self, entries: Sequence[TaskEntry]) -> None:
-        self.tasks.search.show_matches(entries)
-
-    def show_index_remark(self, text: str) -> None:
-        self.tasks.show_remark(text)
-
-    def withdraw_consent(self) -> None:
-        """Untick the consent to run model code: it holds for one launch."""
-        self.tasks.options.withdraw_consent()
-
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        return ask_task_code(codes, self)
 
     def show_counting(self) -> None:
         self.set_primary("Evaluate")

@@ -8,8 +8,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QWidget
 
 from wina_app.services.workbench import Workbench
-from wina_app.shared.message_view import MessageView
 from wina_app.style.number_format import plural
+from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, push_button
 from wina_app.widgets.help_button import HelpButton
@@ -134,7 +134,7 @@ class WorthPanel(QWidget):
 class WorthController(QObject):
     """Controller of the table, which is shared with the view."""
 
-    def __init__(self, workbench: Workbench, view: WorthPanel, messages: MessageView) -> None:
+    def __init__(self, workbench: Workbench, view: WorthPanel, messages: Page) -> None:
         super().__init__()
         self.table = RowTable(WORTH_COLUMNS)
         self._workbench, self._view, self._messages = workbench, view, messages

@@ -153,7 +153,7 @@ class ModelController(QObject):
         if source is None or summary is None:
             return
         if summary.shape is None:
-            self._view.show_cost(None, "An earlier version described this model; load it again to see its costs.")
+            self._view.cost.show_cost(None, "An earlier version described this model; load it again to see its costs.")
             return
         from wina_core.model_info.cost.cost import costs  # with numpy, which the window can be painted without
 
@@ -167,9 +167,9 @@ class ModelController(QObject):
                 rotations=[mode for mode in ROTATION_MODES if mode in summary.rotations],
             )
         except WinaError as error:
-            self._view.show_cost(None, str(error))
+            self._view.cost.show_cost(None, str(error))
         else:
-            self._view.show_cost(record, "")
+            self._view.cost.show_cost(record, "")
 
     def forget(self, location: str) -> None:
         self._workbench.settings.forget_recent(location)

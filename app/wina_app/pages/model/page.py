@@ -31,7 +31,7 @@ from wina_app.widgets.file_dialogs import choose_gguf_file
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.start_button import start_button
 from wina_core.model_info.small_models import Origin, SmallModel
-from wina_core.records import CostRecord, ModelSummary
+from wina_core.records import ModelSummary
 from wina_core.specs import DType, ModelSource, Quantization, QuantizationSpec, quantization_label
 
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -76,12 +76,7 @@ class ModelPage(Page):
     """Page to open a model and see its size, memory and costs."""
 
     open_requested = Signal(str, str, object)
-    cancel_requested = Signal()
-    cancel_fetch_requested = Signal(str)
-    pause_requested = Signal()
-    resume_requested = Signal()
     forget_requested = Signal(str)
-    cost_requested = Signal(object, float, int)
 
     def __init__(self) -> None:
         super().__init__("model", "Model")
@@ -163,7 +158,6 @@ class ModelPage(Page):
         self.projections = BarList("Weights per projection, over all layers")
         self.memory = BarList("Memory by data type")
         self.cost = CostPanel()
-        self.cost.changed.connect(self.cost_requested)
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -191,19 +185,15 @@ class ModelPage(Page):
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
         self.begin = StartView()
-        self.begin.demo_requested.connect(lambda: self._open("demo"))
-        self.begin.folder_requested.connect(self.choose_folder)
+        self.begin.demo.button.clicked.connect(lambda: self._open("demo"))
+        self.begin.folder.button.clicked.connect(self.choose_folder)
         self.begin.file_requested.connect(self._choose_file)
         self.begin.model_requested.connect(self._open)
-        self.begin.cancel_requested.connect(self.cancel_fetch_requested)
         self._pane_stack = QStackedWidget()
         self._panes = {"empty": self.begin, "summary": area}
         for pane in self._panes.values():
             self._pane_stack.addWidget(pane)
         self.progress = JobStrip("Loading progress", "Cancel loading")
-        self.progress.cancel_requested.connect(self.cancel_requested)
-        self.progress.pause_requested.connect(self.pause_requested)
-        self.progress.resume_requested.connect(self.resume_requested)
         whole = QWidget()
         vbox(whole, (self._pane_stack, 1), self.progress, spacing=0)  # below: nothing above it moves
         return whole
@@ -278,17 +268,15 @@ class ModelPage(Page):
         else:
             self.show_summary(*self._open_model)
 
-    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        self._show_soon(name, source, summary)
-
     def show_summary(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
         """Show the loaded model."""
         self._open_model = name, source, summary
         self.set_primary("Evaluate this model")
         self._mark_choice()
-        self._show_soon(name, source, summary)
+        self.show_preview(name, source, summary)
 
-    def _show_soon(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
+        """Show a model that is being loaded, as `show_summary` does the loaded one."""
         self._next = name, source, summary
         QTimer.singleShot(0, self, self._show_next)  # filling the pane takes a while: the window has its events first
 
@@ -308,10 +296,6 @@ class ModelPage(Page):
         self.cost.reach(summary.context)
         QTimer.singleShot(0, self.cost.ask)
         self._pane_stack.setCurrentWidget(self._panes["summary"])
-
-    def show_cost(self, record: CostRecord | None, problem: str) -> None:
-        """Show the cost of a generated token, or why it is unknown."""
-        self.cost.show_cost(record, problem)
 
 
 def summary_figures(summary: ModelSummary, quantization: str = "none") -> list[tuple[str, str, str]]:

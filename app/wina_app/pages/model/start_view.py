@@ -26,15 +26,12 @@ _ABOUT = {
 class StartView(QScrollArea):
     """Starting points, each with what to expect: models that are ready at the top, then the user's own."""
 
-    demo_requested = Signal()
     model_requested = Signal(str)
     """Name of a small model to open."""
     cancel_requested = Signal(str)
     """Name of a small model that is being fetched."""
-    folder_requested = Signal()
     file_requested = Signal()
     """A GGUF file is to be chosen."""
-    results_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,9 +61,6 @@ class StartView(QScrollArea):
         )
         self.file = push_button("GGUF file…", self.file_requested.emit, name="Choose a GGUF file")
         self.folder.buttons.insertWidget(1, self.file)
-        self.demo.button.clicked.connect(self.demo_requested)
-        self.folder.button.clicked.connect(self.folder_requested)
-        self.results.button.clicked.connect(self.results_requested)
         self.demo.button.setProperty("role", "primary")
         self.small_models = {name: SmallModelCard(model) for name, model in SMALL_MODELS.items()}
         for card in self.small_models.values():

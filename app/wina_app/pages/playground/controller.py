@@ -74,7 +74,7 @@ class PlaygroundController(QObject):
         workbench.streamed.connect(self._on_streamed)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.ended.connect(self._on_job_ended)
-        self._view.show_prompts(workbench.settings.prompts)
+        self._view.form.show_prompts(workbench.settings.prompts)
         self._on_model_changed()
 
     @property
@@ -105,7 +105,7 @@ class PlaygroundController(QObject):
 
     def generate(self) -> None:
         """Complete the prompt on both sides."""
-        source, choice = self._workspace.source, self._view.choice()
+        source, choice = self._workspace.source, self._view.form.choice()
         if problem(choice, has_model=source is not None):
             return
         self._view.clear_message()
@@ -117,7 +117,7 @@ class PlaygroundController(QObject):
         settings = self._workbench.settings
         if choice.store:
             settings.prompts = recent(settings.prompts, choice.prompt)
-            self._view.show_prompts(settings.prompts)
+            self._view.form.show_prompts(settings.prompts)
         configurations = {"dense": CompletionSpec(), "sparse": self._chosen_sparse()}
         self._stopped_by_user = False
         job = GenerateJob(
@@ -164,7 +164,7 @@ class PlaygroundController(QObject):
             configurations.insert(0, CompletionSpec(prefix=dense.ids))
             dense.ended = None
         self._begin("sparse", sparse)
-        store = self._view.choice().store
+        store = self._view.form.choice().store
         self._send(self._last_job.model_copy(update={"configurations": tuple(configurations), "store": store}))
 
     def show_stored(self, stored: StoredCompletion) -> None:
@@ -215,7 +215,7 @@ class PlaygroundController(QObject):
 
     def use(self, stored: StoredCompletion) -> None:
         """Put the settings of a stored completion into the form; the next prompt takes them."""
-        point, choice = stored.record.point, self._view.choice()
+        point, choice = stored.record.point, self._view.form.choice()
         settings = replace(
             choice, prompt=point.prompt, chat=point.chat, new_tokens=point.new_tokens, sampling=point.sampling
         )
@@ -248,7 +248,7 @@ class PlaygroundController(QObject):
             self._workbench.cancel(self._job_id)
 
     def _chosen_sparse(self) -> CompletionSpec:
-        return self._view.choice().sparse_spec(self._plan or self._workspace.plan)
+        return self._view.form.choice().sparse_spec(self._plan or self._workspace.plan)
 
     def _begin(self, side: Side, spec: CompletionSpec) -> None:
         self._completions[side] = Completion(spec)
@@ -392,9 +392,9 @@ class PlaygroundController(QObject):
 
     def _show_plan(self) -> None:
         self._plan = None  # an edit ends the use of a stored completion's plan
-        choice = self._view.choice()
+        choice = self._view.form.choice()
         self._view.show_choices(self._choices(), choice.rotation, choice.method)
 
     def _show_action(self) -> None:
-        reason = problem(self._view.choice(), has_model=self._workspace.source is not None)
+        reason = problem(self._view.form.choice(), has_model=self._workspace.source is not None)
         self._view.show_action(running=bool(self._job_id or self._answer), reason=reason)

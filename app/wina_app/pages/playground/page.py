@@ -145,9 +145,6 @@ class PlaygroundPage(Page):
         )
         self.copy_both = self.add_command("Copy both completions", self._copy_both, "Ctrl+Shift+A")
 
-    def choice(self) -> PlaygroundSettings:
-        return self.form.choice()
-
     def view_state(self) -> dict[str, object]:
         """Return the form, without a prompt that is not to be stored."""
         private = set() if self.form.store.isChecked() else {"prompt"}
@@ -228,9 +225,6 @@ class PlaygroundPage(Page):
     def show_settings(self, settings: PlaygroundSettings) -> None:
         self.form.show_settings(settings)
         self._type_prompt()
-
-    def show_prompts(self, prompts: list[str]) -> None:
-        self.form.show_prompts(prompts)
 
     def show_action(self, *, running: bool, reason: str) -> None:
         """Enable stopping while running, and generating unless there is a reason against it."""

@@ -12,7 +12,6 @@ import numpy as np
 from wina_app.pages.results.plots.layers import MOST_RUNS
 from wina_app.pages.results.runs import name_runs
 from wina_app.shared.measured_sparsity import (
-    COUNT_NAMES,
     RunSparsity,
     sparsity_name,
     sparsity_parts,
@@ -210,7 +209,7 @@ def heading(comparison: RunComparison) -> str:
 def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
     """Return measured and target sparsity of each run; nothing is dropped in a dense one."""
     return tuple(
-        f"{COUNT_NAMES[comparison.count]} {sparsity_name(sparsity, comparison.count)}"
+        f"{comparison.count} {sparsity_name(sparsity, comparison.count)}"
         if measured_sparsity(sparsity, comparison.count) is not None
         else sparsity_name(sparsity, comparison.count)
         if sparsity.target_sparsity > 0

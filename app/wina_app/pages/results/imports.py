@@ -178,8 +178,11 @@ class ImportsDialog(QDialog):
             self.files_chosen.emit([Path(file) for file in chosen], self.model.currentText().strip())
 
     def _remove(self) -> None:
-        rows = self.table.selected_rows() or range(self.table.model().rowCount())
-        entries = self.table.model().shown
+        rows, entries = self.table.selected_rows(), self.table.model().shown
+        if not rows:
+            self.show_error("Select rows of the files to remove.")
+            return
+        self.show_error("")
         self.remove_requested.emit(list(dict.fromkeys(entries[row].row[0] for row in rows)))
 
     def _export(self) -> None:

@@ -66,7 +66,7 @@ class StudiesController(QObject):
         self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
         self._pause.timeout.connect(self._read_current)
         # Consent to run code is given for the chosen machines.
-        workbench.machines.changed.connect(view.withdraw_consent)
+        workbench.machines.changed.connect(view.launch.options.withdraw_consent)
         self._catalogue.listed.connect(self._on_listed)
         self._catalogue.mapped.connect(self._on_mapped)
         self._catalogue.state_changed.connect(self._on_state)
@@ -145,7 +145,7 @@ class StudiesController(QObject):
 
     def change(self) -> None:
         """Read the selected study again for the ticked options."""
-        self._catalogue.samples = self._view.choice().samples
+        self._catalogue.samples = self._view.launch.options.choice().samples
         self._catalogue.read_states_of([self._selected] if self._selected else [])
 
     def estimate(self) -> None:
@@ -153,7 +153,11 @@ class StudiesController(QObject):
         file, state = self._selected, self._state
         if file is None or state is None or state.request or state.trouble or not state.missing:
             return
-        consent, missing, title = self._view.choice().run_model_code, state.missing, self._catalogue.entries[file].title
+        consent, missing, title = (
+            self._view.launch.options.choice().run_model_code,
+            state.missing,
+            self._catalogue.entries[file].title,
+        )
         machines = self._workbench.machines.chosen
         hardware = self._workbench.hardware_of(machines)
 
@@ -184,7 +188,7 @@ class StudiesController(QObject):
             return
         self._view.clear_message()
         choice, queued, title = (
-            self._view.choice(),
+            self._view.launch.options.choice(),
             self._workbench.jobs.queued_runs,
             self._catalogue.entries[file].title,
         )
@@ -214,7 +218,7 @@ class StudiesController(QObject):
             def submit() -> None:
                 self._launching = False
                 self._jobs.launch(file, title, study, state, launched.job, machines)
-                self._view.withdraw_consent()
+                self._view.launch.options.withdraw_consent()
                 self._view.show_notice(launch_text(state, launched.pending))
                 self._read_current()
 
@@ -244,7 +248,7 @@ class StudiesController(QObject):
         choice = self._view.ask_submission(self._submission)
         if choice is None:
             return
-        self._submission, missing, options = choice, state.missing, self._view.choice()
+        self._submission, missing, options = choice, state.missing, self._view.launch.options.choice()
         folder = self._catalogue.data_folder(file)
         words = [str(file), *choice.words, *([f"--data-folder={folder}"] if folder else [])]
         words += ["--log-samples"] if options.samples else []
@@ -253,7 +257,7 @@ class StudiesController(QObject):
         def answer(code: dict[str, str] | TaskCodeError) -> None:
             if isinstance(code, TaskCodeError) and not ask_consent(code, self._view):
                 return
-            self._view.withdraw_consent()
+            self._view.launch.options.withdraw_consent()
             self._view.show_notice("Submitting the study…")
             self._arrays.submit(words)
 
@@ -284,7 +288,7 @@ class StudiesController(QObject):
         catalogue = self._catalogue
         if self._selected not in catalogue.entries:
             catalogue.selected = next(iter(catalogue.entries), None)
-        self._view.show_list(list(catalogue.entries.values()), self._selected)
+        self._view.list.show_list(list(catalogue.entries.values()), self._selected)
         self._show_active()
         for file, state in catalogue.states.items():
             if file in catalogue.entries:
@@ -329,24 +333,24 @@ class StudiesController(QObject):
         self._view.show_study(entry, removable=self._catalogue.is_own(file))
         if file is None or entry is None:
             return
-        self._view.show_roles(roles)
+        self._view.launch.show_roles(roles)
         study = self._catalogue.entries[file].study
         file_folder = study.evaluation.data_folder if study else None
-        self._view.show_data(self._catalogue.data_folder(file), file_folder or "")
+        self._view.launch.show_data(self._catalogue.data_folder(file), file_folder or "")
         self._view.show_state(file, self._state)
         self._show_estimate(file)
         self._view.show_report(self._reports.pages.get(file))
         self._show_progress()
 
     def _show_active(self) -> None:
-        self._view.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})
+        self._view.list.show_active({file for file in self._jobs.files if self._jobs.measuring(file)})
 
     def _show_progress(self) -> None:
         state = self._state or StudyState()
         self._view.show_progress(progress(state, self._jobs.measuring(self._selected)))
 
     def _show_estimate(self, file: Path) -> None:
-        self._view.show_estimate(self._estimates.get(file, ""), running=self._jobs.is_estimating(file))
+        self._view.launch.show_estimate(self._estimates.get(file, ""), running=self._jobs.is_estimating(file))
 
     def _on_job(self, file: Path) -> None:
         self._show_active()

@@ -1,6 +1,7 @@
 """Jobs that measure or estimate studies, and the processes that write their reports."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.studies.study_state import StudyState, expanded
-from wina_app.services.side_process import SideProcess
+from wina_app.services.side_process import SideProcess, stop_processes
 from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
 from wina_core.jobs import EstimateJob, EvaluateJob, Job, LatencyJob
@@ -122,8 +123,7 @@ class StudyReports(QObject):
         super().__init__()
         self.pages: dict[Path, Path] = {}
         self._store, self._command = workbench.store, tuple(command)
-        self._running: set[SideProcess] = set()
-        workbench.stopped.connect(self.stop)
+        workbench.stopped.connect(partial(stop_processes, self))  # a file is replaced only if complete
 
     def write(self, file: Path, study: StudySpec, folder: Path) -> None:
         """Write the report of a study with its roles mapped into a folder; a signal follows."""
@@ -140,29 +140,13 @@ class StudyReports(QObject):
             words = ("report", study.content_hash(), "--output-path", str(folder.absolute()))
             # Everyone on the machine can read a command line, and with it a database's password.
             process = SideProcess((*self._command, *words), {"WINA_DATABASE": url}, self)
-            process.succeeded.connect(lambda output: self._on_written(process, file, output))
-            process.failed.connect(lambda reason: self._on_failed(process, reason))
-            self._running.add(process)
+            process.succeeded.connect(partial(self._on_written, file))
+            process.failed.connect(self.failed)
             process.start()
 
         self._store.ask(question, answer, self.failed.emit)
 
-    def stop(self) -> None:
-        """Stop writing; a file is replaced only if complete."""
-        for process in self._running:
-            process.stop()
-        self._running = set()
-
-    def _on_written(self, process: SideProcess, file: Path, output: str) -> None:
-        self._release(process)
+    def _on_written(self, file: Path, output: str) -> None:
         report_lines = [line for line in output.splitlines() if line.startswith(_PREFIX)]
         self.pages[file] = Path(report_lines[-1].removeprefix(_PREFIX).removesuffix(_SUFFIX))
         self.written.emit(file)
-
-    def _on_failed(self, process: SideProcess, reason: str) -> None:
-        self._release(process)
-        self.failed.emit(reason.removeprefix("wina: "))
-
-    def _release(self, process: SideProcess) -> None:
-        self._running.discard(process)
-        process.deleteLater()

@@ -16,7 +16,6 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.studies.expand import data_sets
-from wina_core.studies.launch import LaunchOptions
 
 _WIDTH = GRID * 36
 _CHANGING = "Its jobs stop after the current batch"
@@ -94,18 +93,12 @@ class StudyLaunch(SidePanel):
             spacing=HALF,
         )
 
-    def choice(self) -> LaunchOptions:
-        return self.options.choice()
-
     def commit(self) -> None:
         self.data_chosen.emit(self.data.edit.text())
 
-    def withdraw_consent(self) -> None:
-        self.options.withdraw_consent()
-
     def show_study(self, study: StudySpec | None) -> None:
         """Show the study's fields; consent does not carry over."""
-        self.withdraw_consent()
+        self.options.withdraw_consent()
         has_tasks = study is not None and bool(study.evaluation.tasks)
         self.options.offer(has_tasks)
         self._texts = data_sets(study) if study is not None else ()

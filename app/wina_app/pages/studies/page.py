@@ -1,6 +1,6 @@
 """View of the Studies page, with the details of the selected study."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, QUrl, Signal
@@ -12,7 +12,6 @@ from wina_app.pages.studies.study_list import StudyList
 from wina_app.pages.studies.study_state import StudyProgress, StudyState, facts
 from wina_app.pages.studies.submit_dialog import SubmitChoice, SubmitDialog
 from wina_app.shared.run_grid_view import RunGrid, RunLegend
-from wina_app.shared.task_consent import ask_task_code
 from wina_app.style.theme import GRID, HALF
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import hbox, vbox
@@ -21,10 +20,7 @@ from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, pus
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
-from wina_core.specs.studies import Role
 from wina_core.studies.gallery import GalleryEntry
-from wina_core.studies.launch import LaunchOptions
-from wina_core.studies.tasks.task_code import TaskCode
 
 _GRID_HEIGHT = GRID * 46
 """Least height of a grid that needs as much: the details scroll where there is less room."""
@@ -227,9 +223,6 @@ class StudiesPage(Page):
         if isinstance(file := state.get("study"), str):
             self.study_restored.emit(Path(file))
 
-    def choice(self) -> LaunchOptions:
-        return self.launch.choice()
-
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if _dropped_file(event) is not None:
             event.acceptProposedAction()
@@ -263,15 +256,6 @@ class StudiesPage(Page):
         if self._report is not None:
             QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._report)))
 
-    def withdraw_consent(self) -> None:
-        self.launch.withdraw_consent()
-
-    def ask_task_code(self, codes: Sequence[TaskCode]) -> bool:
-        return ask_task_code(codes, self)
-
-    def show_list(self, entries: Sequence[GalleryEntry], selected: Path | None) -> None:
-        self.list.show_list(entries, selected)
-
     def show_study(self, entry: GalleryEntry | None, *, removable: bool = False) -> None:
         """Show the selected study, or why its file is invalid."""
         if entry != self._entry:
@@ -282,12 +266,6 @@ class StudiesPage(Page):
         self.forget.setVisible(removable)
         self._enable()
 
-    def show_roles(self, roles: Sequence[Role]) -> None:
-        self.launch.show_roles(roles)
-
-    def show_data(self, folder: str, file_folder: str) -> None:
-        self.launch.show_data(folder, file_folder)
-
     def show_state(self, file: Path, state: StudyState | None) -> None:
         """Show the stored part of a study; None while it is read."""
         self.list.show_state(file, state)
@@ -297,16 +275,10 @@ class StudiesPage(Page):
             self.launch.show_state(state)
             self._enable()
 
-    def show_active(self, files: Collection[Path]) -> None:
-        self.list.show_active(files)
-
     def show_progress(self, progress: StudyProgress | None) -> None:
         self._progress = progress
         self.launch.show_progress(progress)
         self._enable()
-
-    def show_estimate(self, text: str, *, running: bool = False) -> None:
-        self.launch.show_estimate(text, running=running)
 
     def show_report(self, page: Path | None) -> None:
         """Enable opening the selected study's report; None if there is none."""

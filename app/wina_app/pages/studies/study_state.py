@@ -263,9 +263,8 @@ def progress(state: StudyState, entries: Sequence[JobEntry]) -> StudyProgress | 
     etas = [entry.eta_seconds for entry in started if entry.eta_seconds is not None]
     if etas:
         texts.append(f"{duration(max(etas))} left")
-    phase_texts = {"pausing": "pausing", "paused": "paused", "cancelling": "cancelling"}
-    if len(phases) == 1 and phases <= phase_texts.keys():
-        texts += [phase_texts[phase] for phase in phases]
+    if len(phases) == 1 and phases <= {"pausing", "paused", "cancelling"}:
+        texts += phases
     elif not started:
         texts.append("waiting for the engine")
     elif len(started) < len(entries):
@@ -323,15 +322,9 @@ def _preparations_text(preparations: Sequence[PreparationEstimate]) -> str:
     """Return the time of each kind of preparation, as far as it is known; empty without any."""
     if not preparations:
         return ""
-    names = {
-        "rotation": "rotation",
-        "quantization": "quantization",
-        "calibration": "calibration",
-        "allocation": "allocation",
-    }
     times = []
     for preparation in preparations:
-        name, time = names[preparation.kind], duration(preparation.seconds)
+        name, time = preparation.kind, duration(preparation.seconds)
         if preparation.seconds or not preparation.unknown:
             times.append(f"{name} {time}")
         if preparation.unknown:

@@ -8,6 +8,7 @@ from wina_app.pages.evaluate.controller import NO_MODEL, EvaluateController
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.shared.evaluation_choice import EvaluationChoice, build_study, parse_sparsities, rotation_choices
 from wina_app.shared.rotation_choices import ROTATION_PRESETS
+from wina_app.shared.run_grid import Grid
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench
 from tests.wina_app.stored_runs import summary
@@ -46,12 +47,35 @@ CHOICE = EvaluationChoice(
 DEMO = resolve(ModelSource(location="demo"))
 
 
+class Bench:
+    """A controller with the demo open, and all that it talks to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.workbench, self.engine, self.store = make_workbench(folder)
+        self.view = Recorded(EvaluatePage, choice=CHOICE)
+        self.controller = EvaluateController(self.workbench, self.view)
+
+    def choose(self, **changes: object) -> None:
+        self.view.returns(choice=replace(CHOICE, **changes))
+
+    @property
+    def grid(self) -> Grid:
+        """What is counted now."""
+        self.controller.count()
+        return self.view.last("show_grid")
+
+
 @pytest.fixture
-def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
-    workbench, engine, store = make_workbench(tmp_path)
-    view = Recorded(EvaluatePage, choice=CHOICE)
-    yield EvaluateController(workbench, view), view, workbench, engine, store
-    store.store.close()
+def empty(tmp_path, qapp):  # noqa: ARG001 - signals need an application
+    made = Bench(tmp_path)
+    yield made
+    made.store.store.close()
+
+
+@pytest.fixture
+def bench(empty):
+    load(empty.workbench, DEMO)
+    return empty
 
 
 def finish(engine):
@@ -67,18 +91,16 @@ def finish(engine):
     engine.answer(*events, done())
 
 
-def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(bench, tmp_path):
-    _, view, workbench, *_ = bench
+def test_the_tasks_follow_when_a_model_of_another_kind_is_opened(empty, tmp_path):
     for source in (DEMO, DEMO, ModelSource(location=str(tmp_path)), DEMO):
-        load(workbench, source)
-    assert view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
+        load(empty.workbench, source)
+    assert empty.view.calls("suit_model") == [{"is_demo": True}, {"is_demo": False}, {"is_demo": True}]
 
 
-def test_the_models_template_is_offered_and_decides_the_hash(bench):
-    _, view, workbench, *_ = bench
+def test_the_models_template_is_offered_and_decides_the_hash(empty):
     for has in (False, True):
-        load(workbench, DEMO, summary().model_copy(update={"chat_template": has}))
-        assert view.calls("show_template")[-1] == {"available": has}
+        load(empty.workbench, DEMO, summary().model_copy(update={"chat_template": has}))
+        assert empty.view.calls("show_template")[-1] == {"available": has}
     plain, framed = (
         build_study(replace(CHOICE, chat_template=chosen), DEMO, None).evaluation for chosen in (False, True)
     )
@@ -87,10 +109,7 @@ def test_the_models_template_is_offered_and_decides_the_hash(bench):
 
 
 def test_dense_is_one_run_and_every_other_configuration_one_per_sparsity(bench):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
-    controller.count()
-    grid = view.last("show_grid")
+    grid = bench.grid
     assert grid.columns == ("dense", "25 %", "50 %")
     assert grid.rows == ("dense", "teal", "teal, global + heads", "wina", "wina, global + heads")
     assert (grid.to_do, grid.stored, len(grid.cells)) == (9, 0, 9)
@@ -98,15 +117,13 @@ def test_dense_is_one_run_and_every_other_configuration_one_per_sparsity(bench):
 
 
 def test_positions_follow_numbers_imported_for_the_model_once(bench):
-    controller, view, workbench, _, store = bench
-    load(workbench, DEMO)
-    controller.count()
-    assert view.calls("suit_imports") == []
+    bench.controller.count()
+    assert bench.view.calls("suit_imports") == []
     log = Path(__file__).parents[3] / "wina_core" / "store" / "imported" / "data" / "kl.log"
-    store.store.record_import(read_import(log)[0], DEMO)
-    controller.count()
-    controller.count()
-    assert len(view.calls("suit_imports")) == 1, "the user may choose others afterwards"
+    bench.store.store.record_import(read_import(log)[0], DEMO)
+    bench.controller.count()
+    bench.controller.count()
+    assert len(bench.view.calls("suit_imports")) == 1, "the user may choose others afterwards"
 
 
 def test_a_preset_that_measures_reads_the_calibration_text():
@@ -117,127 +134,102 @@ def test_a_preset_that_measures_reads_the_calibration_text():
     assert (prose.rotation.text.source, prose.allocators[0].text.source) == ("prose.txt", "prose.txt")
 
 
+def test_without_a_model_nothing_is_counted(empty):
+    empty.controller.count()
+    assert empty.view.last("show_problem") == NO_MODEL
+
+
 def test_an_answer_of_the_store_that_comes_late_does_not_replace_a_later_choices(bench, monkeypatch):
-    controller, view, workbench, _, store = bench
-    load(workbench, DEMO)
-    waiting = []
-    monkeypatch.setattr(store, "ask", lambda question, answer, _refused: waiting.append((question, answer)))
-    controller.count()
-    view.returns(choice=replace(CHOICE, sparsities="65"))
-    controller.count()
+    waiting, refusals = [], []
+
+    def ask(question, answer, refused):
+        waiting.append((question, answer))
+        refusals.append(refused)
+
+    monkeypatch.setattr(bench.store, "ask", ask)
+    bench.controller.count()
+    bench.choose(sparsities="65")
+    bench.controller.count()
+    refusals[0]("There is no such task.")
+    assert bench.view.last("show_problem") == ""
     for question, answer in reversed(waiting):
-        answer(question(store.store))
+        answer(question(bench.store.store))
     assert len(waiting) == 2
-    assert [grid.columns for grid in view.calls("show_grid")] == [("dense", "65 %")]
-
-
-def test_a_refusal_that_comes_late_is_not_that_of_a_later_choice(bench, monkeypatch):
-    controller, view, workbench, _, store = bench
-    load(workbench, DEMO)
-    waiting = []
-    monkeypatch.setattr(store, "ask", lambda _question, _answer, refused: waiting.append(refused))
-    controller.count()
-    controller.count()
-    waiting[0]("There is no such task.")
-    assert view.last("show_problem") == ""
+    assert [grid.columns for grid in bench.view.calls("show_grid")] == [("dense", "65 %")]
 
 
 def test_an_unknown_task_is_told_before_anything_is_queued(bench):
     save_index(TaskIndex([TaskEntry("hellaswag", "task", "multiple_choice", "hellaswag/hellaswag.yaml")]))
-    controller, view, workbench, engine, store = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, tasks=("demo_choice", "helaswag")))
-    controller.count()
-    assert view.last("show_problem") == 'There is no task "helaswag"; did you mean hellaswag?'
-    controller.evaluate()
-    assert view.last("show_error") == 'There is no task "helaswag"; did you mean hellaswag?'
-    assert not engine.submitted
-    assert store.store.studies() == []
+    bench.choose(tasks=("demo_choice", "helaswag"))
+    bench.controller.count()
+    assert bench.view.last("show_problem") == 'There is no task "helaswag"; did you mean hellaswag?'
+    bench.controller.evaluate()
+    assert bench.view.last("show_error") == 'There is no task "helaswag"; did you mean hellaswag?'
+    assert not bench.engine.submitted
+    assert bench.store.store.studies() == []
 
 
 def test_a_hidden_page_counts_nothing_until_it_is_shown(bench, qtbot):
-    controller, view, workbench, _, store = bench
-    load(workbench, DEMO)
-    store.changed.emit()
-    qtbot.waitSignal(controller._settle.timeout).wait()
-    assert not view.calls("show_grid")
-    controller.set_visible(True)
-    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 1)
-    store.changed.emit()
-    qtbot.waitUntil(lambda: len(view.calls("show_grid")) == 2)
+    bench.store.changed.emit()
+    qtbot.waitSignal(bench.controller._settle.timeout).wait()
+    assert not bench.view.calls("show_grid")
+    bench.controller.set_visible(True)
+    qtbot.waitUntil(lambda: len(bench.view.calls("show_grid")) == 1)
+    bench.store.changed.emit()
+    qtbot.waitUntil(lambda: len(bench.view.calls("show_grid")) == 2)
 
 
 def test_what_is_counted_is_what_is_queued_and_the_study_is_kept(bench):
-    controller, view, workbench, engine, store = bench
-    load(workbench, DEMO)
-    controller.evaluate()
+    bench.controller.evaluate()
     study = build_study(CHOICE, DEMO, None)
-    job = engine.last.job
+    job = bench.engine.last.job
     assert isinstance(job, EvaluateJob)
     assert [run.spec for run in job.runs] == list(expand(study))
-    assert store.store.study_spec(study.content_hash()) == study
-    controller.count()
-    grid = view.last("show_grid")
+    assert bench.store.store.study_spec(study.content_hash()) == study
+    grid = bench.grid
     assert (grid.to_do, grid.queued) == (0, 9)
 
 
 def test_queued_runs_are_not_queued_twice(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    controller.evaluate()
-    controller.evaluate()
-    assert len(engine.submitted) == 1
-    assert view.last("show_notice") == "Every run of this study is stored or queued already."
-    view.returns(choice=replace(CHOICE, sparsities="25, 50, 65"))
-    controller.evaluate()
-    assert len(engine.last.job.runs) == 4
+    bench.controller.evaluate()
+    bench.controller.evaluate()
+    assert len(bench.engine.submitted) == 1
+    assert bench.view.last("show_notice") == "Every run of this study is stored or queued already."
+    bench.choose(sparsities="25, 50, 65")
+    bench.controller.evaluate()
+    assert len(bench.engine.last.job.runs) == 4
 
 
 def test_stored_runs_are_counted_and_only_missing_units_are_computed(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, tasks=()))
-    controller.evaluate()
-    finish(engine)
-    controller.count()
-    assert view.last("show_grid").stored == 9
-    view.returns(choice=CHOICE)
-    controller.count()
-    assert (view.last("show_grid").stored, view.last("show_grid").to_do) == (0, 9)
-    assert {run.text for run in view.last("show_grid").cells.values()} == {"1 of 2 stored"}, "the fidelity is reused"
+    bench.choose(tasks=())
+    bench.controller.evaluate()
+    finish(bench.engine)
+    assert bench.grid.stored == 9
+    bench.choose()
+    grid = bench.grid
+    assert (grid.stored, grid.to_do) == (0, 9)
+    assert {run.text for run in grid.cells.values()} == {"1 of 2 stored"}, "the fidelity is reused"
 
 
 def test_a_cancelled_job_leaves_its_runs_to_do_again(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    controller.evaluate()
-    run = engine.last.job.runs[0]
+    bench.controller.evaluate()
+    run = bench.engine.last.job.runs[0]
     unit = UnitRecord(run=run.spec.content_hash(), unit=run.units[0], metrics=(), seconds=1.0)
-    engine.answer(lambda job_id: Partial(job_id=job_id, unit=unit), done(cancelled=True))
-    controller.count()
-    grid = view.last("show_grid")
+    bench.engine.answer(lambda job_id: Partial(job_id=job_id, unit=unit), done(cancelled=True))
+    grid = bench.grid
     assert (grid.to_do, grid.queued) == (9, 0)
     assert grid.cells["dense", "dense"].text == "1 of 2 stored"
-    assert "cancelled" in view.last("show_notice")
+    assert "cancelled" in bench.view.last("show_notice")
 
 
 def test_a_failed_job_is_said_in_place(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    controller.evaluate()
-    engine.answer(lambda job_id: Failed(job_id=job_id, error='There is no task "x"; check its name.'))
-    assert view.last("show_error") == 'There is no task "x"; check its name.'
+    bench.controller.evaluate()
+    bench.engine.answer(lambda job_id: Failed(job_id=job_id, error='There is no task "x"; check its name.'))
+    assert bench.view.last("show_error") == 'There is no task "x"; check its name.'
 
 
-def test_without_a_model_the_reason_is_given(bench):
-    controller, view, *_ = bench
-    controller.count()
-    assert view.last("show_problem") == NO_MODEL
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_what_cannot_be_a_study_is_said_in_one_sentence(bench):
+    for change, message in (
         ({"methods": ()}, "No method is chosen"),
         ({"rotations": ()}, "No rotation is chosen"),
         ({"sparsities": ""}, "No sparsity is given"),
@@ -247,16 +239,12 @@ def test_without_a_model_the_reason_is_given(bench):
         ({"sparsities": "half"}, '"half" is not a number; list sparsities in percent'),
         ({"allocators": ()}, "No allocation is chosen"),
         ({"tasks": (), "fidelity": None}, "Nothing would be measured"),
-    ],
-)
-def test_what_cannot_be_a_study_is_said_in_one_sentence(bench, change, message):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, **change))
-    controller.count()
-    assert message in view.last("show_problem")
-    controller.evaluate()
-    assert not engine.submitted
+    ):
+        bench.choose(**change)
+        bench.controller.count()
+        assert message in bench.view.last("show_problem")
+        bench.controller.evaluate()
+        assert not bench.engine.submitted
 
 
 def test_sparsities_are_sorted_and_each_once():
@@ -271,70 +259,47 @@ def test_dense_alone_needs_neither_sparsity_nor_rotation():
     assert len(expand(study)) == 1
 
 
-def test_the_current_plan_is_a_column_of_its_own(bench):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO, summary())
+def test_the_current_plan_is_a_column_of_its_own(empty):
+    load(empty.workbench, DEMO, summary())
     plan = SparsityPlan.uniform(summary().layout, 0.3).with_cells({(0, 0): 0.9})
-    workbench.workspace.set_plan(plan)
-    view.returns(choice=replace(CHOICE, with_plan=True, methods=(WINA,)))
-    controller.count()
-    assert view.last("show_grid").columns == ("25 %", "50 %", f"plan\n{100 * plan.budget:.1f} %")
+    empty.workbench.workspace.set_plan(plan)
+    empty.choose(with_plan=True, methods=(WINA,))
+    empty.controller.count()
+    assert empty.view.last("show_grid").columns == ("25 %", "50 %", f"plan\n{100 * plan.budget:.1f} %")
 
 
-@pytest.mark.parametrize(
-    ("selection", "word"), [("threshold", "threshold"), ("statistical", "statistical"), ("top_p", "top p")]
-)
-def test_other_selections_are_told_apart_from_topk(bench, selection, word):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
-    method = WINA.model_copy(update={"selection": selection, "masks": "shared"})
-    view.returns(choice=replace(CHOICE, methods=(method,), rotations=(NO_ROTATION,)))
-    controller.count()
-    assert view.last("show_grid").rows == (f"wina (shared masks), {word}",)
+def test_other_selections_are_told_apart_from_topk(bench):
+    method = WINA.model_copy(update={"selection": "top_p", "masks": "shared"})
+    bench.choose(methods=(method,), rotations=(NO_ROTATION,))
+    assert bench.grid.rows == ("wina (shared masks), top p",)
 
 
 def test_every_allocator_has_a_column_for_every_sparsity(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    allocators = (AllocatorSpec(), AllocatorSpec(name="greedy", variant="wina_released"), AllocatorSpec(name="curves"))
-    view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), allocators=allocators))
-    controller.count()
-    grid = view.last("show_grid")
+    allocators = (
+        AllocatorSpec(),
+        AllocatorSpec(name="greedy", variant="wina_released"),
+        AllocatorSpec(name="refine"),
+        AllocatorSpec(name="refine", rounds=1),
+    )
+    bench.choose(methods=(DENSE, WINA), rotations=(NO_ROTATION,), allocators=allocators)
+    grid = bench.grid
     assert grid.columns == (
         "dense", "25 %", "50 %", "greedy (as released by WINA)\n25 %", "greedy (as released by WINA)\n50 %",
-        "curves\n25 %", "curves\n50 %",
+        "refine\n25 %", "refine\n50 %", "refine (1 round)\n25 %", "refine (1 round)\n50 %",
     )  # fmt: skip
-    assert grid.to_do == 7
-    controller.evaluate()
-    plans = [run.spec.plan for run in engine.last.job.runs]
-    assert [plan.allocator.name for plan in plans if plan.kind == "allocated"] == ["greedy"] * 2 + ["curves"] * 2
-
-
-def test_allocators_of_one_name_that_differ_in_a_setting_have_columns_of_their_own(bench):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
-    allocators = (AllocatorSpec(name="refine"), AllocatorSpec(name="refine", rounds=1))
-    view.returns(choice=replace(CHOICE, methods=(WINA,), rotations=(NO_ROTATION,), allocators=allocators))
-    controller.count()
-    grid = view.last("show_grid")
-    assert grid.columns == ("refine\n25 %", "refine\n50 %", "refine (1 round)\n25 %", "refine (1 round)\n50 %")
-    assert grid.to_do == 4
+    assert grid.to_do == 9
+    bench.controller.evaluate()
+    plans = [run.spec.plan for run in bench.engine.last.job.runs]
+    assert [plan.allocator.name for plan in plans if plan.kind == "allocated"] == ["greedy"] * 2 + ["refine"] * 4
 
 
 def test_a_named_configuration_is_one_row_whatever_rotations_are_ticked(bench):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
     configuration = Configuration(method=TEAL, rotation=RotationSpec(mode="per_layer"))
-    view.returns(choice=replace(CHOICE, methods=(), configurations=(configuration,)))
-    controller.count()
-    assert view.last("show_grid").rows == ("teal, per_layer + heads",)
-    view.returns(
-        choice=replace(
-            CHOICE, methods=(TEAL,), rotations=(NO_ROTATION, configuration.rotation), configurations=(configuration,)
-        )
-    )
-    controller.count()
-    assert view.last("show_grid").rows == ("teal", "teal, per_layer + heads"), "the same configuration twice is one row"
+    bench.choose(methods=(), configurations=(configuration,))
+    assert bench.grid.rows == ("teal, per_layer + heads",)
+    rotations = (NO_ROTATION, configuration.rotation)
+    bench.choose(methods=(TEAL,), rotations=rotations, configurations=(configuration,))
+    assert bench.grid.rows == ("teal", "teal, per_layer + heads"), "the same configuration twice is one row"
 
 
 def test_rotations_are_offered_each_once_the_current_one_marked():
@@ -346,39 +311,31 @@ def test_rotations_are_offered_each_once_the_current_one_marked():
 
 
 def test_samples_and_consent_are_those_of_one_launch_and_part_of_no_spec(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, samples=True, run_model_code=True))
-    controller.evaluate()
-    job = engine.last.job
+    bench.choose(samples=True, run_model_code=True)
+    bench.controller.evaluate()
+    job = bench.engine.last.job
     assert (job.samples, job.run_model_code) == (True, True)
-    assert view.calls("withdraw_consent")
+    assert bench.view.calls("withdraw_consent")
     assert {run.spec.content_hash() for run in job.runs} == {
         run.content_hash() for run in expand(build_study(CHOICE, DEMO, None))
     }
 
 
 def test_with_samples_runs_that_are_stored_without_them_are_to_do(bench):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    view.returns(choice=replace(CHOICE, methods=(DENSE,), fidelity=None))
-    controller.evaluate()
-    finish(engine)
-    controller.count()
-    assert view.last("show_grid").stored == 1
-    view.returns(choice=replace(CHOICE, methods=(DENSE,), fidelity=None, samples=True))
-    controller.count()
-    assert view.last("show_grid").to_do == 1
+    bench.choose(methods=(DENSE,), fidelity=None)
+    bench.controller.evaluate()
+    finish(bench.engine)
+    assert bench.grid.stored == 1
+    bench.choose(methods=(DENSE,), fidelity=None, samples=True)
+    assert bench.grid.to_do == 1
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])
 def test_a_study_is_saved_as_the_file_that_its_suffix_names(bench, tmp_path, suffix):
-    controller, view, workbench, *_ = bench
-    load(workbench, DEMO)
     choice = replace(CHOICE, batch_size="auto", data_folder="demo")
-    view.returns(choice=choice)
+    bench.view.returns(choice=choice)
     path = tmp_path / f"mine{suffix}"
-    controller.save_study(path)
+    bench.controller.save_study(path)
     study = load_study(path)
     assert study == build_study(choice, DEMO, None)
     assert (study.evaluation.batch_size, study.evaluation.data_folder) == ("auto", "demo")
@@ -386,13 +343,11 @@ def test_a_study_is_saved_as_the_file_that_its_suffix_names(bench, tmp_path, suf
 
 
 def test_the_choice_is_exported_if_it_is_one_sparse_model(bench, tmp_path):
-    controller, view, workbench, engine, _ = bench
-    load(workbench, DEMO)
-    controller.count()
-    assert "8 are chosen" in view.last("show_exportable")
-    view.returns(choice=replace(CHOICE, methods=(DENSE, WINA), rotations=(NO_ROTATION,), sparsities="50"))
-    controller.count()
-    assert view.last("show_exportable") == ""
-    controller.export(tmp_path / "sparse")
-    job = engine.last.job
+    bench.controller.count()
+    assert "8 are chosen" in bench.view.last("show_reason")
+    bench.choose(methods=(DENSE, WINA), rotations=(NO_ROTATION,), sparsities="50")
+    bench.controller.count()
+    assert bench.view.last("show_reason") == ""
+    bench.controller.export(tmp_path / "sparse")
+    job = bench.engine.last.job
     assert (job.spec.method, job.spec.plan.budget, job.folder) == (WINA, 0.5, str(tmp_path / "sparse"))

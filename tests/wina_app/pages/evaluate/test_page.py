@@ -37,8 +37,8 @@ LAYERWISE = RotationSpec(mode="per_layer")
 def page(qtbot) -> EvaluatePage:
     page = EvaluatePage()
     qtbot.addWidget(page)
-    page.show_plan(0.6, "edited")
-    page.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, None)
+    page.configurations.show_plan(0.6, "edited")
+    page.configurations.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, None)
     return page
 
 
@@ -55,7 +55,7 @@ def choose(combo, key: str) -> None:
 
 def test_choosing_a_plan_asks_for_dense_and_that_plan_alone(page) -> None:
     method = MethodSpec(name="wina", selection="threshold", masks="shared", correction="mean")
-    page.choose_plan(method, LAYERWISE)
+    page.configurations.choose_plan(method, LAYERWISE)
     choice = page.choice()
     assert choice.methods == (DENSE, method)
     assert choice.rotations == (LAYERWISE,)
@@ -94,9 +94,9 @@ def test_the_chat_template_is_offered_where_the_model_has_one(page) -> None:
     page.tasks.chat_template.setChecked(True)
     assert not page.choice().chat_template
     assert "no chat template" in page.tasks.chat_template.toolTip()
-    page.show_template(available=True)
+    page.tasks.show_template(available=True)
     assert page.choice().chat_template
-    page.show_template(available=False)
+    page.tasks.show_template(available=False)
     assert not page.choice().chat_template
 
 
@@ -158,7 +158,7 @@ def test_a_named_configuration_brings_its_own_rotation(qtbot) -> None:
 def test_rotations_that_are_not_exact_cannot_be_ticked_and_say_why(page) -> None:
     reason = "No per_layer rotation is exact here, because the norm is a LayerNorm."
     refusing = summary().model_copy(update={"rotations": ("none", "global"), "rotation_reason": reason})
-    page.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, refusing)
+    page.configurations.show_rotations([("none", NO_ROTATION), ("per_layer + heads", LAYERWISE)], LAYERWISE, refusing)
     box = list(page.configurations.rotations)[1]
     assert (box.isEnabled(), box.isChecked(), box.toolTip()) == (False, False, reason)
     published = next(box for box in page.configurations.named if box.text() == "teal-transform")
@@ -169,12 +169,12 @@ def test_rotations_that_are_not_exact_cannot_be_ticked_and_say_why(page) -> None
 def test_a_newly_chosen_rotation_takes_over_the_tick_of_the_one_before(page) -> None:
     free = RotationSpec()
     offered = [("none", NO_ROTATION), ("per_layer + heads", LAYERWISE), ("global + heads", free)]
-    page.show_rotations(offered, free, None)
+    page.configurations.show_rotations(offered, free, None)
     assert page.choice().rotations == (NO_ROTATION, free)
     for box, spec in page.configurations.rotations.items():
         box.setChecked(spec == LAYERWISE)
-    page.show_rotations(offered, LAYERWISE, None)
-    page.show_rotations(offered, LAYERWISE, None)
+    page.configurations.show_rotations(offered, LAYERWISE, None)
+    page.configurations.show_rotations(offered, LAYERWISE, None)
     assert page.choice().rotations == (LAYERWISE,), "what was ticked by hand stays so"
 
 
@@ -191,7 +191,7 @@ def test_consent_lies_under_advanced_states_the_risk_and_is_off(page) -> None:
     consent.setChecked(True)
     assert (risk.isVisible(), risk.text()) == (True, RISK)
     assert page.choice().run_model_code
-    page.withdraw_consent()
+    page.tasks.options.withdraw_consent()
     assert not page.choice().run_model_code
 
 
@@ -215,13 +215,12 @@ def test_a_study_is_saved_as_toml_unless_json_is_asked_for(page, qtbot, monkeypa
     assert asked.args == [Path(f"/x/{saved}")]
 
 
-@pytest.mark.parametrize("size", [13, 20])
-def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
+def test_no_panel_is_narrower_than_what_it_holds(page, qapp) -> None:
     apply_theme(qapp, "light")
     apply_stylesheet(page)
-    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: {size}px; }}")
+    page.setStyleSheet(f"{page.styleSheet()}\n* {{ font-size: 20px; }}")
     long = RotationSpec(text=TextSpec(source="/a/long/path/" * 20))
-    page.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)
+    page.configurations.show_rotations([("none", NO_ROTATION), (f"{long.label} {'x' * 200}", long)], long, None)
     page.resize(1200, 600)
     page.show()
     qapp.processEvents()
@@ -232,9 +231,9 @@ def test_no_panel_is_narrower_than_what_it_holds(page, qapp, size) -> None:
 
 def test_a_rotation_whose_runs_are_running_keeps_its_tick(page) -> None:
     mine, free = RotationSpec(per_head=True, mode="none"), RotationSpec()
-    page.show_rotations([("none", NO_ROTATION), ("mine", mine)], mine, None)
+    page.configurations.show_rotations([("none", NO_ROTATION), ("mine", mine)], mine, None)
     offered = [("none", NO_ROTATION), ("free", free), ("mine", mine)]
-    page.show_rotations(offered, free, None, (mine,))
+    page.configurations.show_rotations(offered, free, None, (mine,))
     assert page.choice().rotations == (NO_ROTATION, mine)
 
 
@@ -247,9 +246,9 @@ def test_runs_that_are_queued_or_running_are_counted_apart(page) -> None:
 
 
 def test_the_export_is_offered_for_one_sparse_model_alone(page) -> None:
-    page.show_exportable("4 are chosen")
+    page.export.show_reason("4 are chosen")
     assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "4 are chosen")
-    page.show_exportable("")
+    page.export.show_reason("")
     assert page.export.button.isEnabled()
     page.show_problem("Nothing would be measured")
     assert (page.export.button.isEnabled(), page.export.button.toolTip()) == (False, "Nothing would be measured")

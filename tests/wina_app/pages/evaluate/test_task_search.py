@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from wina_app.pages.evaluate.controller import BUILDING, EvaluateController, TaskIndexing
 from wina_app.pages.evaluate.page import EvaluatePage
 from wina_app.pages.evaluate.tasks_panel import TaskSearch
+from wina_app.services.side_process import SideProcess
 
 from tests.wina_app.fakes import is_running, make_workbench
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index
@@ -67,7 +68,7 @@ def test_a_process_that_fails_is_told_and_tried_again_when_asked_again(store, qt
 def test_closing_the_window_ends_the_process(store, qtbot):
     found = indexing(store, "import time; time.sleep(600)")
     found.ask()
-    process = found._process
+    (process,) = found.findChildren(SideProcess)
     qtbot.waitUntil(lambda: is_running(process))
     found.stop()
     assert not is_running(process)

@@ -5,7 +5,7 @@ import csv
 import pytest
 from PySide6.QtCore import Qt
 from wina_app.pages.latency.worth import WorthController, WorthPanel
-from wina_app.shared.message_view import MessageView
+from wina_app.widgets.base_page import Page
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import SOURCE
@@ -16,7 +16,7 @@ from wina_core.jobs import DecodeJob
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view, messages = Recorded(WorthPanel), Recorded(MessageView)
+    view, messages = Recorded(WorthPanel), Recorded(Page)
     controller = WorthController(workbench, view, messages)
     yield controller, view, messages, engine, store
     store.store.close()

@@ -40,13 +40,6 @@ def test_a_model_is_resolved_loaded_and_put_into_the_workspace(bench):
     assert workbench.workspace.plan.budget == pytest.approx(0.5)
 
 
-def test_progress_is_shown_while_it_loads(bench):
-    controller, view, _, engine = bench
-    controller.open("demo")
-    engine.answer(lambda job_id: Progress(job_id=job_id, done=5, total=20, unit="bytes", metric="reading weights"))
-    assert view.last("show_loading").fraction == 0.25
-
-
 def test_costs_begin_at_a_context_that_the_model_has(qtbot):
     page = ModelPage()
     qtbot.addWidget(page)
@@ -79,14 +72,18 @@ def test_a_model_that_fails_to_load_leaves_the_earlier_one(bench):
     assert workbench.workspace.source == before
 
 
-def test_a_load_that_another_one_replaces_ends_without_a_word(bench):
+def test_a_load_that_another_one_replaces_is_given_up_without_a_word(bench):
     controller, view, workbench, engine = bench
     controller.open("demo")
     first = engine.last.job_id
     controller.open("demo", "float32")
+    assert Cancel(job_id=first) in engine.sent
     workbench.jobs.apply(Done(job_id=first, cancelled=True))
     assert view.calls("show_notice") == []
-    assert view.last("show_loading").id == engine.last.job_id
+    engine.answer(lambda job_id: Progress(job_id=job_id, done=5, total=20, unit="bytes", metric="reading weights"))
+    assert (view.last("show_loading").id, view.last("show_loading").fraction) == (engine.last.job_id, 0.25)
+    engine.answer(result(summary()), done())
+    assert workbench.workspace.source.dtype == "float32"
 
 
 def test_a_load_says_what_it_waits_for_and_can_be_paused(bench, qtbot):
@@ -192,16 +189,6 @@ def test_loading_can_be_cancelled(bench):
     engine.answer(done(cancelled=True))
     assert view.last("show_notice") == "Loading was cancelled."
     assert workbench.workspace.source is None
-
-
-def test_opening_another_model_gives_up_the_first(bench):
-    controller, _, workbench, engine = bench
-    controller.open("demo")
-    first = engine.last.job_id
-    controller.open("demo", "float64")
-    assert Cancel(job_id=first) in engine.sent
-    engine.answer(result(summary()), done())
-    assert workbench.workspace.source.dtype == "float64"
 
 
 WINA = MethodSpec(name="wina")

@@ -70,7 +70,7 @@ class Setup:
 
     def choose(self, **changes: object) -> None:
         """Change the controls, and wait no longer than the slider would."""
-        self.view.returns(choice=replace(self.view.choice(), **changes))
+        self.view.returns(choice=replace(self.view.form.choice(), **changes))
         self.controller.change()
 
     @property
@@ -205,17 +205,21 @@ def test_nothing_is_sent_without_a_model_or_a_prompt(tmp_path):
     assert engine.submitted == []
 
 
-def test_stopping_keeps_what_is_there_and_a_failure_is_told_on_the_page(setup):
+def test_stopping_keeps_what_is_there_and_a_failure_is_told_and_mended_by_the_slider(setup, qtbot):
     setup.controller.generate()
     setup.engine.answer(token(0, 7))
     setup.controller.stop()
     assert setup.engine.sent[-1].type == "cancel"
     setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
     assert setup.controller.completions["dense"].ids == (7,)
+    setup.controller.restart()
+    assert [each.is_dense for each in setup.job.configurations] == [False], "what was stopped stays"
     setup.controller.generate()
     setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="The prompt has 600 tokens."))
     assert setup.view.last("show_error") == "The prompt has 600 tokens."
     assert setup.view.named("show_action")["running"] is False
+    setup.choose(sparsity=0.2)
+    qtbot.waitUntil(lambda: [each.is_dense for each in setup.job.configurations] == [True, False])
 
 
 def test_what_comes_before_the_first_token_is_told(setup):
@@ -247,15 +251,6 @@ def test_another_model_begins_with_nothing(setup):
     assert len(setup.engine.submitted) == 1
 
 
-def test_a_sparsity_out_of_reach_is_mended_by_the_slider(setup, qtbot):
-    setup.controller.generate()
-    setup.engine.answer(lambda job_id: Failed(job_id=job_id, error="out of its reach"))
-    assert setup.controller.completions == {}  # nothing was answered
-    setup.choose(sparsity=0.2)
-    qtbot.waitUntil(lambda: len(setup.engine.submitted) == 2)
-    assert [each.is_dense for each in setup.job.configurations] == [True, False]
-
-
 def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
     setup.controller.generate()
     setup.engine.answer(token(0, 7), token(1, 7, 0.1), lambda job_id: Failed(job_id=job_id, error="The engine died."))
@@ -264,12 +259,3 @@ def test_an_engine_that_died_leaves_answers_that_can_go_on(setup):
     setup.controller.restart()
     assert setup.job.configurations[0] == CompletionSpec(prefix=(7,))
     assert completions["dense"].ended is None
-
-
-def test_what_the_user_stopped_stays_when_the_sparse_side_is_answered_anew(setup):
-    setup.controller.generate()
-    setup.engine.answer(token(0, 7), token(1, 7, 0.1))
-    setup.controller.stop()
-    setup.engine.answer(answered(0, "stopped"), answered(1, "stopped"), done(cancelled=True))
-    setup.controller.restart()
-    assert [each.is_dense for each in setup.job.configurations] == [False]

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox
-from wina_app.pages.playground import wire
-from wina_app.pages.playground.history_controller import LISTED, HistoryController
+from wina_app.pages.playground import history_controller, wire
+from wina_app.pages.playground.history_controller import HistoryController
 from wina_app.pages.playground.page import PlaygroundPage
 
 from tests.wina_app.fakes import done, load, make_workbench
@@ -86,14 +86,16 @@ def test_nothing_is_kept_where_the_user_says_so(setup):
     assert setup.page.view_state()["prompt"] == "a secret"
 
 
-def test_the_list_is_searched_and_grows_on_demand(setup, qtbot):
+def test_the_list_is_searched_and_grows_on_demand(qtbot, tmp_path, monkeypatch):
+    monkeypatch.setattr(history_controller, "LISTED", 3)
+    setup = Setup(qtbot, tmp_path)
     setup.store.record_completion(completion(prompt="The capital of France", text="Paris"))
-    for number in range(LISTED):
+    for number in range(3):
         setup.store.record_completion(completion(prompt=f"prompt {number}", length=1))
     setup.page.show_left("history")
-    assert len(setup.titles()) == LISTED
+    assert len(setup.titles()) == 3
     setup.history.more.click()
-    assert len(setup.titles()) == LISTED + 1
+    assert len(setup.titles()) == 4
     assert not setup.history.more.isVisible()
     qtbot.keyClicks(setup.history.search, "paris capital")
     qtbot.waitUntil(lambda: setup.titles() == ["The capital of France"])
@@ -128,7 +130,7 @@ def test_settings_of_a_stored_completion_are_used_again(setup):
     setup.history.list.setCurrentRow(0)
     setup.history.use.click()
     assert setup.page.left.value == "form"
-    choice = setup.page.choice()
+    choice = setup.page.form.choice()
     assert (choice.prompt, choice.sparsity, choice.new_tokens, choice.by_plan) == ("again", 0.3, 20, False)
     setup.control.generate()
     assert setup.engine.last.job.point(1) == record.point
@@ -185,8 +187,8 @@ def test_form_and_font_are_restored_with_method_and_rotation_once_a_model_is_ope
     qtbot.addWidget(page)
     page.restore_view(state)
     load(workbench)
-    qtbot.waitUntil(lambda: page.choice().method.name == "teal")
+    qtbot.waitUntil(lambda: page.form.choice().method.name == "teal")
     assert control.completions == {}
-    assert replace(page.choice(), method=setup.page.choice().method) == setup.page.choice()
+    assert replace(page.form.choice(), method=setup.page.form.choice().method) == setup.page.form.choice()
     assert page.monospaced.isChecked()
     assert page.panes["dense"].text.font() == page.form.prompt.font() == setup.page.form.prompt.font()

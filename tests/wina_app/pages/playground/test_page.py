@@ -148,17 +148,17 @@ def test_read_outs_and_how_an_answer_ended_are_shown(page):
 
 def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, page):
     form = page.form
-    choice = page.choice()
+    choice = page.form.choice()
     assert (choice.prompt, choice.sparsity, choice.by_plan) == (next(iter(PROMPTS.values())), 0.5, False)
     assert choice.rotation == NO_ROTATION
     with qtbot.waitSignal(page.changed):
         form.slider.setValue(65)
-    assert page.choice().sparsity == 0.65
+    assert page.form.choice().sparsity == 0.65
     form.step_sparsity(-1)
-    assert page.choice().sparsity == 0.6
+    assert page.form.choice().sparsity == 0.6
     with qtbot.waitSignal(page.changed):
         form.by_plan.click()
-    assert page.choice().by_plan
+    assert page.form.choice().by_plan
     assert not form.slider.isEnabled()
     assert "plan" in form.slider.toolTip()
     assert not form.chat.isEnabled()
@@ -166,13 +166,13 @@ def test_the_form_says_what_is_chosen_and_the_plan_disables_the_slider(qtbot, pa
 
 
 def test_examples_and_prompts_sent_before_are_a_click_away(qtbot, page):
-    page.show_prompts(["Tom & Jerry\nand more"])
+    page.form.show_prompts(["Tom & Jerry\nand more"])
     menu = page.form.examples.menu()
     menu.aboutToShow.emit()
     action = next(action for action in menu.actions() if action.text() == "Tom && Jerry and more")
     with qtbot.waitSignal(page.changed):
         action.trigger()
-    assert page.choice().prompt == "Tom & Jerry\nand more"
+    assert page.form.choice().prompt == "Tom & Jerry\nand more"
 
 
 def test_what_is_not_possible_says_why(page):

@@ -105,22 +105,16 @@ def test_a_server_is_a_job_of_the_window_until_it_ends(tmp_path):
     assert (entry.phase, remark(entry).partition("  ·  ")[0]) == ("done", "2 requests, 5.0 tokens/s")
     assert not engine.sent
     assert not entry.can_retry
+    control.start(JOB)
+    process.failed.emit("The port 8000 is in use by another program.")
+    process.become(ServerState())
+    entry = workbench.jobs[control.job_id]
+    assert (entry.phase, remark(entry)) == ("failed", "The port 8000 is in use by another program.")
 
 
 def job_of(workbench):
     (entry,) = workbench.jobs
     return entry
-
-
-def test_a_server_that_fails_is_a_failed_job(tmp_path):
-    workbench, _, _ = make_workbench(tmp_path)
-    process = FakeProcess()
-    control = ServerController(workbench, Recorded(ServerPanel), process)
-    control.start(JOB)
-    process.failed.emit("The port 8000 is in use by another program.")
-    process.become(ServerState())
-    (entry,) = workbench.jobs
-    assert (entry.phase, remark(entry)) == ("failed", "The port 8000 is in use by another program.")
 
 
 def test_the_open_model_is_offered_and_a_bad_key_starts_nothing(tmp_path):

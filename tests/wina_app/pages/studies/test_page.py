@@ -42,17 +42,17 @@ def page(qtbot, qapp, entries):
     qtbot.addWidget(page)
     page.resize(1200, 480)  # of a window of 1280 x 720 with its docks
     page.show()
-    page.show_list(entries, entries[0].file)
+    page.list.show_list(entries, entries[0].file)
     return page
 
 
 def choose(page, entry, state=None):
     """Show a study as its controller does."""
     page.show_study(entry, removable=entry.kind == "own")
-    page.show_roles([role for role in entry.study.roles if not role.location] if entry.study else ())
-    page.show_data("", "")
+    page.launch.show_roles([role for role in entry.study.roles if not role.location] if entry.study else ())
+    page.launch.show_data("", "")
     page.show_state(entry.file, state)
-    page.show_estimate("")
+    page.launch.show_estimate("")
     page.show_report(None)
     page.show_progress(None)
 
@@ -116,7 +116,7 @@ def test_a_search_that_hides_the_selected_study_selects_the_first_that_matches(p
 def test_a_long_title_takes_two_lines_and_is_whole_in_its_tooltip(page, tmp_path):
     title = "A study whose title is too long for one line but not for two of them"
     file = write(tmp_path, "long", PAPER.replace("Table 3: a tiny one", title))
-    page.show_list([GalleryEntry(file, "own", load_study(file))], file)
+    page.list.show_list([GalleryEntry(file, "own", load_study(file))], file)
     width = page.list.viewport().width()
     lines = wrapped(title, font(), width - 48)
     assert len(lines) == 2
@@ -137,8 +137,8 @@ def test_the_selected_study_and_the_options_are_restored(page, entries, qtbot):
     with qtbot.waitSignal(page.study_restored) as restored:
         page.restore_view(state)
     assert restored.args == [entries[1].file]
-    assert page.choice().samples
-    assert not page.choice().run_model_code, "consent is given each time"
+    assert page.launch.options.choice().samples
+    assert not page.launch.options.choice().run_model_code, "consent is given each time"
 
 
 def test_a_study_without_its_model_says_what_to_do_and_asks_for_it(page, entries, qtbot, monkeypatch, tmp_path):
@@ -182,19 +182,14 @@ def test_consent_can_be_given_whatever_the_tasks_are_called_states_the_risk_and_
     assert (consent.isVisible(), consent.isEnabled()) == (True, True)
     choose(page, entries[1])
     assert not consent.isChecked(), "off at each start"
-    assert RISK in consent.toolTip()
-    assert not risk.isVisible()
     consent.setChecked(True)
     assert (risk.isVisible(), risk.text()) == (True, RISK)
     page.launch.options.samples.setChecked(True)
-    assert (page.choice().run_model_code, page.choice().samples) == (True, True)
+    assert (page.launch.options.choice().run_model_code, page.launch.options.choice().samples) == (True, True)
     choose(page, entries[0], state_of(entries[0].study))
-    assert not page.choice().run_model_code
+    assert not page.launch.options.choice().run_model_code
     choose(page, entries[1])
-    assert not page.choice().run_model_code, "not carried to another study and back"
-    consent.setChecked(True)
-    page.withdraw_consent()
-    assert not page.choice().run_model_code
+    assert not page.launch.options.choice().run_model_code, "not carried to another study and back"
     assert not risk.isVisible()
 
 
@@ -212,13 +207,13 @@ def test_data_come_from_a_folder_that_is_typed_or_chosen(page, entries, qtbot, m
     edit.clear()
     qtbot.keyClicks(edit, "/data")
     assert told == [str(tmp_path)], "not letter by letter"
-    page.show_data(str(tmp_path), "")
+    page.launch.show_data(str(tmp_path), "")
     assert edit.text() == "/data", "what is typed stays"
     page.primary_triggered.emit()
     assert told[-1] == "/data", "it holds for what is run by a key"
     choose(page, entries[1])
     assert edit.text() == "", "another study has its own"
-    page.show_data("", "demo")
+    page.launch.show_data("", "demo")
     assert edit.placeholderText() == "From the file: demo"
 
 
@@ -228,7 +223,7 @@ def test_a_study_that_reads_texts_of_a_data_folder_offers_the_field_without_task
         tmp_path, "texts", text.replace("fidelity = false", 'original = { source = "data:lambada_openai[1:]" }')
     )
     entry = GalleryEntry(file, "own", load_study(file))
-    page.show_list([entry], file)
+    page.list.show_list([entry], file)
     choose(page, entry, StudyState(total=5, needs=(ROLE,), needs_data=True))
     edit = page.launch.data.edit
     assert edit.isVisible()
@@ -249,22 +244,16 @@ def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
     assert not page.detail.trouble.isVisible()
 
 
-def test_data_stay_what_they_are_while_a_study_is_measured(page, entries):
-    choose(page, entries[0], state_of(entries[0].study))
-    page.show_progress(StudyProgress(0.5, "", paused=False, changing=False))
-    assert not page.launch.data.edit.isEnabled()
-    assert "use this folder" in page.launch.data.edit.toolTip()
-    page.show_progress(None)
-    assert page.launch.data.edit.isEnabled()
-
-
 def test_a_broken_file_shows_its_line_and_reason_in_place(page, entries):
     choose(page, entries[2])
+    assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
     assert page.detail.error.isVisible()
     assert "line 2" in page.detail.error.text()
     assert not page.primary.isEnabled()
     assert page.forget.isVisible()
     choose(page, entries[0])
+    assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
+    assert page.detail.file.window() is page
     assert not page.detail.error.isVisible()
     assert not page.forget.isVisible()
 
@@ -273,6 +262,8 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     choose(page, entries[0], state_of(entries[0].study))
     page.show_progress(StudyProgress(0.5, "1 of 5 measurements stored", paused=False, changing=False))
     assert page.launch.bar.value() == 500
+    assert not page.launch.data.edit.isEnabled()
+    assert "use this folder" in page.launch.data.edit.toolTip()
     assert (page.primary.isEnabled(), page.primary.toolTip()) == (False, "This study is queued or running already")
     with qtbot.waitSignal(page.launch.pause_requested):
         qtbot.mouseClick(page.launch.pause, Qt.MouseButton.LeftButton)
@@ -288,6 +279,7 @@ def test_progress_is_paused_resumed_and_cancelled(page, entries, qtbot):
     page.show_progress(None)
     assert not page.launch.bar.isVisible()
     assert page.primary.isEnabled()
+    assert page.launch.data.edit.isEnabled()
 
 
 def test_files_are_opened_by_a_dialog_or_dropped(page, qtbot, monkeypatch, tmp_path):
@@ -328,7 +320,7 @@ def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
     text = PAPER.replace("Table 3: a tiny one", MARKUP).replace("Dense, TEAL", f"{MARKUP} Dense").replace(ROLE, MARKUP)
     file = write(tmp_path, "marked", text)
     entry = GalleryEntry(file, "own", load_study(file))
-    page.show_list([entry], file)
+    page.list.show_list([entry], file)
     choose(page, entry, StudyState(total=5, needs=(MARKUP,)))
     page.show_error(f"wrong: {MARKUP}")
     shown = [label for label in page.findChildren(QLabel) if MARKUP in label.text()]
@@ -336,14 +328,6 @@ def test_texts_of_a_study_are_shown_to_the_letter(page, tmp_path):
     assert all(label.textFormat() == Qt.TextFormat.PlainText for label in shown)
     tips = [page.list.currentItem().toolTip(0), page.primary.toolTip()]
     assert all("&lt;h1&gt;" in tip and "<img" not in tip for tip in tips)
-
-
-def test_a_shipped_file_is_called_by_its_name_and_ones_own_by_its_whole_path(page, entries):
-    choose(page, entries[0])
-    assert (page.detail.file.whole(), page.detail.file.toolTip()) == ("paper.toml", str(entries[0].file))
-    choose(page, entries[2])
-    assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
-    assert page.detail.file.window() is page
 
 
 def test_the_dialog_of_a_submission_checks_the_settings(qtbot):
