@@ -132,12 +132,34 @@ def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> Wina
 
 
 def check_columns(task: Any, folder: Path) -> None:
-    """Raise WinaError if a task's local data lack columns that its fields name without braces: they are read later."""
+    """Raise WinaError if a task's local data lack columns that are needed only later.
+
+    Those are fields named without braces, and columns that score an answer.
+    """
     config, columns = task.config, list(task.features)
     named = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
-    lacking = _lacking(task.task_name, folder, named - set(columns), task.dataset)
+    missing = named - set(columns)
+    # Scoring an empty answer shows the columns that it reads. With `unsafe_code` it would run a program.
+    if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
+        try:
+            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of the empty answer
+                config.process_results(_Document(task.task_docs[0]), [""])
+        except _MissingColumn as error:
+            missing.add(error.args[0])
+    lacking = _lacking(task.task_name, folder, missing, task.dataset)
     if lacking is not None:
         raise lacking
+
+
+class _MissingColumn(Exception):  # noqa: N818 - caught where it is raised for
+    """A read of a column that a document does not have."""
+
+
+class _Document(dict[str, Any]):
+    """A document that distinguishes a missing column from any other missing key."""
+
+    def __missing__(self, key: str) -> Any:
+        raise _MissingColumn(key)
 
 
 def _lacking(task: str, folder: Path, needed: set[str], splits: Mapping[str, Dataset]) -> WinaError | None:
