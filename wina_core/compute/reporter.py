@@ -26,10 +26,6 @@ class Reporter(Protocol):
     def check(self) -> None:
         """Raise `wina_core.errors.Cancelled` after a cancellation; called between batches."""
 
-    @property
-    def released(self) -> bool:
-        """Return whether the job is to end at its next measurement."""
-
 
 class NullReporter:
     """A reporter that ignores everything and never cancels."""
@@ -48,7 +44,3 @@ class NullReporter:
 
     def check(self) -> None:
         """Do nothing."""
-
-    @property
-    def released(self) -> bool:
-        return False

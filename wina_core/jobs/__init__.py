@@ -27,7 +27,6 @@ from wina_core.jobs.events import (
     Queued,
     Ready,
     Refined,
-    Release,
     Request,
     Result,
     ResultValue,

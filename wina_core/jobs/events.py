@@ -84,23 +84,13 @@ class Resume(Message):
     job_id: str
 
 
-class Release(Message):
-    """End a running evaluation or sweep after its current measurement, to make room for another job.
-
-    Its rest is handed out later.
-    """
-
-    type: Literal["release"] = "release"
-    job_id: str
-
-
 class Shutdown(Message):
     """Cancel everything and exit."""
 
     type: Literal["shutdown"] = "shutdown"
 
 
-EngineRequest = Submit | Cancel | Pause | Resume | Release | Shutdown
+EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
 """A request that is sent to an engine."""
 Request = Submit | Cancel | Pause | Resume | Shutdown | Move | Prioritize
 """A request to the client, which holds the queue."""
@@ -317,7 +307,7 @@ class Failed(Message):
     engine_end: str = ""
     """The cause of the engine's end as the predicate of "the engine", set by its client; empty if it lives."""
     not_begun: bool = False
-    """True if the engine was lost before it began a run, which is no run's fault: another engine may begin it."""
+    """True if the engine was lost before it began the job, whose fault that is not: another engine may compute it."""
 
 
 class Done(Message):

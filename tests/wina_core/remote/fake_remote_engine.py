@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+from wina_core.files.version import __version__
 from wina_core.jobs import (
     REQUESTS,
     Cancel,
@@ -20,7 +21,6 @@ from wina_core.jobs import (
     InspectJob,
     Partial,
     Ready,
-    Release,
     Result,
     RunFinished,
     RunStarted,
@@ -48,7 +48,7 @@ def read() -> None:
             case Submit() as submit:
                 stops.clear()
                 requests.put(submit)
-            case Cancel() | Release():
+            case Cancel():
                 stops.set()
             case Shutdown():
                 break
@@ -86,7 +86,7 @@ def evaluate(job_id: str, job: EvaluateJob) -> bool:
 
 def main() -> None:
     threading.Thread(target=read, daemon=True).start()
-    environment = Environment(device="fake", hardware=f"fake in {HOME.name}", versions={})
+    environment = Environment(device="fake", hardware=f"fake in {HOME.name}", versions={"wina-workbench": __version__})
     say(Ready(pid=os.getpid(), environment=environment))
     while True:
         submit = requests.get()

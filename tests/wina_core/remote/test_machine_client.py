@@ -25,7 +25,9 @@ from wina_core.jobs import (
     Result,
     Started,
     Submit,
+    encode,
 )
+from wina_core.records import Environment
 from wina_core.remote import machine_client
 from wina_core.remote.machine_client import open_place
 from wina_core.remote.registry import remove_machine, save_machine
@@ -156,10 +158,11 @@ def test_what_login_scripts_print_is_left_out(machine: FakeMachine, events: Even
     client.stop()
 
 
-def test_another_version_is_refused_with_both(machine: FakeMachine) -> None:
-    environment = '{"device":"cpu","hardware":"x","versions":{"wina-workbench":"9.0"}}'
-    error = failure(machine, f'echo \'{{"type":"ready","pid":1,"environment":{environment}}}\'; sleep 60;')
-    assert "wina-workbench 9.0 there" in error
+@pytest.mark.parametrize(("versions", "named"), [({"wina-workbench": "9.0"}, "9.0"), ({}, "unknown")])
+def test_another_version_is_refused_with_both(machine: FakeMachine, versions: dict[str, str], named: str) -> None:
+    ready = Ready(pid=1, environment=Environment(device="cpu", hardware="x", versions=versions))
+    error = failure(machine, f"echo {shlex.quote(encode(ready).strip())}; sleep 60;")
+    assert f"wina-workbench {named} there" in error
 
 
 def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine: FakeMachine) -> None:
