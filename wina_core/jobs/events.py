@@ -172,8 +172,6 @@ class Progress(Message):
     """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
     stage: str = ""
     """Name of the stage (`jobs.progress.Stage`) that `done` and `total` belong to."""
-    changed: str = ""
-    """The reason, in a few words, where the estimate has moved by more than half since it was last steady."""
 
     @property
     def label(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wina_core.jobs.progress import INTERVAL_SECONDS, Eta, Stage, StageEta, Steady, Throttle
+from wina_core.jobs.progress import INTERVAL_SECONDS, Eta, Stage, StageEta, Throttle
 
 steps = st.lists(st.tuples(st.floats(0.001, 100.0), st.floats(0.001, 100.0)), min_size=1, max_size=30)
 
@@ -121,29 +121,3 @@ def test_products_that_were_there_already_are_not_waited_for() -> None:
     eta.begin("")
     eta.update(0.0, 0, 2)
     assert eta.update(10.0, 1, 2) == pytest.approx(10.0)
-
-
-def test_a_slower_pace_gives_a_reason_and_another_stage_none() -> None:
-    eta, now, reasons = StageEta(), 0.0, list[str]()
-    for stage, steps in (("loading", (1.0,) * 20), ("rotation", (10.0,) * 10 + (100.0,) * 10)):
-        eta.begin(stage)  # type: ignore[arg-type]
-        for done in range(21):
-            eta.update(now, done, 20)
-            reasons.append(eta.changed)
-            now += steps[done] if done < len(steps) else 0.0
-    assert set(reasons) == {"", "slower than expected: rotation"}
-    assert not any(reasons[:32])
-
-
-def test_an_estimate_that_grows_in_small_steps_gives_a_reason() -> None:
-    steady = Steady()
-    seconds = [39.0 * 1.1**step for step in range(30)]
-    reasons = [steady.change(2.0 * now, each, "refinement") for now, each in enumerate(seconds)]
-    given = [0, *(step for step, reason in enumerate(reasons) if reason), len(seconds) - 1]
-    assert set(filter(None, reasons)) == {"slower than expected: refinement"}
-    assert all(seconds[after] < 2.2 * seconds[before] for before, after in itertools.pairwise(given))
-
-
-def test_a_steady_estimate_gives_no_reason() -> None:
-    steady = Steady()
-    assert not any(steady.change(now, 600.0 - now + now % 7, "rotation") for now in range(500))

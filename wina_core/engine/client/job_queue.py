@@ -35,7 +35,7 @@ from wina_core.jobs import (
 )
 from wina_core.jobs.job_specs import Group, by_model
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.progress import MeasurementTimes, Steady, Throttle
+from wina_core.jobs.progress import MeasurementTimes, Throttle
 from wina_core.specs import COST
 from wina_core.specs.machine import LOCAL
 
@@ -198,7 +198,6 @@ class QueuedJob:
     """Number of engines that ended while they computed a run, by its hash."""
     units: int = 0
     """Measurements of ended assignments."""
-    steady: Steady = field(default_factory=Steady)
     throttle: Throttle = field(default_factory=Throttle)
 
     @property
@@ -225,19 +224,15 @@ class QueuedJob:
         assert self.times is not None
         done = self.units + sum(assignment.progress for assignment in self.assignments)
         total = float(sum(len(run.units) for run in self.spec.runs))
-        now = self.state.clock(now)
-        eta = self.times.left(done, [assignment.run for assignment in self.assignments])
-        changed = "" if eta is None else self.steady.change(now, eta, doing.stage or "this step")
-        if not (self.throttle.passes(now, done, total) or changed):
+        if not self.throttle.passes(now, done, total):
             return None
         return Progress(
             job_id=self.id,
             done=done,
             total=total,
             unit="measurements",
-            eta_seconds=eta,
+            eta_seconds=self.times.left(done, [assignment.run for assignment in self.assignments]),
             metric=doing.metric,
-            changed=changed,
         )
 
 

@@ -337,8 +337,7 @@ class WireReporter:
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = pausable_clock.now()
         eta = self._eta.update(now, done, total)
-        changed = self._eta.changed
-        if self._throttle.passes(now, done, total) or changed:
+        if self._throttle.passes(now, done, total):
             self._server.emit(
                 Progress(
                     job_id=self._job_id,
@@ -348,7 +347,6 @@ class WireReporter:
                     eta_seconds=eta,
                     metric=metric,
                     stage=self._eta.stage,
-                    changed=changed,
                 )
             )
 
