@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -42,13 +41,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while is_alive(pid):
-        assert time.monotonic() < deadline, f"process {pid} stays behind"
-        time.sleep(0.05)
-
-
+@pytest.mark.nightly  # by day tests/trust/test_kills.py kills engines of a study
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals to another process")
 def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_that_is_stopped_while_it_computes(tmp_path: Path) -> None:
     quick = EvaluationSpec(fidelity=SHORT)
@@ -90,35 +83,6 @@ def test_a_job_whose_engine_is_killed_goes_on_in_a_new_one_that_is_stopped_while
         client.stop()
         assert not is_alive(pid)
         assert events.end("long") == Done(job_id="long", cancelled=True)
-
-
-PARENT = """
-import sys, time
-from wina_core.engine.client.client import EngineClient
-from wina_core.jobs import REQUESTS, Ready
-
-def on_event(event):
-    if isinstance(event, Ready):
-        print(client.pid, flush=True)
-
-client = EngineClient(on_event)
-client.send(REQUESTS.validate_json(sys.stdin.readline()))
-time.sleep(600)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="looks for the process in /proc")
-def test_an_engine_whose_client_is_killed_exits() -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert parent.stdin is not None
-    assert parent.stdout is not None
-    parent.stdin.write(encode(Submit(job_id="long", job=LONG_JOB)))
-    parent.stdin.flush()
-    engine = int(parent.stdout.readline())
-    assert is_alive(engine)
-    parent.kill()
-    parent.wait()
-    wait_until_gone(engine)
 
 
 # ---- the bare process, without a client --------------------------------------------------------------------------
