@@ -145,6 +145,23 @@ def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine:
     assert "says: there is no torch" in failure(machine, f"{sys.executable} -c {shlex.quote(quiet)}")
 
 
+@pytest.mark.parametrize(
+    ("code", "stderr", "words"),
+    [
+        (255, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "key is another"),
+        (255, "Host key verification failed.", "host key is not known yet"),
+        (255, "me@away: Permission denied (publickey).", "it refused the login"),
+        (255, "ssh: Could not resolve hostname away", "its name is unknown"),
+        (255, "config: line 1: Bad configuration option: nonsense", "ssh refuses its configuration file"),
+        (255, "", "ssh said nothing"),
+        (127, "sh: wina: not found", "pip install wina-workbench"),
+        (1, "", "ended with code 1"),
+    ],
+)
+def test_faults_of_ssh_are_sentences(machine: FakeMachine, code: int, stderr: str, words: str) -> None:
+    assert words in machine_client.explain_ssh(code, stderr, machine.machine)
+
+
 def test_a_machine_that_says_nothing_is_given_up(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_client, "START_SECONDS", 0.5)
     assert failure(machine, "sleep 60;") == "The engine on away did not answer within 0 s, and was ended."

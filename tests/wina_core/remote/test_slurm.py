@@ -61,14 +61,14 @@ class Queue:
     """The place of submitit's executor and of squeue."""
 
     def __init__(self) -> None:
-        self.elements: list[Callable[[], None]] = []
+        self.elements: list[Any] = []
         self.states = ["pending", "pending"]
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         yield
 
-    def submit(self, element: Callable[[], None]) -> Any:
+    def submit(self, element: object) -> Any:
         self.elements.append(element)
         return SimpleNamespace(job_id=f"7_{len(self.elements) - 1}")
 
@@ -241,6 +241,13 @@ def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
     assert not file.with_name("0.sqlite-wal").exists()
 
 
+def test_an_element_begins_again_as_the_same_call(store: Store, queue: Queue) -> None:
+    pytest.importorskip("submitit", reason="the optional extra `slurm`")
+    submitted(store)
+    again = queue.elements[0].checkpoint().function
+    assert again is queue.elements[0]
+
+
 @pytest.fixture
 def local_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Receives the jobs of submitit's local executor, which takes the place of Slurm's."""
@@ -273,6 +280,7 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.nightly  # by day without submitit's processes, above
 def test_an_element_that_submitit_queues_again_is_complete(store: Store, local_jobs: list[Any]) -> None:
     store.save_study(STUDY, SPECS[:2])
     array = slurm.submit(ELEMENTS[:1], STUDY, SlurmSettings(), store, compute_element)
