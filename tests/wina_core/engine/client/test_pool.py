@@ -255,18 +255,6 @@ def test_an_engine_that_dies_after_the_last_unit_of_a_run_has_finished_it(make: 
     assert len(engine.submits) == 1
 
 
-def test_an_accelerators_fault_is_tried_again_in_a_new_engine(pool: Pool) -> None:
-    pool.submit("a", evaluate(*PLAIN[:2]), engines=2)
-    first, second = pool.clients
-    for count in (1, 2, 3):
-        first.given(count)
-        first.begin(first.runs[0])
-        first.say(Failed(job_id=first.job_id, error="A fault."))
-    second.complete()
-    pool.done("a")
-    assert pool.events.wait(RunFailed).error.endswith("A fault.")
-
-
 def test_progress_loses_no_more_than_the_unit_that_was_lost(make: Callable[..., Pool]) -> None:
     pool = make(1)
     pool.submit("a", evaluate(*PLAIN[:2]), engines=1)

@@ -248,16 +248,6 @@ def test_an_allocation_is_told_apart_by_everything_it_depends_on(text, tmp_path,
     assert {curves for _, curves in given[before:]} == {given[before - 1][1]}, "one budget's curves serve another's"
 
 
-def test_a_calibration_is_not_taken_for_one_of_other_bases_or_of_another_measurement(text, monkeypatch):
-    loaded, spec, keys = tiny_loaded(layers=1), CalibrationSpec(text=text), set()
-    for version in (None, "BASES_VERSION", "CALIBRATION_VERSION"):
-        with monkeypatch.context() as patch:
-            if version:
-                patch.setattr(products, version, "another")
-            keys.add(session_module.calibration_key(loaded, NO_ROTATION, WINA, spec))
-    assert len(keys) == 3
-
-
 class Logging(NullReporter):
     """Remembers the warnings."""
 
