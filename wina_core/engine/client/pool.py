@@ -54,14 +54,12 @@ from wina_core.engine.client.workers import (
     OpenMachine,
     Worker,
     Workers,
+    assignments,
     busy_reason,
     free_batch_worker,
     give_up,
     held_worker,
-    is_promised,
     no_machines,
-    promised_job,
-    soon_free,
     waiting_reason,
     yielding_worker,
 )
@@ -262,15 +260,13 @@ class EnginePool:
         while (start := self._next()) is not None:
             self._begin(*start)
         for job in self._jobs:
-            if job.waiting and not job.state.is_paused and not is_promised(self._workers, job):
+            if job.waiting and not job.state.is_paused:
                 self._make_room(job)
 
     def _next(self) -> tuple[QueuedJob, Worker] | None:
         """Return the first job of which an engine could begin something, and that engine."""
-        # The job that gave up its engine is often ahead in the queue, and would take it back.
-        if (promised := promised_job(self._workers)) is not None:
-            return promised
-        for job in self._jobs:
+        # Interactive jobs first: one that gave up its engine may be ahead in the queue, and would take it back.
+        for job in sorted(self._jobs, key=lambda job: not job.spec.interactive):
             if not job.waiting or job.state.is_paused:
                 continue
             worker = free_batch_worker(self._workers.serving(job), job.spec)
@@ -287,26 +283,30 @@ class EnginePool:
     def _make_room(self, job: QueuedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
         serving = self._workers.serving(job)
-        if (worker := held_worker(serving, job.spec)) is not None:
-            self._release(worker, job, at_once=True)
+        work = assignments(serving)
+        if any(assignment.released for assignment in work):  # an engine is given up already
             return
-        if not job.spec.interactive or soon_free(serving):
+        if (worker := held_worker(serving, job.spec)) is not None:
+            self._release(worker, at_once=True)
+            return
+        # An interactive job that is computed ends soon.
+        if not job.spec.interactive or any(assignment.job.spec.interactive for assignment in work):
             return
         worker = yielding_worker(serving, job.spec)
         if worker is None or worker.assignment is None:
             self._explain(job, busy_reason(serving))
             return
-        self._release(worker, job, at_once=give_up(worker.assignment, time.monotonic()))
+        self._release(worker, at_once=give_up(worker.assignment, time.monotonic()))
         self._explain(job, waiting_reason(worker.assignment, time.monotonic()))
 
     def _explain(self, job: QueuedJob, reason: str) -> None:
         if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
-    def _release(self, worker: Worker, job: QueuedJob, *, at_once: bool) -> None:
-        """End a worker's assignment, now or with its next result, so that the job may have the engine."""
+    def _release(self, worker: Worker, *, at_once: bool) -> None:
+        """End a worker's assignment, now or with its next result, so that a waiting job may have the engine."""
         assert worker.assignment is not None
-        worker.assignment.released, worker.promised = True, job
+        worker.assignment.released = True
         if at_once:
             worker.client.send(Cancel(job_id=worker.assignment.id))
 

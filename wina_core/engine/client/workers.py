@@ -48,8 +48,6 @@ class Worker:
     idle_since: float = 0.0
     lost: int = 0
     """Processes in a row that were lost before they began the job that they were given."""
-    promised: QueuedJob | None = None
-    """The job for which its work was asked to end: its next one, if it still waits then."""
     ending: bool = False
     """True while the light one is stopped because nobody needed it for a while."""
 
@@ -65,7 +63,7 @@ class Worker:
     def assign(self, assignment: Assignment, job: Job) -> None:
         """Note the next work, with the job as this engine computes it."""
         assignment.loaded = self.holds(job)
-        self.assignment, self.model, self.promised = assignment, job.first_model, None
+        self.assignment, self.model = assignment, job.first_model
 
 
 def assignments(workers: Iterable[Worker]) -> list[Assignment]:
@@ -83,34 +81,9 @@ def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
 def held_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     """Return an engine whose paused work could make room for a job."""
     for worker in workers:
-        assignment = worker.assignment
-        if (not worker.light or job.interactive) and assignment and assignment.held and not assignment.released:
+        if (not worker.light or job.interactive) and worker.assignment is not None and worker.assignment.held:
             return worker
     return None
-
-
-def promised_job(workers: Iterable[Worker]) -> tuple[QueuedJob, Worker] | None:
-    """Return an interactive job whose promised engine is free, and that engine.
-
-    It goes before every other job: the one that gave up its engine may be ahead of it in the queue.
-    """
-    for worker in workers:
-        if worker.free and (job := worker.promised) is not None:
-            if job.waiting and not job.state.is_paused and job.spec.interactive:
-                return job, worker
-            worker.promised = None
-    return None
-
-
-def soon_free(workers: Iterable[Worker]) -> bool:
-    """Return whether an engine computes, or is being given up for, an interactive job, which ends soon."""
-    busy = [worker for worker in workers if worker.assignment is not None]
-    jobs = [*(assignment.job for assignment in assignments(busy)), *(worker.promised for worker in busy)]
-    return any(job is not None and job.spec.interactive for job in jobs)
-
-
-def is_promised(workers: Iterable[Worker], job: QueuedJob) -> bool:
-    return any(worker.promised is job and worker.assignment is not None for worker in workers)
 
 
 def timed_work(workers: Iterable[Worker]) -> bool:
@@ -130,7 +103,7 @@ def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     able = []
     for worker in workers:
         assignment = worker.assignment
-        if assignment is None or assignment.released or assignment.held:
+        if assignment is None:
             continue
         if isinstance(assignment.job.spec, EvaluateJob) or assignment.job.spec.timed:
             able.append((assignment.job.spec.timed, not worker.holds(job), worker))
