@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wina_core.engine.client.test_making_room import INSPECT, PLAIN, ROTATE, SWEEP
+from tests.wina_core.engine.client.test_steering import INSPECT, PLAIN, ROTATE, SWEEP
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.jobs import (

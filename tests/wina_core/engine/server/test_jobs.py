@@ -9,6 +9,7 @@ import torch
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.engine.engine_events import Impatient
+from tests.wina_core.engine.in_process import compute
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel
@@ -131,7 +132,7 @@ def test_numbers_do_not_depend_on_what_was_computed_before(
         for units in parts:
             pending = PendingRun(spec=spec, units=units)
             run_job(EvaluateJob(runs=(pending,)), session, events.append, NullReporter())
-            run_job(inspect, session, lambda _: None, NullReporter())
+            compute(inspect, session=session)
         found = {event.unit.unit: event.unit for event in events if isinstance(event, Partial)}
         results.append({unit: record.model_copy(update={"seconds": 0.0}) for unit, record in found.items()})
     assert len(results[0]) == 2
@@ -238,7 +239,7 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
     reporter = Patient()
     measure_by(measure, measure)
     with pytest.raises(Cancelled):
-        run_job(job, session, lambda _: None, reporter)
+        compute(job, reporter, session)
 
 
 def test_progress_counts_measurements_and_their_preparation_on_one_scale(
@@ -258,8 +259,7 @@ def test_progress_counts_measurements_and_their_preparation_on_one_scale(
         return ()
 
     measure_by(half, half)
-    reporter, events = Kept(), list[Event]()
-    run_job(job, session, events.append, reporter)
+    events = compute(job, reporter := Kept(), session)
     assert sum(isinstance(event, RunFinished) for event in events) == 2
     assert {total for _, total, _ in reporter.shown} == {4}
     done = [done for done, _, _ in reporter.shown]
@@ -282,15 +282,14 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
         return ()
 
     measure_by(measure, lambda *_, **__: ())
-    events: list[Event] = []
-    run_job(job.model_copy(update={"samples": asked}), session, events.append, NullReporter())
+    events = compute(job.model_copy(update={"samples": asked}), session=session)
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]
     assert sent == [(), (sample,) if asked else ()] * 2
 
 
 def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
     with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
-        run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, NullReporter())
+        compute(RotateJob(model=model, rotation=NO_ROTATION), session=session)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +306,7 @@ def test_a_rotation_is_not_computed_for_a_folder_in_use_or_a_full_disk(
     monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
     job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path / folder))
     with pytest.raises(WinaError, match=reason):
-        run_job(job, session, lambda _: None, NullReporter())
+        compute(job, session=session)
 
 
 def test_runs_of_one_rotated_model_are_computed_together(
@@ -319,5 +318,5 @@ def test_runs_of_one_rotated_model_are_computed_together(
 
     monkeypatch.setattr("wina_core.compute.evaluation.tasks.check_tasks", lambda *_: None)
     monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
-    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, NullReporter())
+    compute(EvaluateJob(runs=(plain, rotated, other)), session=session)
     assert order == [plain.spec, other.spec, rotated.spec]

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
+from tests.wina_core.engine.in_process import compute
 from wina_core.jobs import AllocateJob, CalibrateJob, GenerateJob, InspectJob, Job, RotateJob
 from wina_core.jobs.progress import Stage
 from wina_core.specs import (
@@ -25,7 +24,7 @@ METHOD = MethodSpec(name="teal", selection="threshold")
 
 def _stages(job: Job) -> list[Stage]:
     reporter = RecordingReporter()
-    run_job(job, Session(), lambda _: None, reporter)
+    compute(job, reporter)
     return reporter.stages
 
 
