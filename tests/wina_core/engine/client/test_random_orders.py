@@ -131,12 +131,8 @@ def test_every_job_ends_once_whatever_the_order(engines: int, light: bool, actio
             elif first < len(ids):
                 job_id = ids[first]
                 match name:
-                    case "pause":
-                        send(Pause(job_id=job_id))
-                    case "resume":
-                        send(Resume(job_id=job_id))
-                    case "cancel":
-                        send(Cancel(job_id=job_id))
+                    case "pause" | "resume" | "cancel":
+                        send({"pause": Pause, "resume": Resume, "cancel": Cancel}[name](job_id=job_id))
                     case "move":
                         send(Move(job_id=job_id, before=ids[second] if second < len(ids) else None))
                     case "prioritize":
