@@ -176,9 +176,13 @@ class Workers:
         self._post = post
         self._machines = machines
         self._all: list[Worker] = []
+
+        def local(environment: Mapping[str, str]) -> MakeClient:
+            return lambda receiver: make(receiver, environment)
+
         for environment in environments:
-            self._add(lambda receiver, environment=environment: make(receiver, environment))
-        self.light = self._add(lambda receiver: make(receiver, light), light=True) if light is not None else None
+            self._add(local(environment))
+        self.light = None if light is None else self._add(local(light), light=True)
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._all)
