@@ -104,8 +104,6 @@ class Assignment:
     held: bool = False
     released: bool = False
     """True once it is to end early, to make room for another job."""
-    gives_up: bool = False
-    """True if it loses the measurement in flight then."""
 
     @property
     def units(self) -> int:

@@ -296,8 +296,10 @@ class EnginePool:
         if worker is None or worker.assignment is None:
             self._explain(job, busy_reason(serving))
             return
-        self._release(worker, at_once=give_up(worker.assignment, time.monotonic()))
-        self._explain(job, waiting_reason(worker.assignment, time.monotonic()))
+        now = time.monotonic()
+        at_once = give_up(worker.assignment, now)
+        self._release(worker, at_once=at_once)
+        self._explain(job, waiting_reason(worker.assignment, now, at_once=at_once))
 
     def _explain(self, job: QueuedJob, reason: str) -> None:
         if reason != job.state.waits:

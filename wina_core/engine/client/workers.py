@@ -117,19 +117,17 @@ def give_up(assignment: Assignment, now: float) -> bool:
     A stream of interactive jobs therefore delays an evaluation, but never stops it.
     """
     job = assignment.job
-    assignment.gives_up = (
-        isinstance(job.spec, EvaluateJob) and not job.gave_up and now - assignment.since < SHORT_SECONDS
-    )
-    job.gave_up |= assignment.gives_up
-    return assignment.gives_up
+    gives_up = isinstance(job.spec, EvaluateJob) and not job.gave_up and now - assignment.since < SHORT_SECONDS
+    job.gave_up |= gives_up
+    return gives_up
 
 
-def waiting_reason(assignment: Assignment, now: float) -> str:
-    """Return why an interactive job waits for an assignment that makes room."""
+def waiting_reason(assignment: Assignment, now: float, *, at_once: bool) -> str:
+    """Return why an interactive job waits for an assignment that makes room, `at_once` or with its next result."""
     job = assignment.job
     if job.spec.timed:
         return "other work would disturb the timings; waits for the end of the current point"
-    if assignment.gives_up:
+    if at_once:
         return "waits until the evaluation has made room"
     usual = None if job.times is None else job.times.usual(assignment.run)
     left = None if usual is None else usual - (now - assignment.since)

@@ -126,7 +126,7 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
     assert read[1:] == [job.calibration]
 
 
-@pytest.mark.parametrize("selection", ["topk", "threshold"])
+@pytest.mark.parametrize("selection", ["topk", pytest.param("threshold", marks=pytest.mark.nightly)])
 def test_a_released_search_is_by_the_thresholds_of_the_run_s_calibration_whatever_the_selection(
     model, text, monkeypatch, selection
 ):
