@@ -16,7 +16,7 @@ from wina_core.remote.ray_cluster import LOST
 def behave(behaviour: str) -> None:
     match behaviour:
         case "unfit":
-            sys.exit("No living node of the Ray cluster can start an engine. There is no torch.")
+            sys.exit("No node of the Ray cluster can start an engine. There is no torch.")
         case "lost":
             fake_remote_engine.say_ready()
             sys.stdin.readline()

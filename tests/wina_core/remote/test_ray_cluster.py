@@ -66,7 +66,7 @@ def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(cluster: Any
     end = events.end("job")
     pool.stop()
     assert isinstance(end, Failed)
-    assert "No living node of the Ray cluster can start an engine" in end.error
+    assert "No node of the Ray cluster can start an engine" in end.error
     assert "There is no torch on this node." in end.error
 
 

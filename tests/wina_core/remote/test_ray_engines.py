@@ -78,7 +78,7 @@ def test_an_engine_that_no_node_can_start_leaves_the_work_to_the_others(make: Ca
 def test_jobs_are_refused_once_no_engine_can_be_started(make: Callable[..., Grid]) -> None:
     end = make(2, "unfit", "unfit").submit(0.1)
     assert isinstance(end, Failed)
-    assert "No living node of the Ray cluster can start an engine. There is no torch." in end.error
+    assert "No node of the Ray cluster can start an engine. There is no torch." in end.error
 
 
 def test_a_cluster_that_was_refused_is_tried_again_by_a_later_job(
