@@ -27,11 +27,22 @@ _LONG = (
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs at night, and begin with the longest tests, so that no process waits for one at the end."""
+    """Leave out what runs at night and what starts servers, and begin with the longest tests.
+
+    No process then waits for one at the end.
+    """
+    left_out = set()
     if "WINA_LONG_TESTS" not in os.environ:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        left_out.add("nightly")
+    if "service" not in config.option.markexpr:
+        left_out.add("service")
+    config.hook.pytest_deselected(items=[item for item in items if _has_marker(item, left_out)])
+    items[:] = [item for item in items if not _has_marker(item, left_out)]
     items.sort(key=lambda item: item.path.name not in _LONG)
+
+
+def _has_marker(item: pytest.Item, names: set[str]) -> bool:
+    return any(marker.name in names for marker in item.iter_markers())
 
 
 def pytest_collection_finish() -> None:

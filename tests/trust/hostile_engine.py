@@ -153,7 +153,7 @@ def _texts(event: Event) -> list[str]:
             return [event.error, *event.detail.split("\n")]
         case Log():
             return event.text.split("\n")
-    return [str(getattr(event, name, "")) for name in ("hardware", "metric", "unit", "changed", "error")]
+    return [str(getattr(event, name, "")) for name in ("hardware", "metric", "unit", "error")]
 
 
 def _clients(name: str) -> Sequence[Callable[[Callable[[Event], None]], MachineClient]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.wina_core.engine.engine_events import evaluate, run
+from wina_core.files.version import __version__
 from wina_core.jobs import (
     Assigned,
     Done,
@@ -35,7 +36,7 @@ SPEC, OTHER = run(0.37), run(0.73)
 RUN, UNITS = SPEC.content_hash(), SPEC.evaluation.units
 EVALUATE = evaluate(SPEC)
 INSPECT = InspectJob(model=ModelSource(location="/models/toy"))
-READY = Ready(pid=1, environment=Environment(device="cpu", hardware="evil", versions={}))
+READY = Ready(pid=1, environment=Environment(device="cpu", hardware="evil", versions={"wina-workbench": __version__}))
 JOB = "JOBID"
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\n\r\u202egnp.exe"
 

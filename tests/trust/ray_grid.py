@@ -26,7 +26,7 @@ from wina_core.remote.ray_client import ray_clients
 from wina_core.specs import EvaluationSpec
 from wina_core.specs.machine import RayCluster
 
-SLEEPING = Path(__file__).parents[1] / "wina_core" / "remote" / "sleeping_engine.py"
+SLEEPING = Path(__file__).parents[1] / "wina_core" / "remote" / "fake_remote_engine.py"
 POISON = 0.95
 """Sparsity of a run that ends its engine."""
 _STORE_BYTES = 80 * 2**20

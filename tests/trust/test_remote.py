@@ -64,7 +64,6 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
         there = server.home / "work"
         for path in (model, text):
             copy_files(path, there / path.relative_to(tmp_path))
-        server.give(there)
         server.put_on_path(monkeypatch, tmp_path / "bin")
         save_machine(server.machine(folders={str(tmp_path): str(there)}))
         named = find_study(str(study))

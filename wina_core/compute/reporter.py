@@ -26,10 +26,5 @@ class Reporter:
     def check(self) -> None:
         """Raise `wina_core.errors.Cancelled` after a cancellation; called between batches."""
 
-    @property
-    def released(self) -> bool:
-        """Return whether the job is to end at its next measurement."""
-        return False
-
 
 NullReporter = Reporter

@@ -31,11 +31,16 @@ Priority = Literal["first", "high", "normal", "low"]
 PRIORITIES: tuple[Priority, ...] = get_args(Priority)
 
 
-class Submit(Message):
+class JobMessage(Message):
+    """Base of all messages about one job."""
+
+    job_id: str
+
+
+class Submit(JobMessage):
     """Queue a job under an id of the client's choice; the id of a job that has ended may be used again."""
 
     type: Literal["submit"] = "submit"
-    job_id: str
     job: Job
     priority: Priority | None = None
     """Read by the client's queue alone; None for the usual one of this kind of job."""
@@ -46,52 +51,37 @@ class Submit(Message):
     """Shown in lists of jobs."""
 
 
-class Move(Message):
+class Move(JobMessage):
     """Place a waiting job right before another one. It takes the priority of its new neighbours."""
 
     type: Literal["move"] = "move"
-    job_id: str
     before: str | None
     """The other job's id; None for the end of the queue."""
 
 
-class Prioritize(Message):
+class Prioritize(JobMessage):
     """Place a waiting job behind all others of a priority."""
 
     type: Literal["prioritize"] = "prioritize"
-    job_id: str
     priority: Priority
 
 
-class Cancel(Message):
+class Cancel(JobMessage):
     """Drop a waiting job, or stop a running one at its next batch."""
 
     type: Literal["cancel"] = "cancel"
-    job_id: str
 
 
-class Pause(Message):
+class Pause(JobMessage):
     """Hold a running job at its next batch, with all it has in memory, or keep a waiting one waiting."""
 
     type: Literal["pause"] = "pause"
-    job_id: str
 
 
-class Resume(Message):
+class Resume(JobMessage):
     """Let a held job continue."""
 
     type: Literal["resume"] = "resume"
-    job_id: str
-
-
-class Release(Message):
-    """End a running evaluation or sweep after its current measurement, to make room for another job.
-
-    Its rest is handed out later.
-    """
-
-    type: Literal["release"] = "release"
-    job_id: str
 
 
 class Shutdown(Message):
@@ -100,7 +90,7 @@ class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
-EngineRequest = Submit | Cancel | Pause | Resume | Release | Shutdown
+EngineRequest = Submit | Cancel | Pause | Resume | Shutdown
 """A request that is sent to an engine."""
 Request = Submit | Cancel | Pause | Resume | Shutdown | Move | Prioritize
 """A request to the client, which holds the queue."""
@@ -122,11 +112,10 @@ class Ready(Message):
     """Sentences on missing C++ kernels and the remedy; empty if nothing is missing."""
 
 
-class Queued(Message):
+class Queued(JobMessage):
     """The place of a job in the client's queue, sent when it is submitted and whenever it is moved."""
 
     type: Literal["queued"] = "queued"
-    job_id: str
     priority: Priority
     before: str | None = None
     """The next job's id; None at the end of the queue."""
@@ -134,11 +123,10 @@ class Queued(Message):
     """The cause of waiting as a short clause, where it is no job ahead in the queue."""
 
 
-class Started(Message):
+class Started(JobMessage):
     """The job has begun."""
 
     type: Literal["started"] = "started"
-    job_id: str
 
 
 class Assigned(Message):
@@ -157,22 +145,20 @@ class Assigned(Message):
     """The job's id; None while it is idle."""
 
 
-class Held(Message):
+class Held(JobMessage):
     """The job is paused, or continues."""
 
     type: Literal["held"] = "held"
-    job_id: str
     held: bool
     released: bool = False
     """True once its engine works for the queue: the measurement in flight is computed again after the pause."""
 
 
-class Progress(Message):
+class Progress(JobMessage):
     """Progress of a job. `total` is None while unknown; `eta_seconds` is smoothed. It covers an evaluation's missing
     measurements, all points of a sweep, and of any other job the stage and the later products of known duration."""
 
     type: Literal["progress"] = "progress"
-    job_id: str
     done: float
     total: float | None
     unit: str
@@ -182,64 +168,56 @@ class Progress(Message):
     """Current work with its latest figure, for example "teal 50 %: demo_choice"."""
     stage: str = ""
     """Name of the stage (`jobs.progress.Stage`) that `done` and `total` belong to."""
-    changed: str = ""
-    """The reason, in a few words, where the estimate has moved by more than half since it was last steady."""
 
     @property
     def label(self) -> str:
         return ": ".join(filter(None, (self.stage, self.metric)))
 
 
-class Refined(Message):
+class Refined(JobMessage):
     """One step of a rotation's refinement, to be drawn while it runs; the RotationReport has them all."""
 
     type: Literal["refined"] = "refined"
-    job_id: str
     step: RefinementStep
 
 
-class RunStarted(Message):
+class RunStarted(JobMessage):
     """An EvaluateJob has begun the run with this content hash."""
 
     type: Literal["run_started"] = "run_started"
-    job_id: str
     run: str
     environment: Environment | None = None
     """Environment that computes it, set by the client's queue; None for that of the last Ready."""
 
 
-class Partial(Message):
+class Partial(JobMessage):
     """One finished unit of a run: to be committed the moment it arrives."""
 
     type: Literal["partial"] = "partial"
-    job_id: str
     unit: UnitRecord
     rotation: RotationReport | None = None
     """The rotation that `auto` has chosen for the run's model, with the first unit of such a model; None else."""
 
 
-class Measured(Message):
+class Measured(JobMessage):
     """One point of a sweep: to be committed the moment it arrives."""
 
     type: Literal["measured"] = "measured"
-    job_id: str
     record: LatencyRecord | DecodeRecord
 
 
-class Token(CompletionToken, Message):
+class Token(CompletionToken, JobMessage):
     """One token of a completion, as it comes."""
 
     type: Literal["token"] = "token"
-    job_id: str
     configuration: int
     """Index into the job's configurations."""
 
 
-class CompletionFinished(Message):
+class CompletionFinished(JobMessage):
     """A completion has ended: to be committed if it has tokens."""
 
     type: Literal["completion_finished"] = "completion_finished"
-    job_id: str
     configuration: int
     end: CompletionEnd
     prompt_tokens: int
@@ -252,19 +230,17 @@ class CompletionFinished(Message):
     """As RunStarted's."""
 
 
-class RunFinished(Message):
+class RunFinished(JobMessage):
     """Every pending unit of this run has arrived."""
 
     type: Literal["run_finished"] = "run_finished"
-    job_id: str
     run: str
 
 
-class RunFailed(Message):
+class RunFailed(JobMessage):
     """This run ended with an error, its earlier units stay valid, and the job continues. Fields as in Failed."""
 
     type: Literal["run_failed"] = "run_failed"
-    job_id: str
     run: str
     error: str
     detail: str = ""
@@ -285,11 +261,10 @@ ResultValue = (
 )
 
 
-class Result(Message):
+class Result(JobMessage):
     """The return value of a job without runs; Done follows."""
 
     type: Literal["result"] = "result"
-    job_id: str
     value: ResultValue
 
 
@@ -302,14 +277,13 @@ class Log(Message):
     job_id: str | None = None
 
 
-class Failed(Message):
+class Failed(JobMessage):
     """The job ended with an error; no Done follows.
 
     `error` is one sentence; `detail` the traceback's or log's tail, if any.
     """
 
     type: Literal["failed"] = "failed"
-    job_id: str
     error: str
     detail: str = ""
     run: str | None = None
@@ -317,14 +291,13 @@ class Failed(Message):
     engine_end: str = ""
     """The cause of the engine's end as the predicate of "the engine", set by its client; empty if it lives."""
     not_begun: bool = False
-    """True if the engine was lost before it began a run, which is no run's fault: another engine may begin it."""
+    """True if the engine was lost before it began the job, whose fault that is not: another engine may compute it."""
 
 
-class Done(Message):
+class Done(JobMessage):
     """The job ended: as far as it could be, or `cancelled` before its end."""
 
     type: Literal["done"] = "done"
-    job_id: str
     cancelled: bool = False
 
 

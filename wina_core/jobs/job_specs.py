@@ -44,8 +44,7 @@ class JobSpec(Message):
     @property
     def first_model(self) -> ModelSource | None:
         """The model that it works on first; None for one without a model."""
-        model = getattr(self, "model", None)
-        return model if isinstance(model, ModelSource) else None
+        return getattr(self, "model", None) or getattr(getattr(self, "spec", None), "model", None)
 
 
 class InspectJob(JobSpec):
@@ -143,7 +142,25 @@ class PendingRun(Message):
     units: tuple[str, ...]
 
 
-class EvaluateJob(JobSpec):
+class RunsJob(JobSpec):
+    """Base of the jobs of some runs."""
+
+    runs: tuple[PendingRun, ...]
+    stored: dict[str, float] = Field(default_factory=dict)
+    """Usual seconds of units on this machine by `measurement_key` (`Reader.unit_seconds`): an evaluation tells the time
+    left by them, and an estimate does not time such units again."""
+    run_model_code: bool = False
+    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
+    and to no spec, so that no file can give it."""
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
+
+    @property
+    def first_model(self) -> ModelSource | None:
+        return self.runs[0].spec.model if self.runs else None
+
+
+class EvaluateJob(RunsJob):
     """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
 
     A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
@@ -151,23 +168,11 @@ class EvaluateJob(JobSpec):
     """
 
     kind: Literal["evaluate"] = "evaluate"
-    runs: tuple[PendingRun, ...]
     samples: bool = False
     """Send every document's own scores and responses too."""
-    run_model_code: bool = False
-    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
-    and to no spec, so that no file can give it."""
-    task_code: dict[str, str] = Field(default_factory=dict)
-    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
     computes anything if its task is known to lack the metric."""
-    stored: dict[str, float] = Field(default_factory=dict)
-    """Usual seconds of its units on this machine by `measurement_key` (`Reader.unit_seconds`), for the time left."""
-
-    @property
-    def first_model(self) -> ModelSource | None:
-        return self.runs[0].spec.model if self.runs else None
 
 
 Group = tuple[ModelSource, RotationSpec]
@@ -185,21 +190,11 @@ def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
     return groups
 
 
-class EstimateJob(JobSpec):
+class EstimateJob(RunsJob):
     """Time a few documents of every distinct unit. Result: EstimateRecord."""
 
     kind: Literal["estimate"] = "estimate"
     interactive = True
-    runs: tuple[PendingRun, ...]
-    stored: dict[str, float] = Field(default_factory=dict)
-    """Seconds of similar units by `measurement_key` (`Reader.unit_seconds`), which are not timed again."""
-    run_model_code: bool = False
-    task_code: dict[str, str] = Field(default_factory=dict)
-    """Both as EvaluateJob's."""
-
-    @property
-    def first_model(self) -> ModelSource | None:
-        return self.runs[0].spec.model if self.runs else None
 
 
 class LatencyJob(JobSpec):
@@ -220,10 +215,6 @@ class DecodeJob(JobSpec):
     spec: DecodeSpec
     stored: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """As LatencyJob's."""
-
-    @property
-    def first_model(self) -> ModelSource:
-        return self.spec.model
 
 
 class GenerateJob(JobSpec):
@@ -272,10 +263,6 @@ class ExportModelJob(JobSpec):
     """Its model card, Markdown."""
     run: str = ""
     """Hash of the stored run that measured it."""
-
-    @property
-    def first_model(self) -> ModelSource:
-        return self.spec.model
 
 
 class ExportGgufJob(JobSpec):

@@ -46,9 +46,6 @@ class JobState:
     eta_seconds: float | None = None
     """The engine's last estimate of the remaining time, made at `eta_at`; None while unknown."""
     eta_at: float = 0.0
-    eta_change: str = ""
-    """The reason why the estimate last changed a lot, reported at `eta_changed_at`."""
-    eta_changed_at: float = 0.0
     started: float | None = None
     """None while no engine has it."""
     ended: float | None = None
@@ -147,7 +144,15 @@ class JobState:
             case Held():
                 return self._hold(event, now)
             case Progress():
-                return self._progress(event, now)
+                return replace(
+                    self,
+                    done=event.done,
+                    total=event.total,
+                    unit=event.unit,
+                    metric=event.label,
+                    eta_seconds=event.eta_seconds,
+                    eta_at=now,
+                )
             case Refined():
                 return replace(self, refinement=(*self.refinement, event.step))
             case Partial():
@@ -173,18 +178,6 @@ class JobState:
                 return self._end("cancelled" if event.cancelled else "failed" if self.failures else "done", now)
             case _:
                 return self
-
-    def _progress(self, event: Progress, now: float) -> Self:
-        after = replace(
-            self,
-            done=event.done,
-            total=event.total,
-            unit=event.unit,
-            metric=event.label,
-            eta_seconds=event.eta_seconds,
-            eta_at=now,
-        )
-        return replace(after, eta_change=event.changed, eta_changed_at=now) if event.changed else after
 
     def _hold(self, event: Held, now: float) -> Self:
         started = None if event.released else self.started  # released: it waits for an engine once it is resumed

@@ -63,13 +63,6 @@ MEMORY_SECONDS = 30.0
 MEMORY_SHARE = 0.25
 """The same for a long job, as a share of its time so far: it evens out measurements of different kinds."""
 
-JUMP = 1.5
-"""Factor by which an estimate changes before the reason is given."""
-NOTICEABLE_SECONDS = 10.0
-"""Smallest change of an estimate with a reason."""
-STEADY_SECONDS = 30.0
-"""Time after which a slowly drifting estimate counts as steady again."""
-
 
 class Eta:
     """Smoothed remaining time of work, from reports of (now, done, total).
@@ -112,15 +105,12 @@ class StageEta:
         self._etas: dict[Stage, Eta] = {}
         """One estimate for each stage, since some alternate."""
         self._eta = self._etas.setdefault("", Eta())
-        self._steady = Steady()
-        self.changed = ""
-        """The reason, where the last estimate has moved by more than half since it was steady."""
 
     def begin(self, stage: Stage) -> None:
         """Begin a stage, unless it is the current one."""
         if stage == self.stage:
             return
-        self.stage, self._eta, self._steady = stage, self._etas.setdefault(stage, Eta()), Steady()
+        self.stage, self._eta = stage, self._etas.setdefault(stage, Eta())
         self._later.pop(_PRODUCTS.get(stage, ""), None)
         if not stage:  # nothing is prepared any more
             self._later.clear()
@@ -128,12 +118,7 @@ class StageEta:
     def update(self, now: float, done: float, total: float | None) -> float | None:
         """Return the remaining seconds after `done` of the stage's `total` at the time `now`; None while unknown."""
         left = self._eta.update(now, done, total)
-        if left is None:
-            self.changed = ""
-            return None
-        left += math.fsum(self._later.values())
-        self.changed = self._steady.change(now, left, self.stage or "this step")
-        return left
+        return None if left is None else left + math.fsum(self._later.values())
 
 
 class Throttle:
@@ -148,28 +133,6 @@ class Throttle:
             return False
         self._passed = now
         return True
-
-
-class Steady:
-    """The estimate that was last steady, for the reason of a change, also of one in many small steps."""
-
-    def __init__(self) -> None:
-        self._steady: tuple[float, float] | None = None
-
-    def change(self, now: float, seconds: float, name: str) -> str:
-        """Return the reason in plain words if an estimate at the time `now` has moved a lot; else "".
-
-        It is compared with the steady one minus the time since; `name` is that of the current work.
-        """
-        if self._steady is None:
-            self._steady = now, seconds
-            return ""
-        elapsed = now - self._steady[0]
-        before = max(0.0, self._steady[1] - elapsed)
-        moved = abs(seconds - before) >= NOTICEABLE_SECONDS and not before / JUMP <= seconds <= before * JUMP
-        if moved or elapsed >= STEADY_SECONDS:
-            self._steady = now, seconds
-        return f"{'slower' if seconds > before else 'faster'} than expected: {name}" if moved else ""
 
 
 class MeasurementTimes:

@@ -139,7 +139,7 @@ class MachineClient(EngineClient):
         self._since = 0.0
 
     def send(self, request: EngineRequest) -> None:
-        """Submit, cancel, pause, resume or release the job, with the paths of the machine."""
+        """Submit, cancel, pause or resume the job, with the paths of the machine."""
         if isinstance(request, Submit):
             try:
                 self._update_machine()
@@ -214,7 +214,7 @@ class MachineClient(EngineClient):
         return event
 
     def _check_version(self, ready: Ready) -> None:
-        theirs = ready.environment.versions.get("wina-workbench", __version__)
+        theirs = ready.environment.versions.get("wina-workbench", "unknown")
         if theirs != __version__:
             raise Breach(
                 f"the name of another version (wina-workbench {theirs[:40]} there, {__version__} here: install the "

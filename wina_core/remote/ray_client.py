@@ -16,7 +16,7 @@ from wina_core.engine.client.client import Engine, EngineClient
 from wina_core.engine.client.end_texts import describe_end
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
-from wina_core.jobs import EngineRequest, EvaluateJob, Event, Failed, Log, Submit
+from wina_core.jobs import EngineRequest, Event, Failed, Log, Submit
 from wina_core.remote.ray_cluster import KILLED, LOST, check_address
 from wina_core.specs.machine import RayCluster
 
@@ -66,8 +66,6 @@ class RayEngineClient(EngineClient):
     while its engine is ready, so that no work waits for resources. `stop` is final.
     """
 
-    gives_back = True
-
     def __init__(self, on_event: _OnEvent, engines: RayEngines) -> None:
         super().__init__(on_event, command=engines.command)
         self._engines = engines
@@ -82,18 +80,20 @@ class RayEngineClient(EngineClient):
             return bool(self._refusal) or (self._engine is not None and self._engine.ready)
 
     def send(self, request: EngineRequest) -> None:
-        """Submit, cancel, pause, resume or release the job; see `EngineClient.send`."""
-        if isinstance(request, Submit) and self._refusal and time.monotonic() - self._refused > REFUSAL_SECONDS:
+        """Submit, cancel, pause or resume the job; see `EngineClient.send`."""
+        if not isinstance(request, Submit):
+            super().send(request)
+            return
+        if self._refusal and time.monotonic() - self._refused > REFUSAL_SECONDS:
             self._engines.start_again()
-        if isinstance(request, Submit) and self._refusal:
+        if self._refusal:
             self._on_event(Failed(job_id=request.job_id, error=self._refusal))
-        elif isinstance(request, Submit) and isinstance(request.job, EvaluateJob) and not self.available:
-            lost = "was lost before it began"  # after the pool had chosen it
-            # `not_begun` gives the runs back to the pool, whose other engines need not wait for this one.
+        elif self.available:
+            super().send(request)
+        else:  # it was lost after the pool had chosen it, or starts again
+            lost = "was lost before it began"
             failed = Failed(job_id=request.job_id, error=f"The engine {lost}.", engine_end=lost, not_begun=True)
             self._on_event(failed)
-        else:
-            super().send(request)
 
     def stop(self) -> None:
         """End the engine, at once if it is not ready yet."""

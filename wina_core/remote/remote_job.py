@@ -140,36 +140,20 @@ def requested_path(job: Job) -> str:
 
 
 def with_paths(message: Model, change: Callable[[str], str]) -> Model:
-    """Return a message with all its paths changed; itself where none is."""
-    changes = {}
-    for name in type(message).model_fields:
-        value = getattr(message, name)
-        changed = _changed_paths(value, change) if name in PATHS else _changed_inside(value, change)
-        if changed is not value:
-            changes[name] = changed
-    return message.model_copy(update=changes) if changes else message
+    """Return a message with all its paths changed."""
+    return type(message).model_validate(_changed(message.model_dump(), change))
 
 
-def _changed_paths(value: Any, change: Callable[[str], str]) -> Any:
+def _changed(value: Any, change: Callable[[str], str], *, are_paths: bool = False) -> Any:
     match value:
-        case str():
-            changed = change(value)
-            return value if changed == value else changed
-        case tuple():
-            return tuple(map(change, value))
-        case Mapping():
+        case str() if are_paths:
+            return change(value)
+        case dict() if are_paths:  # task folders and the digests of their code
             return {change(path): content for path, content in value.items()}
-        case _:
-            return _changed_inside(value, change)
-
-
-def _changed_inside(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a value with the paths of the messages in it changed; itself where none is."""
-    if isinstance(value, BaseModel):
-        return with_paths(value, change)
-    if isinstance(value, tuple) and value and isinstance(value[0], BaseModel):
-        changed = tuple(with_paths(member, change) if isinstance(member, BaseModel) else member for member in value)
-        return value if all(new is old for new, old in zip(changed, value, strict=True)) else changed
+        case dict():
+            return {name: _changed(member, change, are_paths=name in PATHS) for name, member in value.items()}
+        case list() | tuple():
+            return [_changed(member, change, are_paths=are_paths) for member in value]
     return value
 
 
@@ -182,28 +166,25 @@ class Breach(WinaError):  # noqa: N818 - read with "raises"
     """A rule that another machine broke. Its message is the object of "sent"."""
 
 
-def safe(message: M) -> M:
-    """Return a message whose texts can be shown and whose numbers can be stored.
+def safe(event: M) -> M:
+    """Return an event whose texts can be shown and whose numbers can be stored.
 
     Raises Breach for NaN and numbers that are too large, and for a name that cannot be shown; longer texts are cut.
     """
-    return message.model_copy(update=_readable(message))
-
-
-def _readable(event: Message) -> dict[str, str]:
-    """Return the texts of an event without what would control a terminal; Breach as `safe`."""
+    changes: dict[str, str] = {}
     match event:
         case Log():
-            return {"text": _readable_lines(event.text)}
+            changes["text"] = _readable_lines(event.text)
         case Progress():
             amounts = [amount for amount in (event.done, event.total, event.eta_seconds) if amount is not None]
             if not all(0.0 <= amount <= _MOST for amount in amounts):
                 raise Breach("progress that is no amount")
-            texts = ("unit", "metric", "stage", "changed")
-            return {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in texts}
+            changes = {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in ("unit", "metric", "stage")}
         case Failed() | RunFailed():
-            error = printable(event.error[:_LONGEST_SENTENCE])
-            return {"error": error, "detail": _readable_lines(event.detail)}
+            changes = {
+                "error": printable(event.error[:_LONGEST_SENTENCE]),
+                "detail": _readable_lines(event.detail),
+            }
         case Ready():
             for environment in (event.environment, *event.timing):
                 _check_names(
@@ -219,7 +200,7 @@ def _readable(event: Message) -> dict[str, str]:
             _check_numbers(event, nan=False)
         case CompletionFinished() | Result():
             _check_numbers(event)
-    return {}
+    return event.model_copy(update=changes)
 
 
 def _check_names(names: Iterable[str]) -> None:

@@ -10,9 +10,6 @@ from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
 from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, SweepReport
 
-CHANGE_SECONDS = 20.0
-"""Time for which the reason of a changed estimate is shown."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class JobEntry(JobState):
@@ -44,11 +41,6 @@ class JobEntry(JobState):
     def is_interactive(self) -> bool:
         """True if the user waits for it in front of the screen."""
         return self.job.interactive
-
-    @property
-    def recent_change(self) -> str:
-        """The reason why the estimate of the remaining time has changed a lot; empty a while after."""
-        return self.eta_change if clock.now() - self.eta_changed_at < CHANGE_SECONDS else ""
 
     @property
     def can_retry(self) -> bool:

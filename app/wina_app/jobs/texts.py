@@ -105,8 +105,6 @@ def remark(entry: JobEntry) -> str:
         texts.insert(0, location)
     if entry.waits:
         texts.append(entry.waits)
-    if change := entry.recent_change:
-        texts.append(f"new estimate: {change}")
     if entry.waiting and entry.priority != "normal":
         texts.append(f"priority: {entry.priority}")
     return "  ·  ".join(texts)

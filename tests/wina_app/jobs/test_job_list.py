@@ -226,17 +226,6 @@ def test_jobs_that_run_side_by_side_take_the_time_of_the_longest(monkeypatch):
     assert queue_text(jobs) == "2 running  ·  1 waiting  ·  about 2:00 min left"
 
 
-def test_the_reason_of_a_changed_estimate_is_shown_for_a_while(monkeypatch):
-    now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
-    started(jobs := JobList())
-    jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", metric="layer 1", changed="the refinement begins"))
-    jobs.apply(Progress(job_id="1", done=2, total=4, unit="layers", metric="layer 2"))
-    assert remark(jobs["1"]) == "layer 2  ·  new estimate: the refinement begins"
-    now = 1060.0
-    assert remark(jobs["1"]) == "layer 2"
-
-
 def test_a_job_that_memory_keeps_waiting_says_so_until_it_begins():
     jobs = queue("a")
     reason = "waits for the end of the current measurement"

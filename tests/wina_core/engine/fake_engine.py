@@ -1,7 +1,7 @@
 """An engine that misbehaves as told: `fake_engine.py BEHAVIOUR`. Jobs are named after what becomes of them.
 
 A job whose id begins with "die" ends the process with code 3, "hang" never ends, "hold" waits to be paused and then
-holds until it is resumed, cancelled, released, or told to shut down; anything else is done at once.
+holds until it is resumed, cancelled, or told to shut down; anything else is done at once.
 """
 
 import json
@@ -26,7 +26,7 @@ def held(job_id: str) -> bool:
             return False
         if request in ("pause", "resume"):
             say(type="held", job_id=job_id, held=request == "pause")
-        if request in ("resume", "cancel", "release"):
+        if request in ("resume", "cancel"):
             break
     return True
 
@@ -54,7 +54,7 @@ def main(behaviour: str) -> None:
             say(type="started", job_id=job_id)
             say(type="run_started", job_id=job_id, run="0123")
             if job_id.startswith("die"):
-                time.sleep(1.0)  # so that its events are read before its log
+                time.sleep(0.3)  # so that its events are read before its log
                 print("about to die", file=sys.stderr, flush=True)
                 sys.exit(3)
             if job_id.startswith("hang"):

@@ -14,6 +14,7 @@ from wina_core.jobs import (
     Job,
     Partial,
     PendingRun,
+    Priority,
     RunFinished,
     RunStarted,
     Started,
@@ -29,7 +30,7 @@ class FakeClient:
     def __init__(self, on_event: Callable[[Event], None], _environment: Mapping[str, str], eager: bool) -> None:
         self.pid: int | None = None
         self.available = True
-        self.started = threading.Event()
+        self.started, self.stopped = threading.Event(), threading.Event()
         self.sent: list[EngineRequest] = []
         self._eager = eager
         self._emit = on_event
@@ -53,6 +54,7 @@ class FakeClient:
 
     def stop(self) -> None:
         self.pid = None
+        self.stopped.set()
         if self.busy:
             self.say(Done(job_id=self.job_id, cancelled=True))
 
@@ -71,11 +73,14 @@ class FakeClient:
         return self.submits[-1].job_id
 
     @property
+    def job(self) -> Job:
+        return self.submits[-1].job
+
+    @property
     def runs(self) -> tuple[PendingRun, ...]:
-        """Of the last job it was given."""
-        job = self.submits[-1].job
-        assert isinstance(job, EvaluateJob)
-        return job.runs
+        """The runs of the last job."""
+        assert isinstance(self.job, EvaluateJob)
+        return self.job.runs
 
     def given(self, count: int = 1, kind: type[EngineRequest] = Submit) -> None:  # type: ignore[valid-type]
         """Wait until it was given so many jobs, or told so many other things."""
@@ -83,21 +88,36 @@ class FakeClient:
             told = lambda: sum(isinstance(request, kind) for request in self.sent) >= count  # noqa: E731
             assert self._arrived.wait_for(told, PATIENCE), f"only {self.sent}"
 
+    def begin(self, pending: PendingRun, *units: str, seconds: float = 1.0) -> None:
+        """Begin a run of the last job, and measure some of its units."""
+        name = pending.spec.content_hash()
+        self.say(RunStarted(job_id=self.job_id, run=name))
+        for unit in units:
+            record = UnitRecord(run=name, unit=unit, metrics=(), seconds=seconds)
+            self.say(Partial(job_id=self.job_id, unit=record))
+
     def finish(self, *runs: PendingRun) -> None:
         """Compute these runs of the last job."""
         for pending in runs:
-            name = pending.spec.content_hash()
-            self.say(RunStarted(job_id=self.job_id, run=name))
-            for unit in pending.units:
-                record = UnitRecord(run=name, unit=unit, metrics=(), seconds=1.0)
-                self.say(Partial(job_id=self.job_id, unit=record))
-            self.say(RunFinished(job_id=self.job_id, run=name))
+            self.begin(pending, *pending.units)
+            self.say(RunFinished(job_id=self.job_id, run=pending.spec.content_hash()))
 
     def complete(self) -> None:
         """Compute the last job."""
-        if isinstance(self.submits[-1].job, EvaluateJob):
+        if isinstance(self.job, EvaluateJob):
             self.finish(*self.runs)
         self.say(Done(job_id=self.job_id))
+
+    def cancelled(self) -> None:
+        """End the last job as cancelled."""
+        self.say(Done(job_id=self.job_id, cancelled=True))
+
+    def die(self, end: str = "was killed from outside", not_begun: bool = False) -> Failed:
+        """End the process under the last job; return what the client says."""
+        error, detail = "The engine was killed.", "tail"
+        failed = Failed(job_id=self.job_id, error=error, detail=detail, engine_end=end, not_begun=not_begun)
+        self.say(failed)
+        return failed
 
 
 class Pool:
@@ -107,7 +127,7 @@ class Pool:
         self.room = True
         """Whether memory allows the light engine, the last of the clients."""
         self.loading: list[ModelSource | None] = []
-        """Models that were being loaded when the pool last asked for memory."""
+        """Models that were being loaded when the pool last asked for memory for a job."""
         self.events = Events()
         self.clients: list[FakeClient] = []
 
@@ -123,15 +143,21 @@ class Pool:
             room=self._has_room,
         )
 
-    def _has_room(self, _job: Job | None, loading: Iterable[ModelSource | None]) -> bool:
-        self.loading = list(loading)
+    def _has_room(self, job: Job | None, loading: Iterable[ModelSource | None]) -> bool:
+        if job is not None:
+            self.loading = list(loading)
         return self.room
 
-    def submit(self, job_id: str, job: Job, engines: int = 0) -> None:
+    def submit(self, job_id: str, job: Job, engines: int = 0, priority: Priority | None = None) -> None:
         """Submit a job, and wait until so many engines have something to do."""
-        self.pool.send(Submit(job_id=job_id, job=job))
+        self.pool.send(Submit(job_id=job_id, job=job, priority=priority))
         for client in self.clients[:engines]:
             client.given()
+
+    def done(self, *job_ids: str) -> None:
+        """Wait until jobs have ended well."""
+        for job_id in job_ids:
+            assert self.events.end(job_id) == Done(job_id=job_id)
 
     def settle(self) -> None:
         """Wait until the pool has seen to everything so far."""

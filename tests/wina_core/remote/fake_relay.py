@@ -4,29 +4,26 @@
 and `unfit` starts on no node.
 """
 
-import os
 import sys
 import time
 from pathlib import Path
 
-import sleeping_engine  # beside this file
+import fake_remote_engine  # beside this file
 
-from wina_core.jobs import Ready
-from wina_core.records import Environment
 from wina_core.remote.ray_cluster import LOST
 
 
 def behave(behaviour: str) -> None:
-    if behaviour == "unfit":
-        sys.exit("No living node of the Ray cluster can start an engine. There is no torch.")
-    if behaviour == "waits":
-        time.sleep(600)
-    if behaviour == "lost":
-        environment = Environment(device="cpu", hardware="a node", versions={})
-        sleeping_engine.say(Ready(pid=os.getpid(), environment=environment))
-        sys.stdin.readline()
-        sys.exit(LOST)
-    sleeping_engine.main(0.0)
+    match behaviour:
+        case "unfit":
+            sys.exit("No node of the Ray cluster can start an engine. There is no torch.")
+        case "lost":
+            fake_remote_engine.say_ready()
+            sys.stdin.readline()
+            sys.exit(LOST)
+        case "computes":
+            fake_remote_engine.main(0.0)
+    time.sleep(600)
 
 
 def main(folder: Path, behaviours: list[str]) -> None:
@@ -36,7 +33,6 @@ def main(folder: Path, behaviours: list[str]) -> None:
         except FileExistsError:
             continue
         behave(behaviour)
-        return
     behave("waits")
 
 

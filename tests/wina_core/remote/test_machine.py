@@ -12,10 +12,7 @@ from wina_core.remote.registry import find_machine, load_places, machines_file, 
 from wina_core.specs.machine import Machine, RayCluster
 
 PARTS = st.lists(st.text("ab -'$\n", min_size=1).filter(lambda part: part.strip() != ""), min_size=1, max_size=4)
-
-
 posix = pytest.mark.skipif(os.name == "nt", reason="paths of this computer are POSIX paths here")
-
 pytestmark = pytest.mark.usefixtures("home")
 
 
@@ -23,43 +20,17 @@ def machine(**changes: object) -> Machine:
     return Machine.model_validate({"host": "gpu"} | changes)
 
 
-@pytest.mark.parametrize("name", ["x", "local", "LOCAL", "-x", "a b", "a:b", "a/b", "x" * 65, "", "ab\n", "\u00e4b"])
+@pytest.mark.parametrize("name", ["x", "LOCAL", "-x", "a b", "a:b", "a/b", "x" * 65, "", "ab\n", "\u00e4b"])
 def test_names_that_could_be_taken_for_something_else_are_refused(name: str) -> None:
     with pytest.raises(ValidationError):
         RayCluster(name=name, address="auto")
 
 
 @pytest.mark.parametrize(
-    "host",
-    [
-        *(
-            "-oProxyCommand=x",
-            "me@-oProxyCommand=x",
-            "-me@host",
-            "ssh://host",
-            "a b",
-            "a\nb",
-            "",
-            "me@",
-            "$(id)",
-            "a;b",
-        ),
-        *("a;b", "a'", "local", "LOCAL", "host:22", "a/b", "x" * 256),
-    ],
-)
-def test_hosts_that_ssh_or_a_shell_could_read_otherwise_are_refused(host: str) -> None:
-    with pytest.raises(ValidationError):
-        machine(host=host)
-
-
-@pytest.mark.parametrize("host", ["gpu", "me@gpu.example", "my_host-2", "10.0.0.1"])
-def test_usual_hosts_are_taken(host: str) -> None:
-    assert machine(host=host).name == host
-
-
-@pytest.mark.parametrize(
     "changes",
     [
+        *({"host": host} for host in ("-oProxyCommand=x", "me@-oProxyCommand=x", "-me@host", "ssh://host", "a b")),
+        *({"host": host} for host in ("a\nb", "", "me@", "$(id)", "a;b", "a'", "LOCAL", "host:22", "a/b", "x" * 256)),
         {"command": ""},
         {"command": "-x"},
         {"command": "wina\nrm"},
@@ -68,20 +39,16 @@ def test_usual_hosts_are_taken(host: str) -> None:
         {"folders": {"/a": "/models", "/b": "/models/"}},
         {"surprise": 1},
     ],
+    ids=repr,
 )
-def test_faulty_fields_are_refused(changes: dict[str, object]) -> None:
+def test_what_ssh_or_a_shell_could_read_otherwise_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         machine(**changes)
 
 
-@posix
-@given(PARTS, PARTS, PARTS)
-def test_a_path_below_a_pair_is_translated_there_and_back(here: list[str], there: list[str], below: list[str]) -> None:
-    near, far = "/h/" + "/".join(here), "/t/" + "/".join(there)
-    gpu, path = machine(folders={near: far}), "/".join((near, *below))
-    translated = gpu.to_remote(path)
-    assert translated == "/".join((far, *below))
-    assert gpu.to_local(translated) == path
+@pytest.mark.parametrize("host", ["gpu", "me@gpu.example", "my_host-2", "10.0.0.1"])
+def test_usual_hosts_are_taken(host: str) -> None:
+    assert machine(host=host).name == host
 
 
 @posix
@@ -90,20 +57,17 @@ def test_the_longest_pair_decides_and_paths_outside_have_none(folders: list[list
     pairs = {tuple(parts): f"/there{place}" for place, parts in enumerate(folders)}
     gpu = machine(folders={"/" + "/".join(at): to for at, to in pairs.items()})
     best = max((at for at in pairs if tuple(path[: len(at)]) == at), key=len, default=None)
-    expected = None if best is None else "/".join((pairs[best], *path[len(best) :]))
-    assert gpu.to_remote("/" + "/".join(path)) == expected
+    translated = gpu.to_remote("/" + "/".join(path))
+    assert translated == (None if best is None else "/".join((pairs[best], *path[len(best) :])))
+    if translated is not None:
+        assert gpu.to_local(translated) == "/" + "/".join(path)
 
 
 @posix
-def test_folders_are_compared_by_components() -> None:
+def test_folders_are_compared_by_components_and_no_path_leaves_them() -> None:
     gpu = machine(folders={"/models": "/data/models"})
     assert gpu.to_remote("/models2/x") is None
     assert gpu.to_remote("/models") == "/data/models"
-
-
-@posix
-def test_a_path_that_may_leave_its_folder_is_not_translated() -> None:
-    gpu = machine(folders={"/models": "/data/models"})
     assert gpu.to_remote("/models/../etc/x") is None
     assert gpu.to_local("/data/models/../../etc/x") == "/data/models/../../etc/x"
 
@@ -119,7 +83,7 @@ def test_machines_are_stored_found_and_forgotten() -> None:
     assert list(remove_machine("gpu")) == ["big"] == list(load_places())
 
 
-@pytest.mark.parametrize("content", ["{", '[{"name": "gpu"}]', "[1]"])
+@pytest.mark.parametrize("content", ["{", '[{"name": "gpu"}]'])
 def test_a_damaged_file_is_one_sentence_and_kept(content: str) -> None:
     machines_file().write_text(content)
     with pytest.raises(WinaError, match=r"machines\.json cannot be read .*delete the file"):

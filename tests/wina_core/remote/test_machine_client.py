@@ -25,7 +25,9 @@ from wina_core.jobs import (
     Result,
     Started,
     Submit,
+    encode,
 )
+from wina_core.records import Environment
 from wina_core.remote import machine_client
 from wina_core.remote.machine_client import open_place
 from wina_core.remote.registry import remove_machine, save_machine
@@ -143,6 +145,23 @@ def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine:
     assert "says: there is no torch" in failure(machine, f"{sys.executable} -c {shlex.quote(quiet)}")
 
 
+@pytest.mark.parametrize(
+    ("code", "stderr", "words"),
+    [
+        (255, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "key is another"),
+        (255, "Host key verification failed.", "host key is not known yet"),
+        (255, "me@away: Permission denied (publickey).", "it refused the login"),
+        (255, "ssh: Could not resolve hostname away", "its name is unknown"),
+        (255, "config: line 1: Bad configuration option: nonsense", "ssh refuses its configuration file"),
+        (255, "", "ssh said nothing"),
+        (127, "sh: wina: not found", "pip install wina-workbench"),
+        (1, "", "ended with code 1"),
+    ],
+)
+def test_faults_of_ssh_are_sentences(machine: FakeMachine, code: int, stderr: str, words: str) -> None:
+    assert words in machine_client.explain_ssh(code, stderr, machine.machine)
+
+
 def test_a_machine_that_says_nothing_is_given_up(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_client, "START_SECONDS", 0.5)
     assert failure(machine, "sleep 60;") == "The engine on away did not answer within 0 s, and was ended."
@@ -156,10 +175,11 @@ def test_what_login_scripts_print_is_left_out(machine: FakeMachine, events: Even
     client.stop()
 
 
-def test_another_version_is_refused_with_both(machine: FakeMachine) -> None:
-    environment = '{"device":"cpu","hardware":"x","versions":{"wina-workbench":"9.0"}}'
-    error = failure(machine, f'echo \'{{"type":"ready","pid":1,"environment":{environment}}}\'; sleep 60;')
-    assert "wina-workbench 9.0 there" in error
+@pytest.mark.parametrize(("versions", "named"), [({"wina-workbench": "9.0"}, "9.0"), ({}, "unknown")])
+def test_another_version_is_refused_with_both(machine: FakeMachine, versions: dict[str, str], named: str) -> None:
+    ready = Ready(pid=1, environment=Environment(device="cpu", hardware="x", versions=versions))
+    error = failure(machine, f"echo {shlex.quote(encode(ready).strip())}; sleep 60;")
+    assert f"wina-workbench {named} there" in error
 
 
 def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine: FakeMachine) -> None:

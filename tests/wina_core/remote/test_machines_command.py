@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("home")
 PAGE = resources_folder() / "guide" / "machines.md"
 
 
+@pytest.mark.service
 def test_the_guides_commands_work(wina: Wina, sshd: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = sshd.config.read_text().replace("Host away", "Host gpu")
     (tmp_path / "config").write_text(config)

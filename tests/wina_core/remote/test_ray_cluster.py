@@ -1,6 +1,7 @@
 """Engines on the nodes of a real Ray cluster: nodes killed, a run that ends engines, engines that cannot start.
 
-By day test_ray_engines.py has a cluster that is none: Ray gives a node 30 s to start, which a busy machine exceeds.
+test_ray_engines.py has the same with a cluster that is none: Ray gives a node 30 s to start, which a busy machine
+exceeds.
 """
 
 import shlex
@@ -17,7 +18,10 @@ from wina_core.cli import app
 from wina_core.files.paths import resources_folder
 from wina_core.jobs import Failed, Submit
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Ray's test clusters need Linux or macOS")
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.skipif(sys.platform == "win32", reason="Ray's test clusters need Linux or macOS"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,6 @@ def commands(beginning: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith(f"    {beginning} ")]
 
 
-@pytest.mark.nightly
 def test_the_guides_command_gives_the_same_numbers_as_without_a_cluster(cluster: Any) -> None:
     (command,) = (each for each in commands("wina") if each[0] == "eval")
     there = [cluster.address if part == "auto" else part for part in command]
@@ -56,7 +59,6 @@ def test_the_guides_options_exist() -> None:
         assert all(part in shown for part in command if part.startswith("--"))
 
 
-@pytest.mark.nightly
 def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(cluster: Any) -> None:
     events = Events()
     pool = sleeping_engines(events, cluster.address, "never")
@@ -64,11 +66,10 @@ def test_engines_that_start_on_no_node_fail_the_job_with_the_reason(cluster: Any
     end = events.end("job")
     pool.stop()
     assert isinstance(end, Failed)
-    assert "No living node of the Ray cluster can start an engine" in end.error
+    assert "No node of the Ray cluster can start an engine" in end.error
     assert "There is no torch on this node." in end.error
 
 
-@pytest.mark.nightly
 def test_a_killed_node_costs_no_run_and_a_run_that_ends_three_engines_fails_alone(cluster: Any) -> None:
     report = run_grid(cluster, runs=30, kills=1, seconds=0.1, poisoned=True)  # the last test: it leaves two nodes
     assert report.faults == 0

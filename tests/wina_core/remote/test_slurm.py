@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.wina_core.remote.fake_machine import wait_until
 from tests.wina_core.store.test_migrations import to_schema_0017
 from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
@@ -52,7 +52,6 @@ ELEMENTS = tuple(
     EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(SYNTHETIC,)) for spec in specs))
     for specs in (SPECS[:2], SPECS[2:])
 )
-PATIENCE_S = 300.0
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -61,14 +60,14 @@ class Queue:
     """The place of submitit's executor and of squeue."""
 
     def __init__(self) -> None:
-        self.elements: list[Callable[[], None]] = []
+        self.elements: list[Any] = []
         self.states = ["pending", "pending"]
 
     @contextmanager
     def batch(self) -> Iterator[None]:
         yield
 
-    def submit(self, element: Callable[[], None]) -> Any:
+    def submit(self, element: object) -> Any:
         self.elements.append(element)
         return SimpleNamespace(job_id=f"7_{len(self.elements) - 1}")
 
@@ -111,7 +110,7 @@ def statuses(store: Store) -> list[str | None]:
     return [store.run_status(run) for run in HASHES]
 
 
-def test_elements_have_runs_of_one_model_at_most_so_many() -> None:
+def test_elements_have_at_most_so_many_runs() -> None:
     job = EvaluateJob(runs=tuple(run for element in ELEMENTS for run in element.runs))
     assert [len(element.runs) for element in slurm.split_job(job, 3)] == [3, 1]
 
@@ -241,6 +240,13 @@ def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
     assert not file.with_name("0.sqlite-wal").exists()
 
 
+def test_an_element_begins_again_as_the_same_call(store: Store, queue: Queue) -> None:
+    pytest.importorskip("submitit", reason="the optional extra `slurm`")
+    submitted(store)
+    again = queue.elements[0].checkpoint().function
+    assert again is queue.elements[0]
+
+
 @pytest.fixture
 def local_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Receives the jobs of submitit's local executor, which takes the place of Slurm's."""
@@ -266,13 +272,7 @@ def local_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         job._process.kill()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
+@pytest.mark.nightly  # by day without submitit's processes, above
 def test_an_element_that_submitit_queues_again_is_complete(store: Store, local_jobs: list[Any]) -> None:
     store.save_study(STUDY, SPECS[:2])
     array = slurm.submit(ELEMENTS[:1], STUDY, SlurmSettings(), store, compute_element)

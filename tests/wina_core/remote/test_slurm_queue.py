@@ -20,7 +20,7 @@ synthetic = { size = 32, seeds = 2, networks = ["lemma"] }
 method = { name = "wina" }
 """
 
-pytestmark = pytest.mark.usefixtures("slurm", "home")
+pytestmark = [pytest.mark.service, pytest.mark.usefixtures("slurm", "home")]
 
 
 @pytest.fixture

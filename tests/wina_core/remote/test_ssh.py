@@ -1,19 +1,20 @@
 """Commands over a real ssh: words stay data, keys are checked, failures are sentences."""
 
-import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.wina_core.remote import sshd as servers
 from tests.wina_core.remote.sshd import SshServer, sshd
 from wina_core import __version__
 from wina_core.remote.machine_client import explain_ssh, ssh_command
 from wina_core.specs.machine import Machine
 
 __all__ = ["sshd"]
+
+pytestmark = pytest.mark.service
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +39,9 @@ def explained(machine: Machine) -> str:
     return explain_ssh(done.returncode, done.stderr, machine)
 
 
-def test_each_server_of_a_process_has_a_user_of_its_own(tmp_path: Path, sshd: SshServer) -> None:
-    with servers._user(tmp_path / "home") as user:
-        assert user != sshd.user or os.geteuid() != 0
-
-
 def test_the_program_runs_with_its_environment(sshd: SshServer) -> None:
     assert __version__ in run(sshd.machine()).stdout
-    (sshd.home / "my python").symlink_to(sshd.python)
+    (sshd.home / "my python").symlink_to(sys.executable)
     printed = run(sshd.machine(command="env GIVEN='a b' ~/'my python' -c 'import os; print(os.environ[\"GIVEN\"])'"))
     assert (printed.stdout, printed.stderr) == ("a b\n", "")
 

@@ -37,7 +37,7 @@ from wina_core.compute.models.shortcuts import shortcut_parameters
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.model_session import Session
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Emit, Measured
 from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
@@ -55,7 +55,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
 
     The dense model has no rotation: it is the rotated one if the rotation is free, and a separate one if shortcuts slow
     decoding. Raises WinaError for an unknown method, a prompt beyond the model's context, no measurable sparsity, and
-    too little memory for both models; Cancelled between two tokens, and after a point if the job is released.
+    too little memory for both models; Cancelled between two tokens.
     """
     spec = job.spec
     get_method(spec.method)
@@ -80,7 +80,7 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
         progress = SweepProgress(reporter, missing)
-        for index, (point, (calibration, resolved)) in enumerate(zip(missing, gatings, strict=True)):
+        for point, (calibration, resolved) in zip(missing, gatings, strict=True):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
             progress.begin("dense")
@@ -115,8 +115,6 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             )
             progress.finish()
             emit(Measured(job_id=job_id, record=record))
-            if reporter.released and index + 1 < len(missing):
-                raise Cancelled
     return SweepReport(
         environment=environment, points=tuple(points), measured=len(missing), stored=stored, skipped=skipped
     )

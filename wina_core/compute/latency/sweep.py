@@ -27,7 +27,7 @@ from wina_core.compute.latency.products import (
     time_turns,
 )
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
+from wina_core.errors import WinaError, ran_out_of_memory
 from wina_core.jobs import Emit, LatencyJob, Measured
 from wina_core.records import Environment, LatencyRecord, SweepReport
 from wina_core.specs import DENSE
@@ -41,7 +41,7 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
     """Measure the points that are not stored yet; skip one that cannot be measured with its reason.
 
     Raises WinaError for a device or backend that does not work here, and if no point can be measured; Cancelled within
-    a second, except while compiling and making weights, and after a point if the job is released.
+    a second, except while compiling and making weights.
     """
     device = device_of(job.spec.device)
     environment = environment_on(device)
@@ -67,8 +67,6 @@ def time_products(job: LatencyJob, emit: Emit, reporter: Reporter, job_id: str) 
         for record in sweep.records(missing):
             emit(Measured(job_id=job_id, record=record))
             measured += 1
-            if reporter.released and measured < len(missing):
-                raise Cancelled
     if measured == stored == 0:
         raise WinaError(" ".join(sweep.skipped))
     reasons = tuple(f"{count} of {len(missing)} points: {reason}" for reason, count in sweep.skipped.items())

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from typing import IO
 
 from wina_core.errors import WinaError
@@ -9,6 +10,8 @@ from wina_core.files.own_command import own_command
 from wina_core.files.paths import log_folder
 from wina_core.jobs import Message, Submit, encode
 
+START_SECONDS = 120.0
+"""Time for the process to store the jobs, which waits for a database on a network."""
 LOG_FILE = "background.log"
 LOG_BYTES = 2**20
 """Size above which the log begins anew."""
@@ -41,16 +44,22 @@ class BackgroundProcess:
                 )
             assert self._process.stdin is not None
             assert self._process.stdout is not None
+            # It ends a process that hangs, and with it the wait for its answer.
+            limit = threading.Timer(START_SECONDS, self._process.kill)
+            limit.daemon = True
+            limit.start()
             self._process.stdin.write(encode(handover).encode())
             self._process.stdin.flush()
             answer = self._process.stdout.readline().decode(errors="replace")
         except OSError as error:
             raise WinaError(f"The process for jobs in the background could not be started: {error}.") from error
+        is_late = not limit.is_alive()
+        limit.cancel()
         if not answer:
             code = self._process.wait()
+            end = f"did not answer within {START_SECONDS:.0f} s" if is_late else f"ended with exit code {code}"
             raise WinaError(
-                f"The process for jobs in the background ended with exit code {code}; {LOG_FILE} in the folder of "
-                "logs has the cause."
+                f"The process for jobs in the background {end}; {LOG_FILE} in the folder of logs has the cause."
             )
         if refusal := answer.strip():
             raise WinaError(refusal)

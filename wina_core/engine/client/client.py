@@ -24,7 +24,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from wina_core.engine.client.end_texts import MOST_ENGINES, describe_end, describe_start, memory_kills, was_killed
+from wina_core.engine.client.end_texts import describe_end, describe_start, memory_kills, was_killed
 from wina_core.errors import LIBRARY_FAULT, WinaError, without_controls
 from wina_core.files.own_command import own_command
 from wina_core.files.paths import log_folder
@@ -40,7 +40,6 @@ from wina_core.jobs import (
     Log,
     Pause,
     Ready,
-    Release,
     Resume,
     RunStarted,
     Shutdown,
@@ -115,9 +114,6 @@ class _Job:
 
     submit: Submit
     state: JobState = field(default_factory=JobState)
-    engines: int = 0
-    """Engines that ended before they began it."""
-    released: bool = False
 
     @property
     def begun(self) -> bool:
@@ -152,8 +148,7 @@ class EngineClient:
 
     `on_event` receives every event, from threads of the client. A job ends with exactly one Done or Failed, whatever
     becomes of the engine: one that dies fails the job that it was computing, with the tail of its log, and the next
-    job starts a new engine. A job that the engine had not begun goes to a new one, up to MOST_ENGINES in all, unless
-    its first engine exited by itself: another one would, too.
+    job starts a new engine. `Failed.not_begun` says that a job which the engine had not begun may be sent again.
 
     `command` starts an engine that speaks on its standard streams, on this machine by default. No method waits for the
     engine, except `stop`.
@@ -173,13 +168,9 @@ class EngineClient:
         self._log_file = log_file or default_log_file()
         self._cancel_grace = cancel_grace
         self._environment = dict(environment or {})
-        self._lock = threading.RLock()  # reentrant: the exit of an engine delivers its job to the next one under it
+        self._lock = threading.RLock()  # reentrant: the client of an engine on Ray starts one under it
         self._job: _Job | None = None
         self._engine: Engine | None = None
-
-    # The two ways in which clients of engines elsewhere differ.
-    gives_back = False
-    """True if the runs of an engine that ends before it begins them go back to the queue instead of to a new engine."""
 
     spares_starting_engines = True
     """True if an engine that has not begun its job is not ended by force when that is cancelled."""
@@ -198,7 +189,7 @@ class EngineClient:
         self._deliver()
 
     def send(self, request: EngineRequest) -> None:
-        """Submit, cancel, pause, resume or release the job, starting the engine if need be; Shutdown is `stop`.
+        """Submit, cancel, pause or resume the job, starting the engine if need be; Shutdown is `stop`.
 
         Raises ValueError for a second job.
         """
@@ -211,8 +202,10 @@ class EngineClient:
                 self._deliver(request)
             case Cancel():
                 self._cancel(request)
-            case Pause() | Resume() | Release():
-                self._steer(request)
+            case Pause() | Resume():
+                with self._lock:
+                    if self._engine and self._job and self._job.submit.job_id == request.job_id:
+                        self._engine.send(request)
             case Shutdown():
                 self.stop()
 
@@ -276,20 +269,6 @@ class EngineClient:
                 return
         _terminate(engine.process)
 
-    def _steer(self, request: Pause | Resume | Release) -> None:
-        with self._lock:
-            job, engine = self._job, self._engine
-            if job is None or engine is None or job.submit.job_id != request.job_id:
-                return
-            match request:
-                case Release():
-                    job.released = True
-                case Pause():
-                    job.state = job.state.pausing()
-                case Resume():
-                    job.state = job.state.resuming()
-            engine.send(request)
-
     # ---- the process ---------------------------------------------------------------------------------------------
 
     def open_process(self) -> "subprocess.Popen[bytes]":
@@ -349,21 +328,9 @@ class EngineClient:
                     self._job = None
 
     def _on_engine_exit(self, engine: Engine, code: int) -> None:
-        """End the job, or give it to a new engine if this one had not begun it."""
+        """End the job."""
         with self._lock:
-            self._engine = None  # before `_deliver`, which starts another one if none runs
-            job = self._job
-            moves = job is not None and not engine.stopping and _can_move(job, engine, code)
-            back = moves and self.gives_back and job is not None and isinstance(job.submit.job, EvaluateJob)
-            if job is not None and moves and not back:
-                job.engines += 1
-                job_id, paused = job.submit.job_id, job.state.is_paused
-                job.state = JobState(phase="pausing" if paused else "queued")
-                # The new engine knows nothing of the requests that the old one has taken.
-                again = [Pause(job_id=job_id)] * paused + [Release(job_id=job_id)] * job.released
-                self._deliver(job.submit, *again)
-                return
-            self._job = None
+            job, self._engine, self._job = self._job, None, None
         if job is None:
             if not engine.stopping:
                 self._on_event(Log(level="error", text=self._cause(engine, code)))
@@ -376,7 +343,8 @@ class EngineClient:
                 detail=engine.log.tail,
                 run=next(iter(job.state.running), None),
                 engine_end=self.describe_end(engine, code),
-                not_begun=back,
+                # An engine that exits before its first job would do so again with this one.
+                not_begun=not job.begun and (engine.began or was_killed(code)),
             )
             self._on_event(failed)
 
@@ -435,8 +403,3 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _can_move(job: _Job, engine: Engine, code: int) -> bool:
-    untouched = not job.begun and not job.state.is_cancelled and job.engines + 1 < MOST_ENGINES
-    return untouched and (engine.began or was_killed(code))

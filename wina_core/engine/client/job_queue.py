@@ -35,7 +35,7 @@ from wina_core.jobs import (
 )
 from wina_core.jobs.job_specs import Group, by_model
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.progress import MeasurementTimes, Steady, Throttle
+from wina_core.jobs.progress import MeasurementTimes, Throttle
 from wina_core.specs import COST
 from wina_core.specs.machine import LOCAL
 
@@ -104,8 +104,6 @@ class Assignment:
     held: bool = False
     released: bool = False
     """True once it is to end early, to make room for another job."""
-    gives_up: bool = False
-    """True if it loses the measurement in flight then."""
 
     @property
     def units(self) -> int:
@@ -144,6 +142,12 @@ class Assignment:
     def end(self, run: str) -> None:
         self.ended.add(run)
         self.begin(None)
+
+    def end_arrived(self) -> Iterator[RunFinished]:
+        """End the current run if all of its units have arrived, but not its RunFinished, which is yielded."""
+        if self.run is not None and not self.current:
+            yield RunFinished(job_id=self.job.id, run=self.run)
+            self.end(self.run)
 
     @property
     def current(self) -> list[PendingRun]:
@@ -192,7 +196,6 @@ class QueuedJob:
     """Number of engines that ended while they computed a run, by its hash."""
     units: int = 0
     """Measurements of ended assignments."""
-    steady: Steady = field(default_factory=Steady)
     throttle: Throttle = field(default_factory=Throttle)
 
     @property
@@ -219,27 +222,21 @@ class QueuedJob:
         assert self.times is not None
         done = self.units + sum(assignment.progress for assignment in self.assignments)
         total = float(sum(len(run.units) for run in self.spec.runs))
-        now = self.state.clock(now)
-        eta = self.times.left(done, [assignment.run for assignment in self.assignments])
-        changed = "" if eta is None else self.steady.change(now, eta, doing.stage or "this step")
-        if not (self.throttle.passes(now, done, total) or changed):
+        if not self.throttle.passes(now, done, total):
             return None
         return Progress(
             job_id=self.id,
             done=done,
             total=total,
             unit="measurements",
-            eta_seconds=eta,
+            eta_seconds=self.times.left(done, [assignment.run for assignment in self.assignments]),
             metric=doing.metric,
-            changed=changed,
         )
 
 
 def reap(assignment: Assignment, failed: Failed, unassigned: UnassignedRuns) -> list[Event]:
     """Hand what a dead engine left to the next free engines; fail the run that has ended too many of them."""
     job = assignment.job
-    if failed.not_begun and assignment.rest:
-        assignment.begin(assignment.rest[0].spec.content_hash())  # it was being prepared
     if assignment.run is None and not assignment.ended:  # another engine would reach no run either
         job.failure = failed
         job.unreached += [pending.spec.content_hash() for pending in assignment.runs]
@@ -259,9 +256,8 @@ def _count_end(assignment: Assignment, run: str, failed: Failed) -> Iterator[Eve
     """Count the end of an engine against the run that it computed."""
     job = assignment.job
     ended = job.engines_ended[run] = job.engines_ended.get(run, 0) + 1
-    if not assignment.current:  # all measurements arrived, but not RunFinished
-        yield RunFinished(job_id=job.id, run=run)
-        assignment.end(run)
+    if not assignment.current:
+        yield from assignment.end_arrived()
     elif ended == MOST_ENGINES:
         yield RunFailed(job_id=job.id, run=run, error=describe_failure(failed), detail=failed.detail)
         assignment.end(run)
@@ -346,53 +342,41 @@ def _rank(priority: Priority) -> int:
 
 
 class Inbox:
-    """Queue of actions that run on a thread of its own, from the first action until `close`.
+    """Queue of actions that run on a thread of its own until `close`; what is posted later is dropped.
 
-    It calls `idle` after every action, and after `seconds` without one.
+    It calls `tick` after every action, and after `seconds` without one.
     """
 
-    def __init__(self, idle: Callable[[], None], seconds: float) -> None:
-        self._idle = idle
+    def __init__(self, tick: Callable[[], None], seconds: float) -> None:
+        self._tick = tick
         self._seconds = seconds
         self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._posting = threading.Lock()
-        self._thread: threading.Thread | None = None
         self._closing = False
+        self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)
+        self._thread.start()
 
     def post(self, action: Callable[[], None]) -> None:
-        with self._posting:
-            self._actions.put(action)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)
-                self._thread.start()
+        self._actions.put(action)
 
     def close(self, last: Callable[[], None]) -> None:
-        """Run a `last` action, and what is posted until it returns; wait for the end of the thread, if there is one."""
-        thread = self._thread
-        if thread is None:
-            return
+        """Run a `last` action, and what is posted until it returns; wait for the end of the thread."""
 
         def end() -> None:
-            last()
             self._closing = True
+            last()
 
         self.post(end)
-        if thread is not threading.current_thread():
-            thread.join()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
 
     def _work(self) -> None:
-        while True:
+        while not (self._closing and self._actions.empty()):
             try:
                 action = self._actions.get(timeout=self._seconds)
             except queue.Empty:
-                action = self._idle
-            for step in (action, self._idle):
+                action = self._tick
+            for step in (action, self._tick):
                 try:
                     step()
                 except Exception:  # one defect must not cost the jobs that follow
                     logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
-            with self._posting:
-                # Under the lock of `post`: an action after the last look would find no thread to run it.
-                if self._closing and self._actions.empty():
-                    self._thread, self._closing = None, False
-                    return

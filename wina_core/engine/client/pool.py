@@ -10,11 +10,12 @@ any other job goes to the first free engine. Jobs begin in the order of the queu
 before has no runs left to hand out.
 
 A light engine beside the others computes what a user waits for while they are busy. It starts with the first batch job,
-so that its libraries are loaded by the time it is needed, and ends when nobody has needed it for a while.
+so that its libraries are loaded by the time it is needed, and ends when nobody has needed its model for a while.
 
 Where memory does not allow it, an evaluation makes room and continues after. It gives up a measurement that has just
-begun, once for each result; else it makes room after its current measurement. While a sweep is timed, no light engine
-computes or starts: a sweep makes room after its current point, and waits while the light engine computes.
+begun, once for each result; else it is cancelled with its next result. What was under way is computed again. While a
+sweep is timed, no light engine computes or starts: a sweep makes room after its current point, and waits while the
+light engine computes.
 
 Engines on other machines are opened at the first job for their machine. They and this computer's, as the job names
 them, share its runs alike.
@@ -27,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
+from wina_core.engine.client.end_texts import MOST_ENGINES
 from wina_core.engine.client.job_queue import (
     Assignment,
     Inbox,
@@ -46,21 +48,18 @@ from wina_core.engine.client.resources import (
 )
 from wina_core.engine.client.rest import without_points
 from wina_core.engine.client.workers import (
-    IDLE_SECONDS,
+    TICK_SECONDS,
     LightEngine,
-    MakeClient,
     OnEvent,
     OpenMachine,
     Worker,
     Workers,
+    assignments,
     busy_reason,
     free_batch_worker,
     give_up,
     held_worker,
-    is_promised,
     no_machines,
-    promised_job,
-    soon_free,
     waiting_reason,
     yielding_worker,
 )
@@ -74,16 +73,18 @@ from wina_core.jobs import (
     Failed,
     Held,
     Log,
+    Measured,
     Move,
+    Partial,
     Pause,
     PendingRun,
     Prioritize,
     Progress,
     Queued,
     Ready,
-    Release,
     Request,
     Resume,
+    RunFailed,
     RunStarted,
     Shutdown,
     Started,
@@ -101,10 +102,11 @@ class EnginePool:
     One thread, the pool's own, handles requests and the engines' events in the order in which they come. It also calls
     `on_event`, so that this is never called twice at a time. Every submitted job ends with exactly one Done or Failed.
 
-    An engine that dies fails the job that it computes. An EvaluateJob continues in the next free engine, or in a new
-    one, with the measurements that are missing; only a run that has ended MOST_ENGINES engines fails. A paused job
-    holds its engines until a later job needs one: then it gives up the measurement in flight there, or for other kinds
-    of jobs the stage, and waits in the queue until it is resumed. No measurement that has arrived is repeated.
+    An engine that dies fails the job that it computes, and gives back one that it had not begun. An EvaluateJob
+    continues in the next free engine, or in a new one, with the measurements that are missing; only a run that has
+    ended MOST_ENGINES engines fails. A paused job holds its engines until a later job needs one: then it gives up the
+    measurement in flight there, or for other kinds of jobs the stage, and waits in the queue until it is resumed. No
+    measurement that has arrived is repeated.
     """
 
     def __init__(
@@ -123,19 +125,14 @@ class EnginePool:
         """
         make = client or (lambda receiver, environment: EngineClient(receiver, environment=environment))
         self._on_event = on_event
-        self._inbox = Inbox(self._idle, IDLE_SECONDS)
+        self._light: LightEngine | None = None
+        self._inbox = Inbox(self._tick, TICK_SECONDS)
         self._post = self._inbox.post
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
-        self._workers = Workers(
-            [_client_maker(make, environment) for environment in environments],
-            None if light is None else _client_maker(make, light),
-            self._on_message,
-            self._post,
-            machines,
-        )
-        worker, workers = self._workers.light, list(self._workers)
-        self._light = None if worker is None else LightEngine(worker, workers, room, self._post, self._hand_out)
+        self._workers = Workers(make, environments, light, self._on_message, self._post, machines)
+        if self._workers.light is not None:
+            self._light = LightEngine(self._workers.light, self._workers, room, self._post, self._hand_out)
 
     @property
     def pid(self) -> int | None:
@@ -158,9 +155,9 @@ class EnginePool:
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
 
-    def _idle(self) -> None:
+    def _tick(self) -> None:
         if self._light is not None:
-            self._light.end_if_idle()
+            self._light.tick(time.monotonic())
 
     def _report(self, event: Event) -> None:
         """Follow an event, and hand it to the receiver, whose defects must cost no job."""
@@ -173,8 +170,7 @@ class EnginePool:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
     def _shut_down(self) -> None:
-        if self._light is not None:
-            self._light.forget_start()
+        self._light = None  # it must not start any more
         for job in self._jobs:
             self._cancel(job, notify=False)
         self._workers.stop()
@@ -264,15 +260,13 @@ class EnginePool:
         while (start := self._next()) is not None:
             self._begin(*start)
         for job in self._jobs:
-            if job.waiting and not job.state.is_paused and not is_promised(self._workers, job):
+            if job.waiting and not job.state.is_paused:
                 self._make_room(job)
 
     def _next(self) -> tuple[QueuedJob, Worker] | None:
         """Return the first job of which an engine could begin something, and that engine."""
-        # The job that gave up its engine is often ahead in the queue, and would take it back.
-        if (promised := promised_job(self._workers)) is not None:
-            return promised
-        for job in self._jobs:
+        # Interactive jobs first: one that gave up its engine may be ahead in the queue, and would take it back.
+        for job in sorted(self._jobs, key=lambda job: not job.spec.interactive):
             if not job.waiting or job.state.is_paused:
                 continue
             worker = free_batch_worker(self._workers.serving(job), job.spec)
@@ -289,27 +283,34 @@ class EnginePool:
     def _make_room(self, job: QueuedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
         serving = self._workers.serving(job)
-        if (worker := held_worker(serving, job.spec)) is not None:
-            self._release(worker, job, Cancel)
+        work = assignments(serving)
+        if any(assignment.released for assignment in work):  # an engine is given up already
             return
-        if not job.spec.interactive or soon_free(serving):
+        if (worker := held_worker(serving, job.spec)) is not None:
+            self._release(worker, at_once=True)
+            return
+        # An interactive job that is computed ends soon.
+        if not job.spec.interactive or any(assignment.job.spec.interactive for assignment in work):
             return
         worker = yielding_worker(serving, job.spec)
         if worker is None or worker.assignment is None:
             self._explain(job, busy_reason(serving))
             return
-        self._release(worker, job, Cancel if give_up(worker.assignment, time.monotonic()) else Release)
-        self._explain(job, waiting_reason(worker.assignment, time.monotonic()))
+        now = time.monotonic()
+        at_once = give_up(worker.assignment, now)
+        self._release(worker, at_once=at_once)
+        self._explain(job, waiting_reason(worker.assignment, now, at_once=at_once))
 
     def _explain(self, job: QueuedJob, reason: str) -> None:
         if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
-    def _release(self, worker: Worker, job: QueuedJob, request: type[Cancel | Release]) -> None:
-        """Have a worker's assignment end early, so that the job may have the engine."""
+    def _release(self, worker: Worker, *, at_once: bool) -> None:
+        """End a worker's assignment, now or with its next result, so that a waiting job may have the engine."""
         assert worker.assignment is not None
-        worker.assignment.released, worker.promised = True, job
-        worker.client.send(request(job_id=worker.assignment.id))
+        worker.assignment.released = True
+        if at_once:
+            worker.client.send(Cancel(job_id=worker.assignment.id))
 
     def _begin(self, job: QueuedJob, worker: Worker) -> None:
         todo, runs = job.spec, tuple[PendingRun, ...]()
@@ -327,9 +328,8 @@ class EnginePool:
         if job.state.waits:
             self._report(self._jobs.place(job))
         self._report_assigned(worker)
-        worker.submit(assignment, todo)
-        if self._light is not None and worker.machine == LOCAL:
-            self._light.on_begin(worker, todo)
+        worker.client.send(Submit(job_id=assignment.id, job=todo))
+        worker.pid = worker.client.pid
 
     def _report_assigned(self, worker: Worker) -> None:
         if len(self._workers) > 1:
@@ -344,11 +344,9 @@ class EnginePool:
     def _on_message(self, worker: Worker, event: Event) -> None:
         assignment = worker.assignment
         if isinstance(event, Ready):
-            worker.hardware = event.environment.hardware
-            worker.environment = event.environment
-            if (
-                not worker.light and worker.machine == LOCAL
-            ):  # the store takes its environment for this computer's results
+            worker.hardware, worker.environment = event.environment.hardware, event.environment
+            # The store takes its environment for this computer's results.
+            if not worker.light and worker.machine == LOCAL:
                 self._report(event)
             self._report_assigned(worker)
             self._hand_out()
@@ -380,25 +378,30 @@ class EnginePool:
             case Done() | Failed():
                 self._end_assignment(worker, assignment, event)
                 return
+        assignment.note(event)
+        changes: dict[str, object] = {"job_id": job.id}
+        if isinstance(event, RunStarted | CompletionFinished) and worker.machine != LOCAL:
             # The store takes the last Ready's environment for a result without one, and Ready is reported of this
             # computer alone.
-            case RunStarted() | CompletionFinished() if worker.machine != LOCAL:
-                assignment.note(event)
-                event = event.model_copy(update={"environment": worker.environment})
-            case _:
-                assignment.note(event)
-        self._report(event.model_copy(update={"job_id": job.id}))
+            changes["environment"] = worker.environment
+        self._report(event.model_copy(update=changes))
+        if assignment.released and isinstance(event, Partial | Measured | RunFailed):
+            worker.client.send(Cancel(job_id=assignment.id))
 
     def _end_assignment(self, worker: Worker, assignment: Assignment, event: Done | Failed) -> None:
         job = assignment.job
         worker.assignment = None
         worker.idle_since = time.monotonic()
+        is_lost = isinstance(event, Failed) and event.not_begun
+        worker.lost = worker.lost + 1 if is_lost else 0
         # A Failed may come from the end of the process: its successor holds no model.
         if not isinstance(event, Done):
             worker.group = worker.model = None
         job.assignments.remove(assignment)
         if isinstance(event, Done) and assignment.released and not job.state.is_cancelled:
             self._take_back(job, assignment, finished=not event.cancelled)
+        elif is_lost and worker.lost < MOST_ENGINES and not job.state.is_cancelled:
+            self._take_back(job, assignment, finished=False)
         elif isinstance(event, Failed) and (other_machines := _other_machines(worker, assignment, event)):
             job.machines = other_machines
             job.take_back(assignment, finished=False)
@@ -423,6 +426,8 @@ class EnginePool:
 
     def _take_back(self, job: QueuedJob, assignment: Assignment, *, finished: bool) -> None:
         """Queue the rest of an assignment that was to end early; `finished` if it had reached its end by then."""
+        for event in assignment.end_arrived():
+            self._report(event)
         job.take_back(assignment, finished=finished)
         job.spec = without_points(job.spec, job.state.points)
         if job.state.is_paused and job.waiting and not job.has_begun:
@@ -434,12 +439,6 @@ class EnginePool:
         self._jobs.remove(job)
         for event in last_events(job):
             self._report(event)
-
-
-def _client_maker(
-    make: Callable[[OnEvent, Mapping[str, str]], EngineClient], environment: Mapping[str, str]
-) -> MakeClient:
-    return lambda on_event: make(on_event, environment)
 
 
 def _other_machines(worker: Worker, assignment: Assignment, failed: Failed) -> tuple[str, ...]:

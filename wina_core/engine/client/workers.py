@@ -5,7 +5,6 @@ them (`LightEngine`) is one more worker, with a life of its own.
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.job_queue import Assignment, QueuedJob
 from wina_core.engine.client.resources import HasRoom
 from wina_core.errors import WinaError
-from wina_core.jobs import EvaluateJob, Event, Job, Submit
+from wina_core.jobs import EvaluateJob, Event, Job
 from wina_core.jobs.job_specs import Group
 from wina_core.records import Environment
 from wina_core.specs import ModelSource
@@ -47,8 +46,8 @@ class Worker:
     pid: int | None = None
     """The process that computed its last job: another one has no model in memory."""
     idle_since: float = 0.0
-    promised: QueuedJob | None = None
-    """The job for which its work was asked to end: its next one, if it still waits then."""
+    lost: int = 0
+    """Processes in a row that were lost before they began the job that they were given."""
     ending: bool = False
     """True while the light one is stopped because nobody needed it for a while."""
 
@@ -62,13 +61,9 @@ class Worker:
         return model is not None and model == self.model and self.pid == self.client.pid
 
     def assign(self, assignment: Assignment, job: Job) -> None:
-        """Note the next work, with the job as this engine computes it; `submit` sends it."""
+        """Note the next work, with the job as this engine computes it."""
         assignment.loaded = self.holds(job)
-        self.assignment, self.model, self.promised = assignment, job.first_model, None
-
-    def submit(self, assignment: Assignment, job: Job) -> None:
-        self.client.send(Submit(job_id=assignment.id, job=job))
-        self.pid = self.client.pid
+        self.assignment, self.model = assignment, job.first_model
 
 
 def assignments(workers: Iterable[Worker]) -> list[Assignment]:
@@ -86,34 +81,9 @@ def free_batch_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
 def held_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     """Return an engine whose paused work could make room for a job."""
     for worker in workers:
-        assignment = worker.assignment
-        if (not worker.light or job.interactive) and assignment and assignment.held and not assignment.released:
+        if (not worker.light or job.interactive) and worker.assignment is not None and worker.assignment.held:
             return worker
     return None
-
-
-def promised_job(workers: Iterable[Worker]) -> tuple[QueuedJob, Worker] | None:
-    """Return an interactive job whose promised engine is free, and that engine.
-
-    It goes before every other job: the one that gave up its engine may be ahead of it in the queue.
-    """
-    for worker in workers:
-        if worker.free and (job := worker.promised) is not None:
-            if job.waiting and not job.state.is_paused and job.spec.interactive:
-                return job, worker
-            worker.promised = None
-    return None
-
-
-def soon_free(workers: Iterable[Worker]) -> bool:
-    """Return whether an engine computes, or is being given up for, an interactive job, which ends soon."""
-    busy = [worker for worker in workers if worker.assignment is not None]
-    jobs = [*(assignment.job for assignment in assignments(busy)), *(worker.promised for worker in busy)]
-    return any(job is not None and job.spec.interactive for job in jobs)
-
-
-def is_promised(workers: Iterable[Worker], job: QueuedJob) -> bool:
-    return any(worker.promised is job and worker.assignment is not None for worker in workers)
 
 
 def timed_work(workers: Iterable[Worker]) -> bool:
@@ -133,7 +103,7 @@ def yielding_worker(workers: Iterable[Worker], job: Job) -> Worker | None:
     able = []
     for worker in workers:
         assignment = worker.assignment
-        if assignment is None or assignment.released or assignment.held:
+        if assignment is None:
             continue
         if isinstance(assignment.job.spec, EvaluateJob) or assignment.job.spec.timed:
             able.append((assignment.job.spec.timed, not worker.holds(job), worker))
@@ -147,19 +117,17 @@ def give_up(assignment: Assignment, now: float) -> bool:
     A stream of interactive jobs therefore delays an evaluation, but never stops it.
     """
     job = assignment.job
-    assignment.gives_up = (
-        isinstance(job.spec, EvaluateJob) and not job.gave_up and now - assignment.since < SHORT_SECONDS
-    )
-    job.gave_up |= assignment.gives_up
-    return assignment.gives_up
+    gives_up = isinstance(job.spec, EvaluateJob) and not job.gave_up and now - assignment.since < SHORT_SECONDS
+    job.gave_up |= gives_up
+    return gives_up
 
 
-def waiting_reason(assignment: Assignment, now: float) -> str:
-    """Return why an interactive job waits for an assignment that makes room."""
+def waiting_reason(assignment: Assignment, now: float, *, at_once: bool) -> str:
+    """Return why an interactive job waits for an assignment that makes room, `at_once` or with its next result."""
     job = assignment.job
     if job.spec.timed:
         return "other work would disturb the timings; waits for the end of the current point"
-    if assignment.gives_up:
+    if at_once:
         return "waits until the evaluation has made room"
     usual = None if job.times is None else job.times.usual(assignment.run)
     left = None if usual is None else usual - (now - assignment.since)
@@ -194,20 +162,25 @@ class Workers:
 
     def __init__(
         self,
-        makers: Sequence[MakeClient],
-        light: MakeClient | None,
+        make: Callable[[OnEvent, Mapping[str, str]], EngineClient],
+        environments: Iterable[Mapping[str, str]],
+        light: Mapping[str, str] | None,
         on_event: Callable[[Worker, Event], None],
         post: Callable[[Callable[[], None]], None],
         machines: OpenMachine,
     ) -> None:
-        """`makers` and `light` make the engines of this computer; `post` runs an action on the pool's thread."""
+        """`make` makes the engines of this computer; `post` runs an action on the pool's thread."""
         self._on_event = on_event
         self._post = post
         self._machines = machines
         self._all: list[Worker] = []
-        for make in makers:
-            self._add(make)
-        self.light = self._add(light, light=True) if light is not None else None
+
+        def local(environment: Mapping[str, str]) -> MakeClient:
+            return lambda receiver: make(receiver, environment)
+
+        for environment in environments:
+            self._add(local(environment))
+        self.light = None if light is None else self._add(local(light), light=True)
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._all)
@@ -272,14 +245,16 @@ class Workers:
 
 # ---- the engine beside the others for interactive jobs ---------------------------------------------------------------
 
+TICK_SECONDS = 3.0
+"""Interval at which an idle pool looks whether to start or end its light engine."""
 IDLE_SECONDS = 300.0
-"""Time without a job of its own after which the light engine ends."""
+"""Time without a job of its own after which the light engine ends, with the model that it holds."""
 AHEAD_SECONDS = 3.0
 """Time that a batch job has run before the light engine starts ahead of its first job: short ones need none."""
 
 
 class LightEngine:
-    """The light engine of a pool: started with batch work, ended when nobody needs it.
+    """The light engine of a pool: started with batch work, ended when nobody needs the model that it holds.
 
     While a sweep is timed it neither starts nor computes, as it would disturb the timings.
     """
@@ -287,7 +262,7 @@ class LightEngine:
     def __init__(
         self,
         worker: Worker,
-        workers: Sequence[Worker],
+        workers: Workers,
         room: HasRoom,
         post: Callable[[Callable[[], None]], None],
         hand_out: Callable[[], None],
@@ -298,9 +273,8 @@ class LightEngine:
         self._room = room
         self._post = post
         self._hand_out = hand_out
-        self._ahead: threading.Timer | None = None
-        self._unused = False
-        """True after it ended without a job: it does not start ahead again before it has had one."""
+        self._next_try = 0.0
+        """Time from which memory is looked at again, for a start ahead of its first job."""
 
     def engine_for(self, job: Job) -> Worker | None:
         """Return the engine if it could begin a job."""
@@ -312,47 +286,28 @@ class LightEngine:
     def disturbs(self, job: Job) -> bool:
         return job.timed and not self._worker.free
 
-    def on_begin(self, worker: Worker, job: Job) -> None:
-        """Start soon after a batch job has begun, unless that ends before; end for a sweep."""
-        if worker.light:
-            self._unused = False
-        elif job.timed:
-            self._end()
-        elif not job.interactive:
-            self._start_soon()
-
-    def end_if_idle(self) -> None:
+    def tick(self, now: float) -> None:
+        """Start soon after a batch job has begun; end where a sweep is timed, and to give idle memory back."""
         light = self._worker
-        if light.free and light.client.pid is not None and time.monotonic() - light.idle_since >= IDLE_SECONDS:
-            self._unused = light.model is None
-            self._end()
-
-    def forget_start(self) -> None:
-        if self._ahead is not None:
-            self._ahead.cancel()
-
-    def _start_soon(self) -> None:
-        if self._unused or self._worker.client.pid is not None or (self._ahead is not None and self._ahead.is_alive()):
+        if not light.free:
             return
-        self._ahead = threading.Timer(AHEAD_SECONDS, self._post, [self._start])
-        self._ahead.daemon = True
-        self._ahead.start()
+        timed = timed_work(self._workers)
+        if light.client.pid is not None:
+            if timed or (light.model is not None and now - light.idle_since >= IDLE_SECONDS):
+                self._end()
+        elif not timed and now >= self._next_try and self._has_batch_work(now):
+            self._next_try = now + AHEAD_SECONDS
+            if self._room(None, loading_models(self._workers)):
+                light.client.start()
 
-    def _start(self) -> None:
-        """Start the engine before its first job, if a batch job runs and memory allows."""
-        light = self._worker
-        busy = bool(assignments(worker for worker in self._workers if not worker.light))
-        if not busy or not light.free or light.client.pid is not None or timed_work(self._workers):
-            return
-        if self._room(None, loading_models(self._workers)):
-            light.idle_since = time.monotonic()
-            light.client.start()
+    def _has_batch_work(self, now: float) -> bool:
+        jobs = (assignment.job for assignment in assignments(self._workers))
+        started = (job.state.started for job in jobs if not job.spec.interactive)
+        return any(start is not None and now - start >= AHEAD_SECONDS for start in started)
 
     def _end(self) -> None:
-        """Stop the engine if it has no job, on a thread of its own, as this takes seconds."""
+        """Stop the engine, on a thread of its own, as this takes seconds."""
         light = self._worker
-        if not light.free or light.client.pid is None:
-            return
         # Until it has stopped, `free` must be false: a job sent to it now would be cancelled.
         light.ending, light.model = True, None
 

@@ -249,7 +249,3 @@ class _Quiet(NullReporter):
 
     def check(self) -> None:
         self._reporter.check()
-
-    @property
-    def released(self) -> bool:
-        return self._reporter.released

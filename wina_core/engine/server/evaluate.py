@@ -142,27 +142,10 @@ class RunReporter(Reporter):
     def check(self) -> None:
         self._reporter.check()
 
-    @property
-    def released(self) -> bool:
-        return self._reporter.released
-
 
 def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> None:
-    """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next.
-
-    A released job ends before its next measurement, but not before its first result: it advances however often it is
-    released.
-    """
+    """Evaluate the runs, those of one rotated model together; report a run that fails and continue with the next."""
     progress = RunProgress(job.runs)
-    results = 0
-
-    def send(event: Partial | RunFailed) -> None:
-        nonlocal results
-        results += 1
-        emit(event)
-
-    def ends() -> bool:
-        return reporter.released and results > 0
 
     @cache  # once per evaluation of the job, not per run: it reads the tasks' data
     def check(evaluation: EvaluationSpec) -> None:
@@ -185,8 +168,6 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
 
     with closing(_Passes(session, job.runs)) as passes:
         for pending in (run for group_runs in by_model(job.runs).values() for run in group_runs):
-            if ends():
-                return
             run = pending.spec.content_hash()
             emit(RunStarted(job_id=job_id, run=run))
             stage = RunReporter(reporter, pending, progress)
@@ -198,23 +179,21 @@ def evaluate_runs(job: EvaluateJob, session: Session, emit: Emit, reporter: Repo
                     check(pending.spec.evaluation)
 
                 def finished(unit: UnitRecord, pending: PendingRun = pending, stage: RunReporter = stage) -> None:
-                    send(Partial(job_id=job_id, unit=unit, rotation=chosen(pending.spec, unit, stage)))
+                    emit(Partial(job_id=job_id, unit=unit, rotation=chosen(pending.spec, unit, stage)))
 
-                whole = _measure(pending, session, passes, finished, stage, job, ends)
+                _measure(pending, session, passes, finished, stage, job)
             except Cancelled:
                 raise
             except WinaError as error:
-                send(RunFailed(job_id=job_id, run=run, error=str(error)))
+                emit(RunFailed(job_id=job_id, run=run, error=str(error)))
             except Exception as error:
                 exhausted = ran_out_of_memory(error)
                 if not exhausted:
                     if isinstance(error, torch.AcceleratorError):  # every later call fails, until the process ends
                         raise
                     stage.log("error", traceback.format_exc())  # a defect: log it in full, and continue
-                send(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
+                emit(RunFailed(job_id=job_id, run=run, error=unforeseen(error), detail=traceback.format_exc()))
             else:
-                if not whole:
-                    return
                 emit(RunFinished(job_id=job_id, run=run))
             if exhausted:  # here, since the traceback of the error holds the model until its block ends
                 passes.close()
@@ -231,18 +210,14 @@ def _measure(
     finished: Callable[[UnitRecord], None],
     stage: RunReporter,
     job: EvaluateJob,
-    ends: Callable[[], bool],
-) -> bool:
-    """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights.
-
-    Return False if the job `ends` before the last one.
-    """
+) -> None:
+    """Gate the model by the run's spec, and measure its pending units one by one; COST reads no weights."""
     spec = pending.spec
     if spec.evaluation.synthetic is not None:
         stage.begin(SYNTHETIC)
         finished(measure_synthetic(spec, stage))
         stage.end()
-        return True
+        return
     get_method(spec.method)
     plan, units = spec.plan, pending.units
     if COST in units and counts_alone(spec):
@@ -250,7 +225,7 @@ def _measure(
         _count(spec, spec.rotation, plan, (), finished, stage)
         units = tuple(unit for unit in units if unit != COST)
     if not units:
-        return True
+        return
     text, batch_size = spec.evaluation.original, spec.evaluation.batch_size
     reference = None
     if text is not None and ORIGINAL in units:
@@ -265,8 +240,6 @@ def _measure(
         shared = passes.shared
         # The fidelity first: its passes and their counts may be shared with other runs.
         for unit in sorted(units, key=lambda unit: unit != FIDELITY):
-            if ends():
-                return False
             if unit == COST:
                 _count(spec, session.chosen(spec.model, spec.rotation, stage), plan, allocated, finished, stage)
                 continue
@@ -317,7 +290,6 @@ def _measure(
             stage.end()
             # The C library keeps what this unit has freed between pieces in use.
             trim_memory()
-    return True
 
 
 class _Passes:

@@ -21,8 +21,18 @@ from wina_core.model_info.resolve import files_of, gguf_file, resolve_text
 from wina_core.model_info.sharing import plan_text
 from wina_core.model_info.sizes import weights_bytes
 from wina_core.records import ExportRecord, GgufRecord
-from wina_core.specs import AllocatedSparsity, TextSpec
+from wina_core.specs import AllocatedSparsity, ModelSource, TextSpec
 from wina_core.specs.methods import get_method
+
+
+def checked_folder(folder: str, model: ModelSource, sentence: str) -> Path:
+    """Return the folder of an export; raise WinaError if it is in use, or its disk has no room for the weights."""
+    path = Path(folder).expanduser()
+    check_new_folder(path)
+    size = weights_bytes(model)
+    if math.isfinite(size):  # else it is not downloaded
+        check_room(path, size, sentence, "free some space or choose another folder")
+    return path
 
 
 def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> ExportRecord:
@@ -31,12 +41,9 @@ def export_model(job: ExportModelJob, session: Session, reporter: Reporter) -> E
     Raises WinaError if the folder is in use or the disk has no room, before anything is computed, and as preparing and
     gating do.
     """
-    spec, folder = job.spec, Path(job.folder).expanduser()
+    spec = job.spec
     get_method(spec.method)
-    check_new_folder(folder)
-    size = weights_bytes(spec.model)
-    if math.isfinite(size):  # else it is not downloaded
-        check_room(folder, size, "The sparse model takes up to", "free some space or choose another folder")
+    folder = checked_folder(job.folder, spec.model, "The sparse model takes up to")
     loaded = session.prepare(spec.model, spec.rotation, reporter)
     plan = spec.plan
     if isinstance(plan, AllocatedSparsity):

@@ -5,7 +5,6 @@ each is there, else one Result at the end. `evaluate`, `estimate`, `generate` an
 """
 
 import logging
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,11 +21,9 @@ from wina_core.compute.rotation.comparison import layer_energies, norm_spreads
 from wina_core.compute.session.cache import bases_file
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.export import export_gguf, export_model
+from wina_core.engine.server.export import checked_folder, export_gguf, export_model
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
-from wina_core.files.hardware import check_room
-from wina_core.files.paths import check_new_folder
 from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
@@ -47,7 +44,6 @@ from wina_core.jobs import (
     ResultValue,
     RotateJob,
 )
-from wina_core.model_info.sizes import weights_bytes
 from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
 from wina_core.records.gates import GateRecord, GateTarget
 from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, Quantization
@@ -180,12 +176,7 @@ def _export_folder(job: RotateJob, export_to: str) -> Path:
     """Return the folder of an export; raise WinaError now, before minutes of rotating, if it cannot be written."""
     if job.model.quantization != "none":
         raise WinaError("A quantized model is not exported; export the rotated model without quantization.")
-    folder = Path(export_to).expanduser()
-    check_new_folder(folder)
-    size = weights_bytes(job.model)
-    if math.isfinite(size):  # else it is not downloaded
-        check_room(folder, size, "The rotated weights take", "free some space or choose another folder")
-    return folder
+    return checked_folder(export_to, job.model, "The rotated weights take")
 
 
 # ---- inspection of the gates of one matrix ---------------------------------------------------------------------------

@@ -35,7 +35,6 @@ from wina_core.jobs import (
     Progress,
     Ready,
     Refined,
-    Release,
     Resume,
     Shutdown,
     Started,
@@ -124,8 +123,6 @@ class Server:
         self._holding = False
         self._cancel = threading.Event()
         self._closing = False
-        self.released = False
-        """True once the job is to end at its next measurement."""
         self.terminated = False
         """True after SIGTERM."""
 
@@ -172,7 +169,7 @@ class Server:
         match request:
             case Submit():
                 self._submit(request)
-            case Cancel() | Pause() | Resume() | Release():
+            case Cancel() | Pause() | Resume():
                 self._steer(request)
             case Shutdown():
                 self.close()
@@ -194,7 +191,7 @@ class Server:
     def _submit(self, submit: Submit) -> None:
         with self._changed:
             if self._job is None:
-                self._job, self._begun, self._paused, self.released = submit, False, False, False
+                self._job, self._begun, self._paused = submit, False, False
                 self._cancel.clear()
                 self._changed.notify()
                 return
@@ -205,8 +202,8 @@ class Server:
         else:
             self.emit(Failed(job_id=submit.job_id, error=message))
 
-    def _steer(self, request: Cancel | Pause | Resume | Release) -> None:
-        """Cancel, pause, resume or release the job; a request for another job came after its end and is ignored."""
+    def _steer(self, request: Cancel | Pause | Resume) -> None:
+        """Cancel, pause or resume the job; a request for another job came after its end and is ignored."""
         with self._changed:
             if self._job is None or self._job.job_id != request.job_id:
                 return
@@ -222,8 +219,6 @@ class Server:
                 case Resume() if self._paused:
                     self._paused = False
                     self.emit(Held(job_id=request.job_id, held=False))
-                case Release():
-                    self.released = True
             self._changed.notify()
 
     def _drop(self) -> None:
@@ -342,8 +337,7 @@ class WireReporter(Reporter):
     def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
         now = pausable_clock.now()
         eta = self._eta.update(now, done, total)
-        changed = self._eta.changed
-        if self._throttle.passes(now, done, total) or changed:
+        if self._throttle.passes(now, done, total):
             self._server.emit(
                 Progress(
                     job_id=self._job_id,
@@ -353,7 +347,6 @@ class WireReporter(Reporter):
                     eta_seconds=eta,
                     metric=metric,
                     stage=self._eta.stage,
-                    changed=changed,
                 )
             )
 
@@ -367,10 +360,6 @@ class WireReporter(Reporter):
         self._server.hold(self._job_id)
         if self._cancel.is_set():
             raise Cancelled
-
-    @property
-    def released(self) -> bool:
-        return self._server.released
 
 
 class _WireHandler(logging.Handler):

@@ -72,19 +72,6 @@ def report(events: list[Event]) -> SweepReport:
     return value
 
 
-class Released(NullReporter):
-    @property
-    def released(self) -> bool:
-        return True
-
-
-def test_a_released_sweep_ends_after_a_point() -> None:
-    events: list[Event] = []
-    with pytest.raises(Cancelled):
-        run_job(LatencyJob(spec=SPEC), Session(), events.append, Released())
-    assert len(latency_records(events)) == 1
-
-
 def test_each_point_is_sent_with_all_its_numbers() -> None:
     events = do(LatencyJob(spec=SPEC))
     records = latency_records(events)

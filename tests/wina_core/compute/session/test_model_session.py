@@ -113,6 +113,10 @@ def test_the_key_of_a_calibration_depends_on_everything_that_it_is_made_from(tmp
     longer = CalibrationSpec(text=spec.text.model_copy(update={"tokens": 256}))
     keys = [key(), key(rotation=WEIGHTS_ONLY), key(method=MethodSpec(name="teal")), key(spec=longer)]
     assert key(method=WINA.model_copy(update={"selection": "threshold"})) == keys[0]
+    for version in ("BASES_VERSION", "CALIBRATION_VERSION"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(products, version, "another")
+            keys.append(key())
     tiny_text(tmp_path, "Another text in the same file. " * 90)
     keys.append(key())
     assert len(set(keys)) == len(keys)

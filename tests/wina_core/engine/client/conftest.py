@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.wina_core.engine.fake_pool import Pool
+from wina_core.engine.client import pool as pool_module
+from wina_core.engine.client import workers
 
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pool]]:
-    monkeypatch.setattr("wina_core.engine.client.workers.AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(workers, "AHEAD_SECONDS", 0.0)
+    monkeypatch.setattr(pool_module, "TICK_SECONDS", 0.02)
     made: list[Pool] = []
 
     def pool(engines: int = 2, eager: bool = False, light: bool = False) -> Pool:

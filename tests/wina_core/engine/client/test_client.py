@@ -22,7 +22,6 @@ from wina_core.jobs import (
     Pause,
     Queued,
     Ready,
-    Release,
     Resume,
     RunFinished,
     RunStarted,
@@ -70,27 +69,17 @@ def ends(events: Events) -> dict[str, list[Event]]:
     return found
 
 
-def test_nothing_is_started_before_it_is_needed(start: Start) -> None:
+def test_nothing_is_started_before_it_is_needed_and_jobs_are_done(start: Start) -> None:
     client, events = start()
     assert client.pid is None
+    client.send(Cancel(job_id="never"))
     client.start()
     events.wait(Ready)
     assert client.pid is not None
-
-
-def test_a_job_is_done(start: Start) -> None:
-    client, events = start()
     submit(client, "a", "b")
+    client.send(Cancel(job_id="never"))
     assert events.end("b") == Done(job_id="b")
     assert [type(event) for event in events.of("b")] == [Queued, Started, RunStarted, RunFinished, Done]
-
-
-def test_what_an_engines_libraries_print_is_the_running_jobs(start: Start) -> None:
-    client, events = start()
-    submit(client, "die")
-    events.end("die")
-    last_words = events.wait(Log, lambda log: log.text == "about to die")
-    assert (last_words.job_id, last_words.level) == ("die", "debug")
 
 
 def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
@@ -104,29 +93,16 @@ def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
     client.stop()
 
 
-def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(tmp_path: Path) -> None:
-    events = Events()
-    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "once"], tmp_path / "engine.log")
+def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(start: Start) -> None:
+    client, events = start("once")
     for job_id in ("a", "b"):
-        client.send(Submit(job_id=job_id, job=JOB))
+        submit(client, job_id)
         assert events.end(job_id) == Done(job_id=job_id)
-    client.stop()
 
 
-def test_a_release_that_comes_while_an_engine_ends_reaches_the_new_one(tmp_path: Path) -> None:
-    events = Events()
-    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "once"], tmp_path / "engine.log")
-    client.send(Submit(job_id="a", job=JOB))
-    events.end("a")
-    client.send(Submit(job_id="hold", job=JOB))
-    client.send(Release(job_id="hold"))
-    assert events.end("hold") == Done(job_id="hold")
-    client.stop()
-
-
-def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log(start: Start) -> None:
+def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log_and_a_new_one_computes_the_next(start: Start) -> None:
     client, events = start()
-    submit(client, "die")
+    submit(client, "die", "behind")
     failed = events.end("die")
     assert isinstance(failed, Failed)
     assert failed.error == (
@@ -135,16 +111,11 @@ def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log(start: Start) ->
     )
     assert failed.detail == "the log begins\nabout to die"
     assert failed.run == "0123"
-
-
-def test_jobs_behind_a_crash_go_to_a_new_engine(start: Start) -> None:
-    client, events = start()
-    submit(client, "die", "behind")
+    last_words = events.wait(Log, lambda log: log.text == "about to die")
+    assert (last_words.job_id, last_words.level) == ("die", "debug")
     assert events.end("behind") == Done(job_id="behind")
     assert len([event for event in events.all if isinstance(event, Ready)]) == 2
     assert {name: len(found) for name, found in ends(events).items()} == {"die": 1, "behind": 1}
-    submit(client, "next")
-    assert events.end("next") == Done(job_id="next")
 
 
 @pytest.mark.parametrize("job_id", ["hang", "hold"])
@@ -188,9 +159,7 @@ def test_an_engine_that_begins_no_job_fails_it(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGKILL")
-def test_engines_that_are_killed_before_they_begin_a_job_are_replaced_but_not_for_ever(
-    start: Start, tmp_path: Path
-) -> None:
+def test_engines_that_are_killed_before_they_begin_a_job_are_replaced(start: Start, tmp_path: Path) -> None:
     client, events = start("shot")
     submit(client, "a")
     failed = events.end("a")
@@ -238,14 +207,6 @@ def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
     assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
 
 
-def test_cancelling_what_is_unknown_does_nothing(start: Start) -> None:
-    client, events = start()
-    client.send(Cancel(job_id="never"))
-    submit(client, "a")
-    client.send(Cancel(job_id="never"))
-    assert events.end("a") == Done(job_id="a")
-
-
 @pytest.mark.parametrize("behaviour", ["normal", "stubborn"])
 def test_stopping_ends_the_process_and_its_jobs(start: Start, behaviour: str) -> None:
     client, events = start(behaviour)
@@ -284,6 +245,7 @@ def test_the_log_is_kept_in_a_file_that_does_not_grow_for_ever(
     client.stop()
     assert (tmp_path / "engine.log").read_text() == "the log begins\n"
     (tmp_path / "engine.log").write_text("x" * 30)
+    client, events = start()
     submit(client, "b")
     events.end("b")
     client.stop()

@@ -40,6 +40,7 @@ def test_a_run_whose_weight_files_are_changed_advises_to_copy_them() -> None:
 def test_a_run_that_ends_its_engines_by_memory_names_what_to_lower() -> None:
     by_memory = Failed(job_id="a", error="-", engine_end="was killed because memory ran out")
     by_crash = Failed(job_id="a", error="-", engine_end="crashed with signal 11 (Segmentation fault)")
+    assert describe_failure(Failed(job_id="a", error="A fault.")).endswith("the last fault was: A fault.")
     for word in ("batch size", "tokens", "number of engines", "dtype", "quantized"):
         assert word in describe_failure(by_memory)
         assert word not in describe_failure(by_crash)

@@ -10,11 +10,14 @@ from tests.wina_core.engine.engine_events import DEMO, PATIENCE, Events, evaluat
 from tests.wina_core.engine.fake_pool import FakeClient
 from wina_core.engine.client.pool import EnginePool
 from wina_core.errors import WinaError
-from wina_core.jobs import Done, Event, Failed, InspectJob, Log, Ready, RunStarted, Submit
+from wina_core.jobs import Assigned, Done, Event, Failed, InspectJob, Log, Ready, Submit
 from wina_core.records import Environment
+from wina_core.specs import Configuration
+from wina_core.specs.studies import StudySpec
+from wina_core.store import Recorder, Store
 
 RUNS = tuple(run(sparsity / 10) for sparsity in range(1, 7))
-THERE = Environment(device="cuda", hardware="H100", versions={})
+HERE, THERE = (Environment(device="cuda", hardware=name, versions={}) for name in ("A100", "H100"))
 
 
 class Machines:
@@ -53,16 +56,22 @@ def machines() -> Iterator[Machines]:
     machines.pool.stop()
 
 
-def test_a_job_goes_to_its_machine_alone_and_runs_name_where_they_are_computed(machines: Machines) -> None:
+def test_a_job_goes_to_its_machine_alone_and_runs_are_stored_with_its_hardware(
+    machines: Machines, store: Store
+) -> None:
     machines.submit("gpu")
-    gpu = machines.clients["gpu"]
+    gpu, local = machines.clients["gpu"], machines.clients["local"]
+    local.say(Ready(pid=1, environment=HERE))
     gpu.say(Ready(pid=1, environment=THERE))
     gpu.complete()
     assert machines.events.end("a") == Done(job_id="a")
-    assert not machines.clients["local"].submits
-    began = [event for event in machines.events.all if isinstance(event, RunStarted)]
-    assert len(began) == len(RUNS)
-    assert all(event.environment == THERE for event in began)
+    assert not local.submits
+    store.save_study(StudySpec(name="there", models=(DEMO,), configurations=(Configuration(),)), RUNS)
+    recorder = Recorder(store, evaluate(*RUNS))
+    for event in machines.events.all:
+        recorder.record(event)
+    assert [row.hardware for row in store.runs()] == ["H100"] * len(RUNS)
+    assert {event.machine for event in machines.events.all if isinstance(event, Assigned)} == {"local", "gpu"}
 
 
 def test_several_machines_share_the_runs_and_each_takes_more_once_it_is_free(machines: Machines) -> None:

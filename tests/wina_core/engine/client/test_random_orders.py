@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.wina_core.engine.client.test_making_room import INSPECT, PLAIN, ROTATE, SWEEP
+from tests.wina_core.engine.client.test_steering import INSPECT, PLAIN, ROTATE, SWEEP
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from wina_core.jobs import (
@@ -22,9 +22,9 @@ from wina_core.jobs import (
     Partial,
     Pause,
     Prioritize,
-    Release,
     Request,
     Resume,
+    RunFailed,
     RunFinished,
     RunStarted,
     Submit,
@@ -44,12 +44,10 @@ class SteppedClient(FakeClient):
         self._requests: list[EngineRequest] = []
         self._steps: list[Event | None] = []
         self._holding = False
-        self._results = 0
 
     def send(self, request: EngineRequest) -> None:
         if isinstance(request, Submit):
             self._requests, self._holding, self._steps = [], False, list(self._plan(request))
-            self._results = 0
         else:
             self._requests.append(request)
             if isinstance(request, Resume) and self._holding:
@@ -83,20 +81,15 @@ class SteppedClient(FakeClient):
             return
         asked = {type(each) for each in self._requests}
         if Cancel in asked:
-            self.say(Done(job_id=self.job_id, cancelled=True))
+            self.cancelled()
         elif self._paused:
             if not self._holding:
                 self._holding = True
                 self.say(Held(job_id=self.job_id, held=True))
-        elif not self._steps or (Release in asked and self._results and self._steps[0] is None):
+        elif not self._steps:
             self.say(Done(job_id=self.job_id))
         elif (event := self._steps.pop(0)) is not None:
-            self._results += isinstance(event, Partial)
             self.say(event)
-
-    def die(self) -> None:
-        if self.busy:
-            self.say(Failed(job_id=self.job_id, error="The engine was killed.", engine_end="was killed"))
 
 
 ACTIONS = st.one_of(
@@ -104,7 +97,7 @@ ACTIONS = st.one_of(
     st.tuples(st.sampled_from(["pause", "resume", "cancel"]), st.integers(0, 5), st.none()),
     st.tuples(st.sampled_from(["move", "prioritize"]), st.integers(0, 5), st.integers(0, 5)),
     st.tuples(st.just("step"), st.integers(0, 2), st.integers(1, 4)),
-    st.tuples(st.just("die"), st.integers(0, 2), st.none()),
+    st.tuples(st.just("die"), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("room"), st.booleans(), st.none()),
 )
 
@@ -130,18 +123,16 @@ def test_every_job_ends_once_whatever_the_order(engines: int, light: bool, actio
                 pool.room = first
             elif name in ("step", "die"):
                 client = pool.clients[first % len(pool.clients)]
-                for _ in range(second or 1):
-                    client.die() if name == "die" else client.step()  # type: ignore[attr-defined]
+                if name == "die" and client.busy:
+                    client.die(not_begun=second)
+                for _ in range(second if name == "step" else 0):
+                    client.step()  # type: ignore[attr-defined]
                     pool.settle()
             elif first < len(ids):
                 job_id = ids[first]
                 match name:
-                    case "pause":
-                        send(Pause(job_id=job_id))
-                    case "resume":
-                        send(Resume(job_id=job_id))
-                    case "cancel":
-                        send(Cancel(job_id=job_id))
+                    case "pause" | "resume" | "cancel":
+                        send({"pause": Pause, "resume": Resume, "cancel": Cancel}[name](job_id=job_id))
                     case "move":
                         send(Move(job_id=job_id, before=ids[second] if second < len(ids) else None))
                     case "prioritize":
@@ -158,14 +149,20 @@ def test_every_job_ends_once_whatever_the_order(engines: int, light: bool, actio
             (event.job_id, event.unit.run, event.unit.unit) for event in pool.events.all if isinstance(event, Partial)
         )
         assert max(measured.values(), default=1) == 1
+        computed = {job_id for job_id, job in jobs.items() if isinstance(job, EvaluateJob)}
+        computed &= {event.job_id for event in pool.events.all if isinstance(event, Done) and not event.cancelled}
+        ended = Counter(
+            (event.job_id, event.run) for event in pool.events.all if isinstance(event, RunFinished | RunFailed)
+        )
+        assert {key: count for key, count in ended.items() if key[0] in computed} == {
+            (job_id, each.content_hash()): 1 for job_id in computed for each in PLAIN[:2]
+        }
         died = any(name == "die" for name, *_ in actions)
         assert died or not any(isinstance(event, Failed) for event in pool.events.all)
         sent = [request for client in pool.clients for request in client.sent]
-        releases = sum(isinstance(request, Release) for request in sent)
         submits = sum(isinstance(request, Submit) for request in sent)
         given_up = sum(isinstance(request, Cancel) for request in sent)
-        assert releases <= 2 * len(actions)
         assert given_up <= 2 * len(actions)
-        assert submits <= UNITS * len(jobs) + releases + given_up + len(actions)
+        assert submits <= UNITS * len(jobs) + given_up + len(actions)
     finally:
         pool.pool.stop()

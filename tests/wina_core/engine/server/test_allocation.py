@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.wina_core.engine.in_process import compute, result_of, units_of
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import calibrate
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
-from wina_core.jobs import AllocateJob, EvaluateJob, Partial, PendingRun, Result, RunFailed
+from wina_core.jobs import AllocateJob, EvaluateJob, PendingRun
 from wina_core.model_info import products
 from wina_core.records import AllocationRecord, UnitRecord
 from wina_core.specs import (
@@ -52,16 +52,13 @@ def budget(text: TextSpec, name: str = "curves", sparsity: float = 0.5, **settin
 
 
 def test_an_allocate_job_returns_the_table_that_a_run_of_the_same_is_gated_by(model, text):
-    session, results = Session(), []
-    job = AllocateJob(model=model, rotation=NO_ROTATION, method=WINA, plan=budget(text))
-    run_job(job, session, results.append, NullReporter())
-    (result,) = results
-    assert isinstance(result, Result)
-    assert isinstance(result.value, AllocationRecord)
+    session = Session()
+    record = result_of(AllocateJob(model=model, rotation=NO_ROTATION, method=WINA, plan=budget(text)), session)
+    assert isinstance(record, AllocationRecord)
     plan, _ = session.allocation(
         session.prepare(model, NO_ROTATION, NullReporter()), NO_ROTATION, WINA, budget(text), None, NullReporter()
     )
-    assert plan == result.value.plan
+    assert plan == record.plan
     assert len(set(sum(plan.sparsity, ()))) > 1
 
 
@@ -98,11 +95,7 @@ def test_allocated_runs_are_gated_by_their_own_tables_which_are_stored_with_them
 
 def evaluated(study: StudySpec) -> list[UnitRecord]:
     """The units of all its runs, computed for real."""
-    events = []
-    job = EvaluateJob(runs=tuple(PendingRun(spec=run, units=run.evaluation.units) for run in expand(study)))
-    run_job(job, Session(), events.append, NullReporter())
-    assert not [event.error for event in events if isinstance(event, RunFailed)]
-    return [event.unit for event in events if isinstance(event, Partial)]
+    return units_of(EvaluateJob(runs=tuple(PendingRun(spec=run, units=run.evaluation.units) for run in expand(study))))
 
 
 def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(model, text, monkeypatch):
@@ -129,11 +122,11 @@ def test_a_method_that_is_calibrated_is_allocated_by_the_runs_own_calibration(mo
         model=model, rotation=NO_ROTATION, method=SCAP, plan=budget(text, "greedy", step=0.4),
         calibration=CalibrationSpec(text=text.model_copy(update={"tokens": 128})),
     )  # fmt: skip
-    run_job(job, Session(), lambda _: None, NullReporter())
+    compute(job)
     assert read[1:] == [job.calibration]
 
 
-@pytest.mark.parametrize("selection", ["topk", "threshold"])
+@pytest.mark.parametrize("selection", ["topk", pytest.param("threshold", marks=pytest.mark.nightly)])
 def test_a_released_search_is_by_the_thresholds_of_the_run_s_calibration_whatever_the_selection(
     model, text, monkeypatch, selection
 ):
@@ -246,16 +239,6 @@ def test_an_allocation_is_told_apart_by_everything_it_depends_on(text, tmp_path,
     ask(plan=budget(text, seed=1))
     assert len({key for key, _ in given}) == before + 3
     assert {curves for _, curves in given[before:]} == {given[before - 1][1]}, "one budget's curves serve another's"
-
-
-def test_a_calibration_is_not_taken_for_one_of_other_bases_or_of_another_measurement(text, monkeypatch):
-    loaded, spec, keys = tiny_loaded(layers=1), CalibrationSpec(text=text), set()
-    for version in (None, "BASES_VERSION", "CALIBRATION_VERSION"):
-        with monkeypatch.context() as patch:
-            if version:
-                patch.setattr(products, version, "another")
-            keys.add(session_module.calibration_key(loaded, NO_ROTATION, WINA, spec))
-    assert len(keys) == 3
 
 
 class Logging(NullReporter):

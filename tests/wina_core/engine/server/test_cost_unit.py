@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from tests.wina_core.engine.in_process import run_errors, units_of
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
@@ -11,8 +12,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.cost import count_costs
-from wina_core.engine.server.run_job import run_job
-from wina_core.jobs import CostJob, EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.jobs import CostJob, EvaluateJob, PendingRun
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.resolve import resolve
 from wina_core.records import METRIC_UNITS, UnitRecord
@@ -54,17 +54,8 @@ def run_of(model: ModelSource, **fields) -> RunSpec:
     return RunSpec(model=model, evaluation=evaluation, **fields)
 
 
-def events_of(*runs: RunSpec, units: tuple[str, ...] | None = None, session: Session | None = None) -> list[Event]:
-    events: list[Event] = []
-    pending = tuple(PendingRun(spec=run, units=units or run.evaluation.units) for run in runs)
-    run_job(EvaluateJob(runs=pending), session or Session(), events.append, NullReporter())
-    return events
-
-
-def units_of(*runs: RunSpec, **options) -> list[UnitRecord]:
-    events = events_of(*runs, **options)
-    assert not [event.error for event in events if isinstance(event, RunFailed)]
-    return [event.unit for event in events if isinstance(event, Partial)]
+def job_of(*runs: RunSpec, units: tuple[str, ...] | None = None) -> EvaluateJob:
+    return EvaluateJob(runs=tuple(PendingRun(spec=run, units=units or run.evaluation.units) for run in runs))
 
 
 def values(unit: UnitRecord) -> dict[str, float]:
@@ -75,7 +66,7 @@ def values(unit: UnitRecord) -> dict[str, float]:
 @pytest.mark.parametrize("rotation", [NO_ROTATION, RotationSpec(mode="per_layer")], ids=lambda spec: spec.label)
 def test_a_config_alone_will_do_and_gives_the_row_of_the_runs_rotation(config, rotation, monkeypatch):
     monkeypatch.setattr(Session, "prepare", lambda *_: pytest.fail("weights were read"))
-    (unit,) = units_of(run_of(config, rotation=rotation, method=WINA, plan=HALF))
+    (unit,) = units_of(job_of(run_of(config, rotation=rotation, method=WINA, plan=HALF)))
     job = CostJob(model=config, method=WINA, plan=HALF, context=128, rotations=(rotation.mode,))
     row = count_costs(job, NullReporter()).rows[-1]
     assert row.rotation == rotation.mode
@@ -87,7 +78,7 @@ def test_a_config_alone_will_do_and_gives_the_row_of_the_runs_rotation(config, r
 
 
 def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
-    dense, sparse = units_of(run_of(config, method=DENSE), run_of(config, method=WINA, plan=HALF))
+    dense, sparse = units_of(job_of(run_of(config, method=DENSE), run_of(config, method=WINA, plan=HALF)))
     assert {values(dense)[metric] for metric in SAVINGS} == {0.0}
     saved = 1 - values(sparse)["net_flops"] / values(dense)["net_flops"]
     assert values(sparse)["net_flops_saving"] == pytest.approx(saved, abs=1e-12)
@@ -96,20 +87,20 @@ def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
 
 def test_the_context_counts(config):
     long = EvaluationSpec(cost_context=4096, fidelity=None)
-    short, more = units_of(run_of(config), run_of(config, evaluation=long))
+    short, more = units_of(job_of(run_of(config), run_of(config, evaluation=long)))
     assert values(more)["net_flops"] > values(short)["net_flops"]
 
 
 def test_no_task_is_looked_for_when_the_cost_alone_is_missing(config):
     evaluation = EvaluationSpec(cost_context=128, tasks=("there_is_no_such_task",))
-    (unit,) = units_of(run_of(config, evaluation=evaluation), units=(COST,))
+    (unit,) = units_of(job_of(run_of(config, evaluation=evaluation), units=(COST,)))
     assert unit.unit == COST
 
 
 def test_other_units_are_measured_after_it(whole, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     evaluation = EvaluationSpec(cost_context=128, fidelity=text)
-    cost, fidelity = units_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation))
+    cost, fidelity = units_of(job_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation)))
     assert (cost.unit, fidelity.unit) == (COST, "fidelity")
     assert fidelity.gated_sparsity == pytest.approx(cost.gated_sparsity, abs=1e-6)
 
@@ -117,7 +108,7 @@ def test_other_units_are_measured_after_it(whole, tmp_path):
 def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", step=0.25, text=text))
-    (unit,) = units_of(run_of(whole, method=WINA, plan=plan))
+    (unit,) = units_of(job_of(run_of(whole, method=WINA, plan=plan)))
     table = [layer.value for layer in unit.layers if layer.metric == "target"]
     assert len(table) == 21
     assert len(set(table)) > 1
@@ -131,7 +122,7 @@ def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
     save_rotated(loaded, tmp_path / "exported", None)
     exported = resolve(ModelSource(location=str(tmp_path / "exported")))
     plain, rotated = units_of(
-        run_of(exported, method=WINA, plan=HALF), run_of(whole, method=WINA, plan=HALF, rotation=rotation)
+        job_of(run_of(exported, method=WINA, plan=HALF), run_of(whole, method=WINA, plan=HALF, rotation=rotation))
     )
     assert values(plain) == values(rotated)
     asked = CostJob(model=exported, method=WINA, plan=HALF, context=128)
@@ -154,9 +145,5 @@ def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
 
 
 def test_files_that_changed_since_are_not_counted(config):
-    (failed,) = (
-        event
-        for event in events_of(run_of(config.model_copy(update={"fingerprint": "0" * 16})))
-        if isinstance(event, RunFailed)
-    )
-    assert "have changed since" in failed.error
+    (error,) = run_errors(job_of(run_of(config.model_copy(update={"fingerprint": "0" * 16}))))
+    assert "have changed since" in error

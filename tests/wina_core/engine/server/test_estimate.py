@@ -7,15 +7,13 @@ from typing import Any
 import pytest
 
 from tests.wina_core.engine.engine_events import Impatient
+from tests.wina_core.engine.in_process import compute, result_of
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.model_session import Session
 from wina_core.engine.server import estimate
 from wina_core.engine.server.estimate import PROBE_PIECES
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
-from wina_core.jobs import EstimateJob, EvaluateJob, Event, PendingRun, Result, RotateJob
+from wina_core.jobs import EstimateJob, EvaluateJob, PendingRun, RotateJob
 from wina_core.jobs.planning import missing_products
 from wina_core.model_info.products import remembered_seconds
 from wina_core.records import EstimateRecord, PreparationEstimate
@@ -70,12 +68,9 @@ def run(model: ModelSource, evaluation: EvaluationSpec, sparsity: float | None =
 
 def estimated(*runs: RunSpec, stored: dict[str, float] | None = None) -> EstimateRecord:
     pending = tuple(PendingRun(spec=spec, units=spec.evaluation.units) for spec in runs)
-    events: list[Event] = []
-    run_job(EstimateJob(runs=pending, stored=stored or {}), Session(), events.append, NullReporter())
-    (result,) = events
-    assert isinstance(result, Result)
-    assert isinstance(result.value, EstimateRecord)
-    return result.value
+    record = result_of(EstimateJob(runs=pending, stored=stored or {}))
+    assert isinstance(record, EstimateRecord)
+    return record
 
 
 # ---- from a few pieces to all ------------------------------------------------------------------------------------
@@ -199,7 +194,7 @@ def test_preparations_take_their_time_of_before_or_are_of_unknown_time(model: Mo
     assert estimated(spec).preparations == (PreparationEstimate(kind="rotation", seconds=0.0, unknown=1),)
     (product,) = missing_products(EvaluateJob(runs=(PendingRun(spec=spec, units=("small",)),)))
     assert isinstance(product.job, RotateJob)
-    run_job(product.job, Session(), lambda _: None, NullReporter())
+    compute(product.job)
     assert estimated(spec).preparations == ()
     (bases,) = cache_folder().rglob("rotations/*.safetensors")
     bases.unlink()
@@ -242,5 +237,5 @@ def test_what_cannot_be_measured_cannot_be_estimated(model: ModelSource) -> None
 def test_an_estimate_can_be_cancelled(model: ModelSource, timed: list[tuple[str, int]]) -> None:
     pending = PendingRun(spec=run(model, EvaluationSpec(tasks=("small",))), units=("small",))
     with pytest.raises(Cancelled):
-        run_job(EstimateJob(runs=(pending,)), Session(), lambda _: None, Impatient())
+        compute(EstimateJob(runs=(pending,)), Impatient())
     assert timed == []

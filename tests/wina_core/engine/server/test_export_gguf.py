@@ -8,13 +8,13 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.wina_core.cli.test_export_gguf import CONVERTER
+from tests.wina_core.engine.in_process import compute, result_of
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.gguf import convert
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import Event, ExportGgufJob, Result
+from wina_core.jobs import ExportGgufJob
 from wina_core.records import GgufRecord
 from wina_core.specs import ModelSource, RotationSpec
 
@@ -53,14 +53,11 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ExportGgufJob:
 
 
 def test_a_rotated_model_is_converted_from_a_folder_that_does_not_stay(job: ExportGgufJob) -> None:
-    events: list[Event] = []
-    run_job(job, Session(), events.append, NullReporter())
+    record = result_of(job)
     file = Path(job.file)
     assert file.read_text() == "GGUF rotated bf16"
     assert list(file.parent.iterdir()) == [file]
-    (result,) = events
-    assert isinstance(result, Result)
-    assert result.value == GgufRecord(file=job.file, bytes=file.stat().st_size, perplexity=None)
+    assert record == GgufRecord(file=job.file, bytes=file.stat().st_size, perplexity=None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -68,7 +65,7 @@ def test_a_cancelled_export_leaves_no_file_and_no_process(job: ExportGgufJob, tm
     started = tmp_path / "started"
     Path(job.converter).write_text(SLOW.format(started=str(started)))
     with pytest.raises(Cancelled):
-        run_job(job, Session(), lambda _: None, CancelledOnce(started))
+        compute(job, CancelledOnce(started))
     assert list(Path(job.file).parent.iterdir()) == []
     deadline = time.monotonic() + 30  # a killed process is there until the system has taken it down
     while _runs(int(started.read_text())):
@@ -100,4 +97,4 @@ def test_what_cannot_be_written_is_said_before_anything_is_loaded(
         for name, value in changes.items()
     }
     with pytest.raises(WinaError, match=reason):
-        run_job(job.model_copy(update=filled), Session(), lambda _: None, NullReporter())
+        compute(job.model_copy(update=filled))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.tiny import TEXT, tiny_loaded
 from wina_core.compute import render_limits
@@ -82,7 +83,8 @@ def greedy(loaded: LoadedModel, length: int = 12) -> list[int]:
 
 
 def test_a_dense_answer_is_transformers_own_greedy_one(loaded: LoadedModel) -> None:
-    (dense,) = completions(loaded, job(CompletionSpec()))
+    (dense,) = completions(loaded, job(CompletionSpec()), reporter := RecordingReporter())
+    assert reporter.stages == [""], "nothing is prepared any more"
     assert list(dense.ids) == greedy(loaded)
     assert dense.ended is not None
     assert (dense.ended.end, dense.ended.prompt_tokens, dense.ended.sparsity) == ("length", len(PROMPT), None)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.engine.engine_events import Impatient
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_tokens
+from tests.wina_core.engine.in_process import compute
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
 from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
@@ -17,8 +19,9 @@ from wina_core.engine.server import evaluate as evaluating
 from wina_core.engine.server.evaluate import RunReporter
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import EvaluateJob, Event, Partial, PendingRun, RotateJob, RunFailed, RunFinished
+from wina_core.jobs import EvaluateJob, Event, InspectGateJob, Partial, PendingRun, RotateJob, RunFailed, RunFinished
 from wina_core.records import MetricRecord, SampleRecord
+from wina_core.records.gates import GateTarget
 from wina_core.specs import (
     FIDELITY,
     NO_ROTATION,
@@ -103,16 +106,43 @@ def names(events: list[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-def test_units_start_from_the_same_random_state_whatever_came_before(evaluate: Evaluate) -> None:
-    def measure(*_: object, **__: object) -> tuple[MetricRecord, ...]:
-        return (record("task", float(torch.rand(()))),)
+def test_numbers_do_not_depend_on_what_was_computed_before(
+    model: ModelSource, session: Session, tmp_path: Path
+) -> None:
+    """On the order of units, or on another job that an evaluation made room for."""
+    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+    folder = str(write_tasks(tmp_path))
+    spec = RunSpec(
+        model=model,
+        method=MethodSpec(name="wina"),
+        plan=UniformSparsity(sparsity=0.5),
+        evaluation=EvaluationSpec(tasks=("tiny_choice",), task_folders=(folder,), fidelity=text),
+    )
+    inspect = InspectGateJob(
+        model=model,
+        rotation=NO_ROTATION,
+        layer=1,
+        projection="q",
+        prompt="a text",
+        gates=(GateTarget(method=MethodSpec(name="teal"), target=0.4),),
+    )
+    results = []
+    for parts in ([("fidelity", "tiny_choice")], [("tiny_choice", "fidelity")], [("tiny_choice",), ("fidelity",)]):
+        events: list[Event] = []
+        for units in parts:
+            pending = PendingRun(spec=spec, units=units)
+            run_job(EvaluateJob(runs=(pending,)), session, events.append, NullReporter())
+            compute(inspect, session=session)
+        found = {event.unit.unit: event.unit for event in events if isinstance(event, Partial)}
+        results.append({unit: record.model_copy(update={"seconds": 0.0}) for unit, record in found.items()})
+    assert len(results[0]) == 2
+    assert results[0] == results[1] == results[2]
 
-    events, _ = evaluate(measure)
-    drawn = [
-        event.unit.metrics[0].value for event in events if isinstance(event, Partial) and event.unit.unit == "task"
-    ]
-    assert len(drawn) == 2
-    assert drawn[0] == drawn[1]
+
+def test_units_start_from_the_same_random_state(evaluate: Evaluate) -> None:
+    events, _ = evaluate(lambda *_, **__: (record("task", float(torch.rand(()))),))
+    first, second = (event.unit for event in events if isinstance(event, Partial) and event.unit.unit == "task")
+    assert first.metrics == second.metrics
 
 
 @pytest.mark.parametrize(
@@ -209,7 +239,7 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
     reporter = Patient()
     measure_by(measure, measure)
     with pytest.raises(Cancelled):
-        run_job(job, session, lambda _: None, reporter)
+        compute(job, reporter, session)
 
 
 def test_progress_counts_measurements_and_their_preparation_on_one_scale(
@@ -229,8 +259,7 @@ def test_progress_counts_measurements_and_their_preparation_on_one_scale(
         return ()
 
     measure_by(half, half)
-    reporter, events = Kept(), list[Event]()
-    run_job(job, session, events.append, reporter)
+    events = compute(job, reporter := Kept(), session)
     assert sum(isinstance(event, RunFinished) for event in events) == 2
     assert {total for _, total, _ in reporter.shown} == {4}
     done = [done for done, _, _ in reporter.shown]
@@ -253,35 +282,31 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
         return ()
 
     measure_by(measure, lambda *_, **__: ())
-    events: list[Event] = []
-    run_job(job.model_copy(update={"samples": asked}), session, events.append, NullReporter())
+    events = compute(job.model_copy(update={"samples": asked}), session=session)
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]
     assert sent == [(), (sample,) if asked else ()] * 2
 
 
 def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
     with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
-        run_job(RotateJob(model=model, rotation=NO_ROTATION), session, lambda _: None, NullReporter())
+        compute(RotateJob(model=model, rotation=NO_ROTATION), session=session)
 
 
-def test_a_rotation_is_not_computed_for_a_folder_that_is_in_use(
-    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "something").touch()
-    monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
-    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path))
-    with pytest.raises(WinaError, match="already exists and is not an empty folder; choose another name"):
-        run_job(job, session, lambda _: None, NullReporter())
-
-
-def test_a_rotation_is_not_computed_for_a_disk_without_room(
-    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [
+        (".", "already exists and is not an empty folder; choose another name"),
+        ("rotated", r"The rotated weights take .* choose another folder"),
+    ],
+)
+def test_a_rotation_is_not_computed_for_a_folder_in_use_or_a_full_disk(
+    model: ModelSource, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, reason: str
 ) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     monkeypatch.setattr(session, "prepare", lambda *_, **__: pytest.fail("the model was loaded"))
-    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path / "rotated"))
-    with pytest.raises(WinaError, match=r"The rotated weights take .* choose another folder"):
-        run_job(job, session, lambda _: None, NullReporter())
+    job = RotateJob(model=model, rotation=RotationSpec(), export_to=str(tmp_path / folder))
+    with pytest.raises(WinaError, match=reason):
+        compute(job, session=session)
 
 
 def test_runs_of_one_rotated_model_are_computed_together(
@@ -291,11 +316,7 @@ def test_runs_of_one_rotated_model_are_computed_together(
     rotated = PendingRun(spec=other.spec.model_copy(update={"rotation": RotationSpec(mode="none")}), units=other.units)
     order: list[RunSpec] = []
 
-    def measure(pending: PendingRun, *_: object) -> bool:
-        order.append(pending.spec)
-        return True  # it measured all of its units
-
     monkeypatch.setattr("wina_core.compute.evaluation.tasks.check_tasks", lambda *_: None)
-    monkeypatch.setattr(evaluating, "_measure", measure)
-    run_job(EvaluateJob(runs=(plain, rotated, other)), session, lambda _: None, NullReporter())
+    monkeypatch.setattr(evaluating, "_measure", lambda pending, *_: order.append(pending.spec))
+    compute(EvaluateJob(runs=(plain, rotated, other)), session=session)
     assert order == [plain.spec, other.spec, rotated.spec]

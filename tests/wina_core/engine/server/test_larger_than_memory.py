@@ -10,17 +10,18 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
+from tests.wina_core.engine.in_process import run_errors, units_of
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
 from wina_core.compute.models.passage import HiddenStates, Passage
 from wina_core.compute.models.view import LayerView
-from wina_core.compute.reporter import NullReporter
+from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.jobs import EvaluateJob, Event, Partial, PendingRun, RunFailed
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.records import UnitRecord
 from wina_core.specs import (
     DENSE,
@@ -71,21 +72,18 @@ def job_of(folder: Path, text: TextSpec, mode: str, quantization: Quantization =
     return EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(FIDELITY, ORIGINAL)) for spec in specs))
 
 
-def measured(job: EvaluateJob, reporter: NullReporter | RecordingReporter) -> dict[tuple[str, str], UnitRecord]:
-    events: list[Event] = []
-    run_job(job, Session(), events.append, reporter)
-    assert [event for event in events if isinstance(event, RunFailed)] == []
-    units = [event.unit for event in events if isinstance(event, Partial)]
+def measured(job: EvaluateJob, reporter: Reporter | None = None) -> dict[tuple[str, str], UnitRecord]:
+    units = units_of(job, reporter)
     return {(unit.run, unit.unit): unit.model_copy(update={"seconds": 0.0}) for unit in units}
 
 
-@pytest.mark.parametrize("family", FEW_KINDS)
+@pytest.mark.parametrize("family", FEW_KINDS if "WINA_LONG_TESTS" in os.environ else ("llama", "qwen3_moe", "gpt_oss"))
 def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypatch):
     mode = "global" if "global" in EXACT_MODES[family] else "none"
     dense, *_, gated, by_threshold = job_of(tiny_folder(tmp_path / "model", family, layers=2), text, mode).runs
     job = EvaluateJob(runs=(dense, gated, by_threshold))
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = measured(job, NullReporter())
+    expected = measured(job)
     assert any(unit.experts for unit in expected.values()) == (family in WITH_EXPERTS)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
@@ -94,15 +92,15 @@ def test_numbers_are_those_of_a_model_in_memory(family, text, tmp_path, monkeypa
     assert any("are read layer by layer" in line for line in reporter.lines)
 
 
-@pytest.mark.parametrize("named", ["int8", "gptq"])
+@pytest.mark.parametrize("named", [pytest.param("int8", marks=pytest.mark.nightly), "gptq"])
 def test_quantized_models_are_made_from_files(named, text, tmp_path, monkeypatch):
     spec = named if named == "int8" else QuantizationSpec(quantizer="gptq", bits=4, group=16, text=text)
     job = job_of(tiny_folder(tmp_path / "model", layers=2), text, "global", spec)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = measured(job, NullReporter())
+    expected = measured(job)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    assert measured(job, NullReporter()) == expected
+    assert measured(job) == expected
 
 
 @pytest.fixture
@@ -123,7 +121,7 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
     job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
-    measured(job, NullReporter())
+    measured(job)
     assert lanes == [3], "the dense model and two gated ones, in one pass"
 
 
@@ -144,16 +142,16 @@ def test_layers_are_read_once_for_the_original_on_another_text(text, tmp_path, m
 def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch, lanes):
     units, folder = ("tiny_choice", "tiny_rolling"), str(write_tasks(tmp_path))
     evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=text, original=None, batch_size=2)
-    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs
+    runs = job_of(tiny_folder(tmp_path / "model", layers=2), text, "none").runs[:3]
     specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
     job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(*units, FIDELITY)) for spec in specs))
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = measured(job, NullReporter())
+    expected = measured(job)
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     lanes.clear()
-    assert measured(job, NullReporter()) == expected
-    assert lanes[-3:] == [4, 4, 4], "the text and both tasks, of the dense model and three gated ones"
+    assert measured(job) == expected
+    assert lanes[-3:] == [3, 3, 3], "the text and both tasks, of the dense model and two gated ones"
     assert not [*(cache_folder() / "passes").glob("*")]
 
 
@@ -164,7 +162,7 @@ def test_a_task_passes_for_one_run_at_a_time_where_the_disk_has_no_room_for_all(
     specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
     job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=units) for spec in specs))
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    expected = measured(job, NullReporter())
+    expected = measured(job)
 
     def refuse_several(_: object, tokens: int, lanes: int) -> None:
         if lanes > 1:
@@ -184,7 +182,6 @@ def test_the_time_of_a_shared_pass_is_that_of_the_runs_that_share_it(text, tmp_p
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
     job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
-    events: list[Event] = []
     layers, now = Passage.layers, 0.0
 
     def slow(self: Passage, *given: Any, **named: Any) -> Iterator[LayerView]:
@@ -195,8 +192,7 @@ def test_the_time_of_a_shared_pass_is_that_of_the_runs_that_share_it(text, tmp_p
 
     monkeypatch.setattr(Passage, "layers", slow)
     monkeypatch.setattr(pausable_clock, "now", lambda: now)
-    run_job(job, Session(), events.append, NullReporter())
-    seconds = [event.unit.seconds for event in events if isinstance(event, Partial)]
+    seconds = [unit.seconds for unit in units_of(job)]
     assert len(seconds) == 3
     assert sum(seconds) == pytest.approx(now), "the pass of all layers is theirs"
     assert max(seconds) == pytest.approx(min(seconds))
@@ -211,11 +207,11 @@ def test_an_interrupted_rotation_leaves_no_rotated_folder_and_a_finished_one_is_
         with pytest.raises(Cancelled):
             measured(job, RecordingReporter(after=after))
         assert [*rotated.glob("[!.]*/")] == []
-    expected = measured(job, NullReporter())
+    expected = measured(job)
     (folder,) = rotated.glob("*/")
     assert not folder.name.startswith("."), "the layers from which it was written are gone"
     before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
-    assert measured(job, NullReporter()) == expected
+    assert measured(job) == expected
     assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == before
 
 
@@ -223,17 +219,14 @@ def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_ma
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job = job_of(tiny_folder(tmp_path / "model"), text, "global")
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    events: list[Event] = []
-    run_job(job, Session(), events.append, NullReporter())
-    errors = {event.error for event in events if isinstance(event, RunFailed)}
-    assert len(errors) == 1
-    assert "0.0 GB left; free some space, or" in errors.pop()
+    (error,) = set(run_errors(job))
+    assert "0.0 GB left; free some space, or" in error
 
 
 def test_a_cancelled_job_leaves_no_gates_on_the_model(text, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     job, checks = job_of(tiny_folder(tmp_path / "model"), text, "none"), RecordingReporter()
-    measured(job, NullReporter())  # so that the next one finds its calibration
+    measured(job)  # so that the next one finds its calibration
     measured(job, checks)
     for after in range(20, checks.checks, 40):
         session = Session()
@@ -258,19 +251,16 @@ def test_counts_are_those_of_each_text(text, tmp_path, monkeypatch):
         for run in job.runs
     ]
     job = EvaluateJob(runs=tuple(runs))
-    expected = measured(job, NullReporter())
+    expected = measured(job)
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    assert measured(job, NullReporter()) == expected
+    assert measured(job) == expected
 
 
 def test_memory_below_one_layer_is_refused(text, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     job = job_of(tiny_folder(tmp_path / "model"), text, "none")
-    events: list[Event] = []
-    run_job(job, Session(), events.append, NullReporter())
-    errors = {event.error for event in events if isinstance(event, RunFailed)}
-    assert len(errors) == 1
-    assert "A layer's weights take" in errors.pop()
+    (error,) = set(run_errors(job))
+    assert "A layer's weights take" in error
 
 
 class Truncating(RecordingReporter):
@@ -290,10 +280,7 @@ def test_weights_that_are_truncated_in_the_middle_of_a_pass_end_it_with_one_sent
     monkeypatch.setenv(MEMORY_VARIABLE, "1M")
     folder = tiny_folder(tmp_path / "model")
     job = job_of(folder, text, "none")
-    events: list[Event] = []
-    reporter = Truncating(folder / "model.safetensors")
-    run_job(job, Session(), events.append, reporter)
-    errors = [event.error for event in events if isinstance(event, RunFailed)]
+    errors = run_errors(job, Truncating(folder / "model.safetensors"))
     assert len(errors) == len(job.runs)
     assert "model.safetensors was changed while it was read; copy the model again" in errors[0]
     assert all("damaged" in error or "changed" in error for error in errors)

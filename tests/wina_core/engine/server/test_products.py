@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wina_core.compute.reporter import NullReporter
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
+from tests.wina_core.engine.in_process import compute
 from wina_core.jobs import (
     AllocateJob,
     CalibrateJob,
@@ -44,7 +42,7 @@ def _kinds(found: tuple[MissingProduct, ...]) -> list[str]:
 
 
 def _compute(job: Job) -> None:
-    run_job(job, Session(), lambda _: None, NullReporter())
+    compute(job)
 
 
 def test_what_a_job_needs_is_missing_until_it_was_computed(model: ModelSource, text: TextSpec) -> None:
