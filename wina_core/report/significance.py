@@ -44,28 +44,20 @@ class Contrast:
     """Reason for no comparison; empty with one."""
 
 
-@dataclass(frozen=True)
-class Significance:
-    """All contrasts of a study."""
-
-    baseline: str
-    contrasts: tuple[Contrast, ...]
-
-
-def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
+def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[Contrast, ...]:
     """Test every configuration against `baseline`, by default the `usual_baseline`, paired where samples are stored.
 
-    Each p, of tasks and of means, counts among all configurations that are compared with the same run. Returns None
+    Each p, of tasks and of means, counts among all configurations that are compared with the same run. Returns nothing
     without anything to compare. Raises WinaError for a configuration that the study does not have.
     """
     name = baseline or usual_baseline(findings.runs)
     if name is None:
-        return None
+        return ()
     pairs = comparable(findings.runs, name, findings.by)
     hashes = [(run.run, reference.run) for run, reference in pairs]
     results = compare_pairs(store, hashes, findings.study, allow_unpaired=True, whole_tasks=True)
     contrasts = tuple(_contrast(findings, *pair, result) for pair, result in zip(pairs, results, strict=True))
-    return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
+    return contrasts if any(contrast.tasks for contrast in contrasts) else ()
 
 
 def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: PairResult) -> Contrast:
@@ -83,13 +75,17 @@ def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: Pai
     )
 
 
+def _baseline(contrasts: Sequence[Contrast]) -> str:
+    return contrasts[0].baseline.configuration
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def contrast_table(result: Significance) -> TextTable:
+def contrast_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return the means of all contrasts, or their tasks where there is no mean."""
     rows: list[tuple[str, ...]] = []
-    for contrast in result.contrasts:
+    for contrast in contrasts:
         pair, tasks = _pair(contrast), contrast.tasks
         if mean := contrast.mean:
             significant = [task.effect for task in tasks if task.p < _LEVEL]
@@ -102,30 +98,30 @@ def contrast_table(result: Significance) -> TextTable:
             note = "; ".join(filter(None, (contrast.flag, contrast.refusal)))
             rows.append((*pair, "", ABSENT, "", "", "", note))
     columns = (*_PAIR, "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
-    return _without_empty_columns(f"Against {result.baseline}", columns, rows)
+    return _without_empty_columns(f"Against {_baseline(contrasts)}", columns, rows)
 
 
-def task_table(result: Significance) -> TextTable:
+def task_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return all contrasts task by task, with their tests."""
     rows: list[tuple[str, ...]] = []
-    for contrast in result.contrasts:
+    for contrast in contrasts:
         for task in contrast.tasks:
             n = "" if task.n is None else f"{task.n:,}"
             only = "" if task.first_only is None else f"{task.first_only} / {task.second_only}"
             rows.append((*_pair(contrast), task.task, *_effect(task), n, only, task.test, contrast.flag))
     columns = ("Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline", "Test", "Note")
-    return _without_empty_columns(f"Against {result.baseline}, task by task", (*_PAIR, *columns), rows)
+    return _without_empty_columns(f"Against {_baseline(contrasts)}, task by task", (*_PAIR, *columns), rows)
 
 
-def significance_note(result: Significance, by: SparsityKind) -> str:
+def significance_note(contrasts: Sequence[Contrast], by: SparsityKind) -> str:
     """Return how runs were paired, and the tests with their intervals."""
-    tests = dict.fromkeys(task.test for contrast in result.contrasts for task in contrast.tasks)
-    mean_tests = dict.fromkeys(contrast.mean.test for contrast in result.contrasts if contrast.mean)
+    tests = dict.fromkeys(task.test for contrast in contrasts for task in contrast.tasks)
+    mean_tests = dict.fromkeys(contrast.mean.test for contrast in contrasts if contrast.mean)
     return " ".join(
         [
-            f"Each method minus {result.baseline} {_matching(result, by)}; differences are in the units of the tables, "
-            "and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, and "
-            f"their 95 % intervals, {ABSENT} where the documents are too few for one: "
+            f"Each method minus {_baseline(contrasts)} {_matching(contrasts, by)}; differences are in the units of the "
+            "tables, and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, "
+            f"and their 95 % intervals, {ABSENT} where the documents are too few for one: "
             f"{'; '.join(f'{test} ({INTERVALS[test]})' for test in tests)}.",
             *(f"{_MEANS[test]}; their 95 % intervals: {INTERVALS[test]}." for test in mean_tests),
             "Each p is corrected by Holm for all that are compared with the same run on the same task; intervals are "
@@ -134,9 +130,9 @@ def significance_note(result: Significance, by: SparsityKind) -> str:
     )
 
 
-def _matching(result: Significance, by: SparsityKind) -> str:
+def _matching(contrasts: Sequence[Contrast], by: SparsityKind) -> str:
     """Return the rule that paired a run with its baseline, in words."""
-    if all(contrast.baseline.is_dense for contrast in result.contrasts):
+    if all(contrast.baseline.is_dense for contrast in contrasts):
         return "of the same model and weights"
     where = "at equal target" if by == "target" else f"at the nearest {by} sparsity"
     return (
