@@ -164,9 +164,8 @@ def test_what_is_left_out_is_said_once(wina: Wina) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("flags", [("--list",), ("--list", "--json")])
-def test_an_output_that_cannot_be_written_is_told_in_one_sentence(flags: tuple[str, ...]) -> None:
-    command = [sys.executable, "-m", "wina_core.cli", "latency", *flags]
+def test_an_output_that_cannot_be_written_is_told_in_one_sentence() -> None:
+    command = [sys.executable, "-m", "wina_core.cli", "latency", "--list"]
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == 1
