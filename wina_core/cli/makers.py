@@ -28,7 +28,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.methods import method_names
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import preset as named_preset
 from wina_core.specs.presets import with_text_source
 from wina_core.specs.quantization import check_made, load_pair, quantizer_names
@@ -149,6 +149,15 @@ def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[l
         check_made(brought)
         return [pair.plan for pair in pairs.values()], resolve_quantization(brought)
     return [pair.plan for pair in pairs.values()], quantization
+
+
+def gate_plans(
+    files: Iterable[Path], sparsities: Iterable[float] | None, quantization: specs.Quantization
+) -> tuple[list[UniformSparsity | SparsityPlan], specs.Quantization]:
+    """Return the plans in files and of sparsities, by default one of 0.5, and the quantization as `plans_of`."""
+    tables, brought = plans_of(files, quantization)
+    uniform = [UniformSparsity(sparsity=fraction) for fraction in sparsities or (() if tables else (0.5,))]
+    return [*tables, *uniform], brought
 
 
 def _number(text: str) -> float | None:

@@ -162,14 +162,7 @@ def test_a_preset_is_evaluated_with_its_allocators_unless_others_are_given(
         (("--selection", "threshold"), "An allocator searches with top-k selection"),
         (("--preset", "larossa"), 'There is no preset "larossa"; choose one of dense'),
         (("--preset", "dense"), 'The method "dense" gates nothing, so there is no budget to spread'),
-        (
-            ("--preset", "wina-paper", "--rotation", "global"),
-            'The preset "wina-paper" brings its own method and rotation; leave out --rotation, or --preset.',
-        ),
-        (("--rho", "0.5"), 'The method "wina" has no low-rank part'),
         (("--method", "rsparse", "--rho", "1.5"), "rho: it should be"),
-        (("--quantization", "int8", "--dtype", "float64"), "int8 quantization does not work on float64 weights"),
-        (("--preset", "cats"), 'The method "cats" needs a gated MLP'),
         (("--preset", "cats", "--allocator", "uniform"), 'The method "cats" needs a gated MLP'),
     ],
 )
