@@ -116,6 +116,7 @@ def test_a_time_budget_is_the_default_and_can_be_lifted(
     ("code", "flags", "message"),
     [
         (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
+        (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
         (1, ("--shape", "0x5"), "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
         (2, (*TINY, "--sparsity", "1"), "sparsities[1]: it should be less than 1, not 1.0."),
         (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
