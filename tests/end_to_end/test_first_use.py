@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QImage
-from tqdm import tqdm
 from wina_app.application import Application
 
 from tests.end_to_end.devices import Devices
 from tests.end_to_end.first_use import FirstUse
 from tests.end_to_end.hands import carry_out
 from tests.end_to_end.screen import LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
-from wina_core.cli import app
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file
 
@@ -35,7 +33,6 @@ def test_the_first_use(
     devices: Devices,
     qtbot,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     application = open_window(theme=theme, text_size=text_size)
     with pytest.MonkeyPatch.context() as patch:
@@ -46,7 +43,6 @@ def test_the_first_use(
         assert {row["method"] for row in csv.DictReader(file)} == {"dense", "wina"}
     assert not QImage(str(tmp_path / "frontier.png")).isNull()
     if LONG:  # by day test_cli.py goes without the window
-        monkeypatch.setattr(tqdm, "monitor_interval", 0)  # a thread of progress bars, which would outlive the test
         assert computed_by_command_line(tmp_path) == in_window
 
 
@@ -56,8 +52,9 @@ def computed_by_command_line(folder: Path) -> dict[tuple, tuple]:
         study = store.study_spec(store.studies()[0].study)
     assert study is not None
     save_study_file(study, folder / "study.json")
-    words = ["study", "run", str(folder / "study.json"), "--database", str(folder / "line.sqlite")]
-    app(words, standalone_mode=False)
+    words = ["study", "run", folder / "study.json", "--database", folder / "line.sqlite"]
+    # In a process of its own: the watchdog is for the main thread of this one.
+    subprocess.run([sys.executable, "-P", "-m", "wina_core.cli", *words], check=True)
     return numbers(folder / "line.sqlite")
 
 
