@@ -56,12 +56,11 @@ def update_arrays(store: Store) -> Iterator[tuple[SlurmArray, ArrayUpdate | None
 
 def rows(store: Store) -> list[Row]:
     """Return a row for each array, as `wina jobs` prints them."""
-    printed: list[Row] = []
-    for array, update, problem in update_arrays(store):
-        progress = update.progress if update else array.progress
-        state, done = problem or progress.states, progress.measurements
-        printed.append((array.id, array.title, LOCAL, state, done, array.measurements, "measurements", done))
-    return printed
+    reports = (_report(*updated) for updated in update_arrays(store))
+    return [
+        (report.job.array, report.title, LOCAL, report.states, report.done, report.total, "measurements", report.done)
+        for report in reports
+    ]
 
 
 def follow(store: Store, reporter: TerminalReporter) -> list[str]:

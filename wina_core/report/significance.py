@@ -31,17 +31,21 @@ class Contrast:
 
     run: StudyRun
     baseline: StudyRun
-    tasks: tuple[Comparison, ...]
-    """One comparison for each task."""
-    mean: Comparison | None
-    averaged: tuple[str, ...] = ()
-    """Tasks of the mean."""
-    flag: str = ""
+    result: PairResult
+    flag: str
     """Difference of the measured sparsities (`pair_flag`)."""
-    measured: tuple[float | None, float | None] = (None, None)
+    measured: tuple[float | None, float | None]
     """Measured sparsities of the run and the baseline."""
-    refusal: str = ""
-    """Reason for no comparison; empty with one."""
+
+    @property
+    def tasks(self) -> tuple[Comparison, ...]:
+        """One comparison for each task, with corrected p."""
+        return tuple(replace(task, p=self.result.corrected(task)) for task in self.result.found.tasks)
+
+    @property
+    def mean(self) -> Comparison | None:
+        mean = self.result.found.mean
+        return None if mean is None else replace(mean, p=self.result.corrected(mean))
 
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[Contrast, ...]:
@@ -56,23 +60,17 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[
     pairs = comparable(findings.runs, name, findings.by)
     hashes = [(run.run, reference.run) for run, reference in pairs]
     results = compare_pairs(store, hashes, findings.study, allow_unpaired=True, whole_tasks=True)
-    contrasts = tuple(_contrast(findings, *pair, result) for pair, result in zip(pairs, results, strict=True))
-    return contrasts if any(contrast.tasks for contrast in contrasts) else ()
-
-
-def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: PairResult) -> Contrast:
-    comparisons = result.found
-    mean = comparisons.mean
-    return Contrast(
-        run,
-        baseline,
-        tasks=tuple(replace(task, p=result.corrected(task)) for task in comparisons.tasks),
-        mean=replace(mean, p=result.corrected(mean)) if mean else None,
-        averaged=comparisons.averaged,
-        flag=pair_flag(run, baseline, findings.by),
-        measured=(findings.measured(run), findings.measured(baseline)),
-        refusal=result.refusal,
+    contrasts = tuple(
+        Contrast(
+            run,
+            reference,
+            result,
+            flag=pair_flag(run, reference, findings.by),
+            measured=(findings.measured(run), findings.measured(reference)),
+        )
+        for (run, reference), result in zip(pairs, results, strict=True)
     )
+    return contrasts if any(contrast.tasks for contrast in contrasts) else ()
 
 
 def _baseline(contrasts: Sequence[Contrast]) -> str:
@@ -90,12 +88,12 @@ def contrast_table(contrasts: Sequence[Contrast]) -> TextTable:
         if mean := contrast.mean:
             significant = [task.effect for task in tasks if task.p < _LEVEL]
             above, below = sum(effect > 0 for effect in significant), sum(effect < 0 for effect in significant)
-            over, tally = f"mean of {len(contrast.averaged)}", f"{above} / {below} of {len(tasks)}"
+            over, tally = f"mean of {len(contrast.result.found.averaged)}", f"{above} / {below} of {len(tasks)}"
             rows.append((*pair, over, *_effect(mean), tally, contrast.flag))
         else:
             rows += [(*pair, task.task, *_effect(task), "", contrast.flag) for task in tasks]
-        if contrast.refusal:
-            note = "; ".join(filter(None, (contrast.flag, contrast.refusal)))
+        if refusal := contrast.result.refusal:
+            note = "; ".join(filter(None, (contrast.flag, refusal)))
             rows.append((*pair, "", ABSENT, "", "", "", note))
     columns = (*_PAIR, "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
     return _without_empty_columns(f"Against {_baseline(contrasts)}", columns, rows)
