@@ -21,7 +21,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, suppres
 settings.load_profile("repeatable")
 
 _LONG = (
-    *("test_first_light.py", "test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py"),
+    *("test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py"),
     *("test_remote.py", "test_slurm.py"),
 )
 

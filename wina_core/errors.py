@@ -104,7 +104,7 @@ def _names_kind(key: str | int) -> bool:
     return isinstance(key, str) and (key in ("str", "int", "float", "bool", "none") or not _FIELD.fullmatch(key))
 
 
-_FIELD = re.compile(r"--[a-z-]+|[a-z][a-z0-9_]*")
+_FIELD = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def _reason(alternatives: Sequence[ErrorDetails], with_classes: bool) -> str:

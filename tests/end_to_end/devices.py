@@ -15,7 +15,6 @@ NOTCH = 120
 _BETWEEN_MS = 3
 """From one key or click to the next."""
 _X_NAMES = {"Space": "space", "Enter": "KP_Enter", "PgUp": "Prior", "PgDown": "Next", "Esc": "Escape"}
-_X_BUTTONS = {Qt.MouseButton.LeftButton: "1", Qt.MouseButton.RightButton: "3"}
 
 
 class Devices(Protocol):
@@ -27,10 +26,8 @@ class Devices(Protocol):
     def type(self, text: str) -> None:
         """Type ASCII letters and signs."""
 
-    def click(
-        self, place: QPoint, button: Qt.MouseButton = Qt.MouseButton.LeftButton, *, control: bool = False
-    ) -> None:
-        """Go there, press and release; with Ctrl held if asked to."""
+    def click(self, place: QPoint) -> None:
+        """Go there, press and release."""
 
     def move(self, place: QPoint) -> None:
         """Go there."""
@@ -52,29 +49,22 @@ class SimulatedDevices:
         self._queue: list[Callable[[], object]] = []
 
     def keys(self, sequence: str) -> None:
-        """See Devices."""
         (key,) = (combination for combination in QKeySequence(sequence))
         self._later(lambda: QTest.keyClick(QGuiApplication.focusWindow(), key.key(), key.keyboardModifiers()))
 
     def type(self, text: str) -> None:
-        """See Devices."""
         for letter in text:
             self._later(lambda letter=letter: QTest.keyClick(QGuiApplication.focusWindow(), ord(letter)))
 
-    def click(
-        self, place: QPoint, button: Qt.MouseButton = Qt.MouseButton.LeftButton, *, control: bool = False
-    ) -> None:
-        """See Devices."""
-        held = Qt.KeyboardModifier.ControlModifier if control else Qt.KeyboardModifier.NoModifier
+    def click(self, place: QPoint) -> None:
+        left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
         self.move(place)
-        self._at(place, lambda window, where: QTest.mouseClick(window, button, held, where))
+        self._at(place, lambda window, where: QTest.mouseClick(window, left, none, where))
 
     def move(self, place: QPoint) -> None:
-        """See Devices."""
         self._at(place, QTest.mouseMove)
 
     def drag(self, places: Sequence[QPoint]) -> None:
-        """See Devices."""
         left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
         self._at(places[0], lambda window, where: QTest.mousePress(window, left, none, where))
         for place in places[1:]:
@@ -82,12 +72,10 @@ class SimulatedDevices:
         self._at(places[-1], lambda window, where: QTest.mouseRelease(window, left, none, where))
 
     def wheel(self, place: QPoint, notches: int) -> None:
-        """See Devices."""
         turn = QPoint(0, NOTCH * notches)
         self._at(place, lambda window, where: QTest.wheelEvent(window, where, turn))
 
     def busy(self) -> bool:
-        """See Devices."""
         return bool(self._queue)
 
     def _at(self, place: QPoint, do: Callable[[QWindow, QPoint], object]) -> None:
@@ -130,38 +118,28 @@ class XDevices:
         self._running: subprocess.Popen[bytes] | None = None
 
     def keys(self, sequence: str) -> None:
-        """See Devices."""
         *held, key = sequence.split("+")
         self._do(
             "key", "+".join([*(name.lower() for name in held), _X_NAMES.get(key, key if len(key) > 1 else key.lower())])
         )
 
     def type(self, text: str) -> None:
-        """See Devices."""
         self._do("type", "--delay", "4", "--", text)
 
-    def click(
-        self, place: QPoint, button: Qt.MouseButton = Qt.MouseButton.LeftButton, *, control: bool = False
-    ) -> None:
-        """See Devices."""
-        click = ["click", _X_BUTTONS[button]]
-        self._do(*_to(place), *(["keydown", "ctrl", *click, "keyup", "ctrl"] if control else click))
+    def click(self, place: QPoint) -> None:
+        self._do(*_to(place), "click", "1")
 
     def move(self, place: QPoint) -> None:
-        """See Devices."""
         self._do(*_to(place))
 
     def drag(self, places: Sequence[QPoint]) -> None:
-        """See Devices."""
         first, *others = map(_to, places)
         self._do(*first, "mousedown", "1", *(word for place in others for word in place), "mouseup", "1")
 
     def wheel(self, place: QPoint, notches: int) -> None:
-        """See Devices."""
         self._do(*_to(place), "click", "--repeat", str(abs(notches)), "--delay", "4", "4" if notches > 0 else "5")
 
     def busy(self) -> bool:
-        """See Devices."""
         if self._running is not None and self._running.poll() is None:
             return True
         if self._running is not None:

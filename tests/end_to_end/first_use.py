@@ -1,18 +1,17 @@
-"""The way of somebody who opens the window for the first time, from the start page to exported results: `FirstUse` has
-its order, and what has to be seen on it; `ByKeyboard` and `ByMouse` have how each thing is done."""
+"""The way of somebody who opens the window for the first time, from the start page to exported results, by shortcuts,
+Tab, arrows and the palette."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QApplication, QDialog, QDialogButtonBox, QFileDialog, QLineEdit, QToolButton
+from PySide6.QtWidgets import QApplication, QDialog, QFileDialog, QLineEdit
 from wina_app.application import Application
 from wina_app.widgets.controls import CollapsibleSection
 
-from tests.end_to_end.devices import Devices, points_between
-from tests.end_to_end.hands import Keyboard, Mouse, Script, Seen, plain
+from tests.end_to_end.devices import Devices
+from tests.end_to_end.hands import Keyboard, Script, Seen, plain
 
 DOCUMENTS = 8
 """Of each task: enough for standard errors, few enough for seconds."""
@@ -26,14 +25,13 @@ _LOOKS = 200
 
 
 class FirstUse:
-    """The order of things."""
+    """The order of things, and what has to be seen on the way."""
 
-    hands: Keyboard | Mouse
-
-    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch, devices: Devices) -> None:
         self.application, self.window = application, application.window
         self.workspace, self.jobs = application.workbench.workspace, application.workbench.jobs
         self.pages, self.folder = self.window.pages, folder
+        self.hands, self.keys, self.type = Keyboard(devices), devices.keys, devices.type
         self._patch = patch
         self._pictures = 0
 
@@ -47,7 +45,7 @@ class FirstUse:
         yield from self.evaluate()
         yield from self.look_at_results()
         yield from self.generate()
-        yield from self.close()
+        self.keys("Ctrl+Q")
         yield Seen("the window is gone", lambda: self.window.has_stopped)
 
     def take_picture(self, stage: str) -> None:
@@ -56,12 +54,12 @@ class FirstUse:
         if folder and QApplication.platformName() == "xcb":
             self._pictures += 1
             preferences = self.application.workbench.settings.preferences
-            name = f"{type(self).__name__}-{preferences.theme}-{preferences.text_size}-{self._pictures:02}-{stage}.png"
+            name = f"{preferences.theme}-{preferences.text_size}-{self._pictures:02}-{stage}.png"
             assert self.window.screen().grabWindow(0).save(str(Path(folder) / name)), f"{folder} cannot be written"
 
     def go_to(self, key: str) -> Script:
         """Another page, on which nothing has gone wrong."""
-        yield from self.show_page(key)
+        self.keys(f"Ctrl+{list(self.pages).index(key) + 1}")
         page = self.pages[key]
         yield Seen(f"the {key} page is shown", lambda: self.window.current_page is page and page.isVisible())
         self.take_picture(key)
@@ -95,10 +93,11 @@ class FirstUse:
         yield from self.change_cells()
         yield Seen("the plan has changed", lambda: self.workspace.plan.budget > first.budget)
         edited = self.workspace.plan
-        yield from self.change_more_cells()
+        self.keys("Shift+Right")
+        self.type("+")
         yield Seen("the plan has changed again", lambda: self.workspace.plan != edited)
         self.take_picture("edited")
-        yield from self.undo()
+        self.keys("Ctrl+Z")
         yield Seen("that is undone", lambda: self.workspace.plan == edited)
         yield from self.act()
         yield Seen("the Evaluate page is shown", lambda: self.window.current_page is self.pages["evaluate"])
@@ -121,7 +120,7 @@ class FirstUse:
         yield Seen("a toast tells", lambda: bool(self.window.toasts.open))
         self.take_picture("evaluated")
         self._patch.undo()
-        yield from self.follow(self.window.toasts.open[-1].button)
+        yield from self.hands.press(self.window.toasts.open[-1].button)
         yield Seen("the results are shown", lambda: self.window.current_page is self.pages["results"])
 
     def look_at_results(self) -> Script:
@@ -130,7 +129,8 @@ class FirstUse:
         rows = page.table.model().rowCount
         yield Seen("the results are listed", lambda: {"dense", "wina"} <= self.methods())
         yield from self.narrow(rows())
-        yield from self.select_two_runs()
+        yield from self.hands.focus(page.table)
+        self.keys("Ctrl+A")
         yield Seen("two runs are selected", lambda: len(page.controller.selection.runs) == 2)
         yield from self.hands.press(page.compare)
         comparison = page.plots.compare
@@ -186,19 +186,6 @@ class FirstUse:
         gone: Callable[[], bool] = lambda: self.file_dialog() is None  # noqa: E731
         return Seen(f"{name} is saved", lambda: gone() and (self.folder / name).is_file())
 
-
-class ByKeyboard(FirstUse):
-    """Shortcuts, Tab, arrows, the palette."""
-
-    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch, devices: Devices) -> None:
-        super().__init__(application, folder, patch)
-        self.hands, self.keys, self.type = Keyboard(devices), devices.keys, devices.type
-
-    def show_page(self, key: str) -> Script:
-        """By its number."""
-        self.keys(f"Ctrl+{list(self.pages).index(key) + 1}")
-        yield from ()
-
     def act(self) -> Script:
         """Do what the page is for."""
         page = self.window.current_page
@@ -216,21 +203,6 @@ class ByKeyboard(FirstUse):
         self.keys("Return")
         yield Seen("the cell has its target", lambda: self.workspace.plan.sparsity[2][1] == pytest.approx(0.8))
 
-    def change_more_cells(self) -> Script:
-        """Step two cells up."""
-        self.keys("Shift+Right")
-        self.type("+")
-        yield from ()
-
-    def undo(self) -> Script:
-        """As everywhere."""
-        self.keys("Ctrl+Z")
-        yield from ()
-
-    def follow(self, button: QToolButton) -> Script:
-        """A toast's button."""
-        yield from self.hands.press(button)
-
     def narrow(self, stored: int) -> Script:
         """Type a filter, and take it away."""
         page = self.pages["results"]
@@ -247,11 +219,6 @@ class ByKeyboard(FirstUse):
             lambda: page.table.model().rowCount() == stored,
             lambda: (page.filter.text(), page.table.model().rowCount(), stored),
         )
-
-    def select_two_runs(self) -> Script:
-        """All rows."""
-        yield from self.hands.focus(self.pages["results"].table)
-        self.keys("Ctrl+A")
 
     def save_as(self, name: str) -> Script:
         """Type where to."""
@@ -289,109 +256,3 @@ class ByKeyboard(FirstUse):
         self.keys("Ctrl+A")
         self.type("import os")
         yield Seen("it is typed", lambda: prompt.toPlainText() == "import os", prompt.toPlainText)
-
-    def close(self) -> Script:
-        """Quit."""
-        self.keys("Ctrl+Q")
-        yield from ()
-
-
-class ByMouse(FirstUse):
-    """Clicks, drags, the wheel, menus."""
-
-    def __init__(self, application: Application, folder: Path, patch: pytest.MonkeyPatch, devices: Devices) -> None:
-        super().__init__(application, folder, patch)
-        self.hands, self.devices = Mouse(devices), devices
-
-    def show_page(self, key: str) -> Script:
-        """In the rail."""
-        buttons = self.window.rail.findChildren(QToolButton)
-        yield from self.hands.press(buttons[list(self.pages).index(key)])
-
-    def act(self) -> Script:
-        """The page's one primary button."""
-        yield from self.hands.press(self.window.current_page.primary)
-
-    def change_cells(self) -> Script:
-        """Select four by a band, and count their target up."""
-        page = self.pages["sparsity"]
-        yield from self._stroke((1, 0), (2, 1))
-        yield Seen("four cells are selected", lambda: len(page.heatmap.selection.cells) == 4)
-        yield from self.hands.set(page.editor.spin, page.editor.spin.value() + 2)
-
-    def change_more_cells(self) -> Script:
-        """Paint."""
-        editor = self.pages["sparsity"].editor
-        yield from self.hands.tick(editor.brush, True)
-        yield from self._stroke((4, 3), (6, 3))
-
-    def _stroke(self, start: tuple[int, int], end: tuple[int, int]) -> Script:
-        heatmap = self.pages["sparsity"].heatmap
-        yield from self.hands.reveal(heatmap)
-        port, geometry = heatmap.viewport(), heatmap.geometry_now()
-        first, last = (port.mapToGlobal(geometry.cell(*cell).center().toPoint()) for cell in (start, end))
-        self.devices.drag(list(points_between(first, last)))
-
-    def undo(self) -> Script:
-        """By the button."""
-        yield from self.hands.press(self.pages["sparsity"].plan_buttons["Undo"])
-
-    def follow(self, button: QToolButton) -> Script:
-        """A toast's button."""
-        yield from self.hands.press(button)
-
-    def narrow(self, stored: int) -> Script:
-        """Show only what differs, and group the rows and close a group, and open them again."""
-        page = self.pages["results"]
-        yield from self.hands.tick(page.list.differing, True)
-        yield from self.hands.tick(page.list.differing, False)
-        group = page.list.group
-        yield from self.hands.choose(group, group.itemText(group.findData("method")))
-        yield Seen("there are groups", lambda: page.table.model().rowCount() > stored)
-        yield from self.hands.choose(group, "nothing")
-        yield Seen("there are none", lambda: page.table.model().rowCount() == stored)
-
-    def select_two_runs(self) -> Script:
-        """A row of each, the second with Ctrl held."""
-        page = self.pages["results"]
-        yield from self.hands.pick(page.table, 0)
-        yield Seen("a run is selected", lambda: len(page.controller.selection.runs) == 1)
-        other = next(row for row in range(1, page.table.model().rowCount()) if self._run(row) != self._run(0))
-        yield from self.hands.pick(page.table, other, control=True)
-
-    def _run(self, row: int) -> list[str]:
-        return self.pages["results"].controller.runs_of([row])
-
-    def save_as(self, name: str) -> Script:
-        """Where it is proposed."""
-        yield Seen("a file is asked for", lambda: self.file_dialog() is not None)
-        dialog = self.file_dialog()
-        box = dialog.findChild(QDialogButtonBox)
-        yield from self.hands.press(box.button(QDialogButtonBox.StandardButton.Save))
-        yield self.saved(name)
-
-    def export_plot(self) -> Script:
-        """By the plot's own menu."""
-        plots = self.pages["results"].plots
-        yield from self.hands.click(plots.tabs, plots.tabs.tabRect(0).center())
-        yield Seen("the frontier is shown", lambda: plots.plot == "frontier")
-        plot = plots.frontier.plot
-        yield from self.hands.click(plot.viewport(), QPoint(90, 40), Qt.MouseButton.RightButton)
-        yield from self.hands.context_menu("Export plot\N{HORIZONTAL ELLIPSIS}")
-        yield Seen("it is asked how", lambda: self.plot_dialog() is not None)
-        yield from self.hands.press(self.plot_dialog().save)
-        yield from self.save_as("frontier.png")
-
-    def write_prompt(self) -> Script:
-        """One of the examples."""
-        form = self.pages["playground"].form
-        before = form.prompt.toPlainText()
-        yield from self.hands.press(form.examples)
-        yield Seen("examples are offered", form.examples.menu().isVisible)
-        texts = [action.text() for action in form.examples.menu().actions() if action.text() and action.isEnabled()]
-        yield from self.hands.context_menu(plain(texts[-1]))
-        yield Seen("another prompt is there", lambda: form.prompt.toPlainText() != before)
-
-    def close(self) -> Script:
-        """By the menu."""
-        yield from self.hands.menu(self.window.menuBar(), "File", "Quit")

@@ -5,17 +5,14 @@ import re
 import time
 
 import psutil
-from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QApplication, QDockWidget
+from PySide6.QtWidgets import QAbstractButton, QDockWidget
 from wina_app.application import Application
 
 from tests.end_to_end.devices import Devices, points_between
 from tests.end_to_end.hands import Mouse, Script, Seen, plain
 from wina_core.files.paths import resources_folder
-from wina_core.specs import NO_ROTATION
 
 LONGEST_S = 700
-_FEW_DOCUMENTS, _FEW_TOKENS = 2, 512
 _REST_S = 0.3
 """Longer than the filter waits for the next letter."""
 _BUTTON = re.compile(r"\*\*([^*]+)\*\*")
@@ -81,27 +78,17 @@ class Guide:
         yield from self.hands.click(tabs, tabs.tabRect(at).center())
         yield Seen(f"{name} is shown", lambda: tabs.currentIndex() == at)
 
-    def enter(self, box: QAbstractSpinBox, text: str) -> Script:
-        """Click into a field and type."""
-        yield from self.hands.reveal(box)
-        yield from self.hands.click(box, QPoint(box.height(), box.height() // 2))
-        yield Seen("the field has the keyboard", lambda: QApplication.focusWidget() is box)
-        self.devices.keys("Ctrl+A")
-        self.devices.type(text)
-        self.devices.keys("Tab")
-        yield Seen(f"it says {text}", lambda: str(box.value()) == text)
-
-    def check_all_pressed(self, section: str, but: set[str] = frozenset()) -> None:
+    def check_all_pressed(self, section: str) -> None:
         """Raise AssertionError if the section names a button that was not pressed."""
-        missed = set(self.chapter.labels(section)) - self._pressed - but
+        missed = set(self.chapter.labels(section)) - self._pressed
         assert not missed, f"the guide names {missed} under {section}, which nobody pressed"
 
 
 class FirstResult(Guide):
     """The sections of the chapter on the first result."""
 
-    def by_mouse(self, *, whole: bool) -> Script:
-        """By mouse: all that the page proposes, or few documents without a rotation."""
+    def by_mouse(self) -> Script:
+        """By mouse, all that the page proposes."""
         section = "By mouse"
         evaluate, results = self.pages["evaluate"], self.pages["results"]
         yield from self.step(section, "Open the demo model")
@@ -111,11 +98,6 @@ class FirstResult(Guide):
         yield Seen("the Evaluate page is filled in", lambda: evaluate.isVisible() and evaluate.primary.isEnabled())
         self.end_step()
         self.check_what_is_filled_in()
-        if not whole:
-            yield from self.enter(evaluate.tasks.limit, str(_FEW_DOCUMENTS))
-            yield from self.enter(evaluate.tasks.fidelity_tokens, str(_FEW_TOKENS))
-            for box, rotation in evaluate.configurations.rotations.items():
-                yield from self.hands.tick(box, rotation == NO_ROTATION)
         yield from self.step(section, "Evaluate … runs")
         yield Seen("the Jobs dock shows it", lambda: any(job.title.startswith("Evaluate") for job in self.jobs))
         (job,) = (entry for entry in self.jobs if entry.title.startswith("Evaluate"))
@@ -149,7 +131,7 @@ class FirstResult(Guide):
         assert page.tasks.fidelity_tokens.value() == int(tokens.replace(",", ""))
         assert sum(box.isChecked() for box in page.configurations.rotations) == 2, "without and with a rotation"
 
-    def shape_the_plan(self, *, allocate: bool) -> Script:
+    def shape_the_plan(self) -> Script:
         """On the Sparsity page; allocating takes longest."""
         section, page = "Shape the plan", self.pages["sparsity"]
         yield from self.step(section, "Sparsity")
@@ -167,15 +149,14 @@ class FirstResult(Guide):
         yield from self.step(section, "Keep budget")
         self.end_step()
         edited = self.workspace.plan
-        if allocate:
-            (name,) = re.findall(r"the allocator \*(\w+)\*", self.chapter.sections[section])
-            yield from self.hands.choose(page.toolbar.allocator, name)
-            yield from self.step(section, "Allocate")
-            allocated = lambda: self.workspace.plan != edited and not self.jobs.active  # noqa: E731
-            yield Seen("the plan is allocated", allocated, patience=LONGEST_S)
-            self.end_step()
-            self.devices.keys("Ctrl+Z")
-            yield Seen("that is undone", lambda: self.workspace.plan == edited)
+        (name,) = re.findall(r"the allocator \*(\w+)\*", self.chapter.sections[section])
+        yield from self.hands.choose(page.toolbar.allocator, name)
+        yield from self.step(section, "Allocate")
+        allocated = lambda: self.workspace.plan != edited and not self.jobs.active  # noqa: E731
+        yield Seen("the plan is allocated", allocated, patience=LONGEST_S)
+        self.end_step()
+        self.devices.keys("Ctrl+Z")
+        yield Seen("that is undone", lambda: self.workspace.plan == edited)
         self.devices.keys("Ctrl+Z")
         yield Seen("the budget is no longer kept", lambda: not page.editor.keep.isChecked())
         self.devices.keys("Ctrl+Z")
@@ -184,7 +165,7 @@ class FirstResult(Guide):
         yield Seen("the Evaluate page is shown", self.pages["evaluate"].isVisible)
         yield Seen("the plan is ticked", self.pages["evaluate"].configurations.plan.isChecked)
         self.end_step()
-        self.check_all_pressed(section, {"Allocate"} if not allocate else set())
+        self.check_all_pressed(section)
 
     def keys_of_the_table(self) -> Script:
         """Press every key of a table in the chapter that goes to a page."""

@@ -7,20 +7,17 @@ them from a timer, so that they work on in dialogs that have an event loop of th
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from PySide6.QtCore import QObject, QPoint, QRect, Qt, QTimer
+from PySide6.QtCore import QObject, QPoint, QTimer
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QAbstractScrollArea,
-    QAbstractSpinBox,
     QApplication,
     QComboBox,
-    QMenuBar,
     QScrollArea,
     QSpinBox,
     QStyle,
     QStyleOptionButton,
-    QStyleOptionSpinBox,
     QWidget,
 )
 from wina_app.window.command_palette import CommandPalette
@@ -164,14 +161,7 @@ class Keyboard(Hands):
 class Mouse(Hands):
     """Never types anything."""
 
-    def click(
-        self,
-        widget: QWidget,
-        place: QPoint | None = None,
-        button: Qt.MouseButton = Qt.MouseButton.LeftButton,
-        *,
-        control: bool = False,
-    ) -> Script:
+    def click(self, widget: QWidget, place: QPoint | None = None) -> Script:
         """In the middle, or where said, once that is neither hidden nor covered."""
         where = widget.rect().center() if place is None else place
         yield from self.reveal(widget, where)
@@ -179,7 +169,7 @@ class Mouse(Hands):
         yield Seen(
             f"{name_of(widget)} is not covered", lambda: uncovered(widget, where), lambda: covering(widget, where)
         )
-        self.devices.click(widget.mapToGlobal(where), button, control=control)
+        self.devices.click(widget.mapToGlobal(where))
         del held
 
     def press(self, button: QAbstractButton) -> Script:
@@ -210,7 +200,7 @@ class Mouse(Hands):
         yield from self.pick(box.view(), wanted)
         yield Seen(f"{name_of(box)} says {text}", lambda: box.currentText() == text)
 
-    def pick(self, view: QAbstractItemView, row: int, *, control: bool = False) -> Script:
+    def pick(self, view: QAbstractItemView, row: int) -> Script:
         """A line of a list."""
         index, port = view.model().index(row, 0), view.viewport()
         for _ in range(_MOST_TABS):
@@ -224,29 +214,7 @@ class Mouse(Hands):
             view.visualRect(index).center(),
         ):  # a list that just opened waits for a move
             self.devices.move(port.mapToGlobal(place))
-        yield from self.click(
-            port, QPoint(view.visualRect(index).left() + 24, view.visualRect(index).center().y()), control=control
-        )
-
-    def set(self, box: QSpinBox, value: int) -> Script:
-        """By its arrows, which count by tens with Ctrl held."""
-        part = QStyle.SubControl.SC_SpinBoxUp if value > box.value() else QStyle.SubControl.SC_SpinBoxDown
-        while box.value() != value:
-            before = box.value()
-            yield from self.click(box, _part(box, part).center(), control=abs(value - before) >= 10)
-            yield Seen(f"{name_of(box)} counts", lambda before=before: box.value() != before)
-
-    def menu(self, bar: QMenuBar, title: str, text: str) -> Script:
-        """Through the menu bar."""
-        (top,) = (action for action in bar.actions() if plain(action.text()) == title)
-        yield from self.click(bar, bar.actionGeometry(top).center())
-        yield from self.context_menu(text)
-
-    def context_menu(self, text: str) -> Script:
-        """In the menu that is about to open."""
-        yield Seen(f"a menu with {text} is open", lambda: _entry(text) is not None)
-        menu, action = _entry(text)
-        yield from self.click(menu, menu.actionGeometry(action).center())
+        yield from self.click(port, QPoint(view.visualRect(index).left() + 24, view.visualRect(index).center().y()))
 
 
 def name_of(widget: QWidget | None) -> str:
@@ -299,12 +267,6 @@ def _widget_at(place: QPoint) -> QWidget | None:
     return found and (found.childAt(found.mapFromGlobal(place)) or found)
 
 
-def _entry(text: str):
-    menu = QApplication.activePopupWidget()
-    found = [(menu, action) for action in menu.actions() if plain(action.text()) == text] if menu is not None else []
-    return found[0] if found else None
-
-
 def _scrolled_by(widget: QWidget) -> QAbstractScrollArea | None:
     parent = None if widget.isWindow() else widget.parentWidget()
     while parent is not None and not isinstance(parent, QScrollArea):
@@ -319,9 +281,3 @@ def _hit(button: QAbstractButton) -> QPoint:
     if button.isCheckable() and button.metaObject().className() == "QCheckBox":
         return button.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, button).center()
     return button.rect().center()
-
-
-def _part(box: QAbstractSpinBox, part: QStyle.SubControl) -> QRect:
-    option = QStyleOptionSpinBox()
-    box.initStyleOption(option)
-    return box.style().subControlRect(QStyle.ComplexControl.CC_SpinBox, option, part, box)

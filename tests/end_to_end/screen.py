@@ -15,8 +15,6 @@ ON_SCREEN = not MISSING and sys.platform.startswith("linux")
 """Whether a virtual screen can be had."""
 ON_DISPLAY = "WINA_TEST_DISPLAY" in os.environ
 LONG = "WINA_LONG_TESTS" in os.environ
-ELSEWHERE = ON_SCREEN and not ON_DISPLAY and not LONG
-"""Whether the tours are done on a virtual screen, by a test that starts one, and need not be done without one."""
 
 
 @contextmanager

@@ -1,5 +1,5 @@
-"""The way from the start page to exported results, by keyboard alone, by mouse alone, and with large text on dark: on a
-virtual screen with a window manager where the programs for it are installed, otherwise without a display.
+"""The way from the start page to exported results, by keyboard alone: without a display, and nightly on a virtual
+screen with a window manager, where the programs for it are installed.
 
 `WINA_PICTURES=FOLDER` has a picture of the screen taken at every stage, each of which blocks the main thread."""
 
@@ -9,66 +9,76 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from PySide6.QtGui import QImage
 from wina_app.application import Application
 
 from tests.end_to_end.devices import Devices
-from tests.end_to_end.first_use import ByKeyboard, ByMouse, FirstUse
+from tests.end_to_end.first_use import FirstUse
 from tests.end_to_end.hands import carry_out
-from tests.end_to_end.screen import ELSEWHERE, LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
+from tests.end_to_end.screen import LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
 from wina_core.store import Store
+from wina_core.studies.expand import save_study_file
+
+_KEY = ("method", "rotation", "plan", "target_sparsity", "task", "metric")
+_NUMBERS = ("value", "stderr", "n", "gated_sparsity", "net_sparsity")
 
 
-class Way(NamedTuple):
-    """Hands and eyes of a person."""
-
-    hands: type[FirstUse]
-    theme: str = "light"
-    text_size: int = 100
-
-    def __str__(self) -> str:
-        return f"{self.hands.__name__}-{self.theme}-{self.text_size}"
-
-
-WAYS = [Way(ByKeyboard, "dark", 150)]  # by mouse, in light colours, is test_guide.py
-if LONG:
-    WAYS += [Way(ByKeyboard), Way(ByMouse), Way(ByMouse, "dark", 150)]
-
-
-@pytest.fixture(params=WAYS, ids=str)
-def way(request: pytest.FixtureRequest) -> Way:
-    return request.param
-
-
-@pytest.fixture
-def application(way: Way, open_window: Callable[..., Application]) -> Application:
-    return open_window(theme=way.theme, text_size=way.text_size)
-
-
-@pytest.mark.skipif(ELSEWHERE, reason="done on a virtual screen, below")
-def test_the_first_use(way: Way, application: Application, devices: Devices, qtbot, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("theme", "text_size"), [("dark", 150), *([("light", 100)] if LONG else [])])
+def test_the_first_use(
+    theme: str,
+    text_size: int,
+    open_window: Callable[..., Application],
+    devices: Devices,
+    qtbot,
+    tmp_path: Path,
+) -> None:
+    application = open_window(theme=theme, text_size=text_size)
     with pytest.MonkeyPatch.context() as patch:
-        carry_out(qtbot, way.hands(application, tmp_path, patch, devices).script(), devices)
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
-        assert {row.method for row in store.metric_rows()} == {"dense", "wina"}
+        carry_out(qtbot, FirstUse(application, tmp_path, patch, devices).script(), devices)
+    in_window = numbers(tmp_path / "results.sqlite")
+    assert {key[0] for key in in_window} == {"dense", "wina"}
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         assert {row["method"] for row in csv.DictReader(file)} == {"dense", "wina"}
     assert not QImage(str(tmp_path / "frontier.png")).isNull()
+    if LONG:  # by day test_cli.py goes without the window
+        assert computed_by_command_line(tmp_path) == in_window
 
 
+def computed_by_command_line(folder: Path) -> dict[tuple, tuple]:
+    """Return the numbers of the window's study as `wina study run` computes them into a database of its own."""
+    with Store(folder / "results.sqlite") as store:
+        study = store.study_spec(store.studies()[0].study)
+    assert study is not None
+    save_study_file(study, folder / "study.json")
+    words = ["study", "run", folder / "study.json", "--database", folder / "line.sqlite"]
+    # In a process of its own: the watchdog is for the main thread of this one.
+    subprocess.run([sys.executable, "-P", "-m", "wina_core.cli", *words], check=True)
+    return numbers(folder / "line.sqlite")
+
+
+def numbers(database: Path) -> dict[tuple, tuple]:
+    """Return everything measured, by what it was measured on."""
+    with Store(database) as store:
+        rows = store.metric_rows()
+    by_key = {
+        tuple(getattr(row, name) for name in _KEY): tuple(getattr(row, name) for name in _NUMBERS) for row in rows
+    }
+    assert len(by_key) == len(rows)
+    return by_key
+
+
+@pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(ON_DISPLAY, reason="this is the run on a display")
-@pytest.mark.parametrize("scale", [1, 1.5] if LONG else [1])
+@pytest.mark.parametrize("scale", [1, 1.5])
 def test_the_same_on_a_display_with_a_window_manager(tmp_path: Path, scale: float) -> None:
     if not ON_SCREEN:
         pytest.skip(f"needs {', '.join(MISSING or PROGRAMS)} on Linux")
     here = Path(__file__).parent
     tests = [f"{here / 'test_first_use.py'}::test_the_first_use", here / "on_display.py", here / "test_guide.py"]
-    options = ["-q", "--durations=9", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", tmp_path / "x"]
-    options += ["-s"] * LONG
+    options = ["-qs", "--durations=9", "-p", "no:cacheprovider", "-p", "no:xdist", "--basetemp", tmp_path / "x"]
     with display(tmp_path / "display.log", scale) as name:
         environment = os.environ | {"DISPLAY": name, "WINA_TEST_DISPLAY": name, "QT_QPA_PLATFORM": "xcb"}
         done = subprocess.run(

@@ -66,8 +66,12 @@ def exported(
 
 @pytest.mark.parametrize(
     ("quantization", "plan", "tokens"),
-    [("none", lambda: HALF, 24), ("none", uneven, 12), ("int8", lambda: HALF, 12), (PLANES, lambda: HALF, 12)],
-    ids=["float32", "plan", "int8", "planes"],
+    [  # every kind of weights and plan is in wina_core/compute/sparse, on small models
+        pytest.param("none", lambda: HALF, 24, id="float32"),
+        pytest.param("none", uneven, 12, id="plan", marks=pytest.mark.nightly),
+        pytest.param("int8", lambda: HALF, 12, id="int8", marks=pytest.mark.nightly),
+        pytest.param(PLANES, lambda: HALF, 12, id="planes", marks=pytest.mark.nightly),
+    ],
 )
 def test_greedy_tokens_are_those_of_the_playground(
     session: Session, quantization: Quantization, plan: Callable[[], Plan], tokens: int, tmp_path: Path
@@ -89,6 +93,7 @@ def test_greedy_tokens_are_those_of_the_playground(
     assert len(found) > tokens / 3
 
 
+@pytest.mark.nightly  # by day wina_core/compute/sparse has a dense prefix on small models
 def test_a_dense_prefix_is_kept_and_pipelines_work(session: Session, tmp_path: Path) -> None:
     plain, _ = exported(session, tmp_path / "plain")
     prefixed, spec = exported(session, tmp_path / "prefixed", dense_prefix=0.5)

@@ -28,14 +28,8 @@ from wina_core.studies.published import MEAN, mean_weights, preferred_metric, pu
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
 SWEEPS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.latency]
 LONG = "WINA_LONG_TESTS" in os.environ
-NIGHTLY = (
-    *(
-        "demo-commonsense-llama-3-8b",
-        "demo-commonsense-mistral-7b",
-        "demo-frontier",
-    ),  # like demo-commonsense-llama-2-7b
-    *("demo-longbench-llama-2-7b", "demo-phi-4"),  # with other tasks, by the steps of demo-gsm8k
-)
+BY_DAY = ("demo-commonsense-llama-2-7b", "demo-gsm8k", "demo-quantization", "demo-synthetic", "demo-gflops")
+"""One of each kind of steps; the others differ in tasks and models."""
 CONSENT = LaunchOptions(run_model_code=True)
 Cell = tuple[str, str, str, float, str]
 """Role, quantization, configuration, sparsity, task."""
@@ -100,7 +94,7 @@ def shortened(study: StudySpec, small: str) -> StudySpec:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in TWINS if LONG or name not in NIGHTLY])
+@pytest.mark.parametrize("name", TWINS if LONG else BY_DAY)
 def test_a_twin_runs_and_has_a_number_for_every_published_column(name: str, store: Store, small: str) -> None:
     study = shortened(find_study(name), small)
     if "humaneval" in study.evaluation.task_names:

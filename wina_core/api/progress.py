@@ -100,7 +100,7 @@ class TerminalReporter(NullReporter):
         unit, metric = without_controls(event.unit), without_controls(event.label)  # an engine's on another machine
         so_far = f"{_count(done)} {unit}" if unit else "waiting"
         counted = f"{_count(done)} of {_count(total)} {unit}" if total else so_far
-        text = f"{counted}, {_duration(left)} left" if left is not None else counted
+        text = f"{counted}, {duration(left)} left" if left is not None else counted
         self._progress.update(self._task, description=metric or unit, completed=done, total=total, left=text)
         if not self._progress.console.is_terminal and now - self._printed >= _SILENCE:
             self._printed = now
@@ -125,7 +125,8 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.1f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time as minutes and seconds, such as 2:05, with hours before them where it has any."""
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wina_core.api.progress import TerminalReporter, terminal_reporter
+from wina_core.api.progress import TerminalReporter, duration, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
 from wina_core.engine.client.workers import OpenMachine
@@ -252,10 +252,8 @@ def announce_products(job: Job, machines: tuple[str, ...] = ()) -> tuple[Missing
 
     Nothing is known of a job of other machines alone.
     """
-    if machines and LOCAL not in machines:
-        return ()
-    announce_memory(job)
-    missing = tuple(missing_products(job))
+    announce_memory(job, machines)
+    missing = () if machines and LOCAL not in machines else tuple(missing_products(job))
     if missing:
         print(f"Not on disk, computed first: {'; '.join(map(_product_text, missing))}.", file=sys.stderr)
     return missing
@@ -264,8 +262,7 @@ def announce_products(job: Job, machines: tuple[str, ...] = ()) -> tuple[Missing
 def _product_text(product: MissingProduct) -> str:
     remarks = []
     if product.seconds is not None:
-        minutes, seconds = divmod(round(product.seconds), 60)
-        remarks.append(f"took {minutes}:{seconds:02} before")
+        remarks.append(f"took {duration(product.seconds)} before")
     if product.begun:
         remarks.append("continues where it was interrupted")
     return f"{product.kind} {product.label}" + (f" ({', '.join(remarks)})" if remarks else "")

@@ -30,7 +30,6 @@ FAILED, USAGE = 1, 2
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of writing to an open file that are not the program's fault."""
 
-
 _COMMANDS = {
     "eval": "evaluate.evaluate",
     "import": "worth.import_results",
@@ -65,8 +64,6 @@ _COMMANDS = {
 """Module and function, or group, of each command."""
 _HIDDEN = ("cluster",)
 """Commands that no person types."""
-_MORE_MODULES = {"results": ("stored_runs",)}
-"""Modules that add commands to a group."""
 
 
 @cache
@@ -74,8 +71,6 @@ def _command(name: str) -> Any:
     """Import a command and return it as Typer runs it."""
     module, _, attribute = _COMMANDS[name].rpartition(".")
     command = getattr(import_module(f"{__name__}.{module}"), attribute)
-    for more in _MORE_MODULES.get(name, ()):
-        import_module(f"{__name__}.{more}")
     parent = typer.Typer(rich_markup_mode="markdown")
     if isinstance(command, typer.Typer):
         parent.add_typer(command, name=name, hidden=name in _HIDDEN)

@@ -1,7 +1,7 @@
 """Studies in a cluster's queue: computed, listed, followed and cancelled on the command line."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,31 +56,19 @@ def update_arrays(store: Store) -> Iterator[tuple[SlurmArray, ArrayUpdate | None
 
 def rows(store: Store) -> list[Row]:
     """Return a row for each array, as `wina jobs` prints them."""
-    printed: list[Row] = []
-    for array, update, problem in update_arrays(store):
-        progress = update.progress if update else array.progress
-        state, done = problem or progress.states, progress.measurements
-        printed.append((array.id, array.title, LOCAL, state, done, array.measurements, "measurements", done))
-    return printed
+    reports = (_report(*updated) for updated in update_arrays(store))
+    return [
+        (report.job.array, report.title, LOCAL, report.states, report.done, report.total, "measurements", report.done)
+        for report in reports
+    ]
 
 
 def follow(store: Store, reporter: TerminalReporter) -> list[str]:
     """Merge the results of all arrays until they have ended, and return the errors of their runs and elements."""
     failures: list[str] = []
-    problems: dict[str, str] = {}
-    while left := list(update_arrays(store)):
-        for array, update, problem in left:
-            if problem and problems.get(array.id) != problem:
-                reporter.log("warning", problem)
-            problems[array.id] = problem
-            if update is not None:
-                failures += update.failures
-                metric = f"{array.title}: {update.progress.states}"
-                reporter.progress(update.progress.measurements, array.measurements, "measurements", metric)
-        until = time.monotonic() + _POLL_SECONDS
-        while time.monotonic() < until and slurm.submitted_arrays(store):
-            reporter.check()
-            time.sleep(_CHECK_SECONDS)
+    for report in watch(store, reporter.check):
+        failures += report.failures
+        reporter.progress(report.done, report.total, "measurements", f"{report.title}: {report.states}")
     return failures
 
 
@@ -92,8 +80,11 @@ def print_reports(database: options.Database = None) -> None:
             print(encode(report), end="", flush=True)
 
 
-def watch(store: Store) -> Iterator[ArrayReport]:
-    """Merge the results of all arrays until they have ended; yield a report of each after each poll of its queue."""
+def watch(store: Store, check: Callable[[], object] = lambda: None) -> Iterator[ArrayReport]:
+    """Merge the results of all arrays until they have ended; yield a report of each after each poll of its queue.
+
+    `check` is called between polls, and may end it by an exception.
+    """
     watched: dict[str, SlurmArray] = {}
     while left := list(update_arrays(store)):
         for array, update, problem in left:
@@ -103,7 +94,10 @@ def watch(store: Store) -> Iterator[ArrayReport]:
                 del watched[array.id]
         for name in watched.keys() - {array.id for array, _, _ in left}:
             yield _ended_report(watched.pop(name))
-        time.sleep(_POLL_SECONDS)
+        until = time.monotonic() + _POLL_SECONDS
+        while time.monotonic() < until and slurm.submitted_arrays(store):
+            check()
+            time.sleep(_CHECK_SECONDS)
     for array in watched.values():
         yield _ended_report(array)
 

@@ -18,8 +18,9 @@ from wina_core.analysis.comparison.study_runs import (
     usual_baseline,
 )
 from wina_core.analysis.results.measured import DEFAULT_COUNT, TOLERANCE, SparsityKind, count_of, measured_sparsity
-from wina_core.api.stored import study_hash
+from wina_core.api.stored import named_runs, study_hash
 from wina_core.cli import options
+from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
 from wina_core.specs.studies import StudySpec
@@ -40,6 +41,9 @@ class _Pair(NamedTuple):
     run: StudyRun
     reference: StudyRun
     result: PairResult
+
+    def flag(self, by: SparsityKind) -> str:
+        return pair_flag(self.run, self.reference, by)
 
 
 def compare(
@@ -76,16 +80,14 @@ def compare(
     with Store(database) as store:
         if study is None:
             assert runs  # two, as checked
-            first, second = (_run(store, prefix) for prefix in runs)
+            stored_hashes = [row.run for row in store.runs()]
+            first, second = (named_runs([prefix], stored_hashes, advice=LISTED)[0] for prefix in runs)
             pairs = _named_pair(store, first, second, unpaired)
         else:
             pairs = _study_pairs(store, study, baseline, by, unpaired)
-    flags = [pair_flag(pair.run, pair.reference, by) for pair in pairs]
-    columns, lines = _table(pairs, flags, by, of_study=study is not None)
-    if not as_json and not any(flags):
-        columns, lines = _without(FLAG, columns, lines)
-    print_table(columns, lines, as_json)
-    if flagged := sum(map(bool, flags)):
+    flagged = sum(bool(pair.flag(by)) for pair in pairs)
+    print_table(*_table(pairs, by, of_study=study is not None, with_flags=as_json or flagged > 0), as_json)
+    if flagged:
         apart = f"differ by more than {100 * TOLERANCE:g} points in {count_of(by)} sparsity"
         typer.echo(f"{flagged} of {len(pairs)} pairs {apart}; the column {FLAG} says by how much.", err=True)
     for test in dict.fromkeys(line.test for pair in pairs for line in pair.result.found.lines):
@@ -121,36 +123,30 @@ def _compared(
     return [_Pair(*pair, result) for pair, result in zip(pairs, results, strict=True)]
 
 
-def _run(store: Reader, prefix: str) -> str:
-    runs = [row.run for row in store.runs() if row.run.startswith(prefix)]
-    if len(runs) != 1:
-        subject = "No stored run's hash begins" if not runs else f"The hashes of {len(runs)} stored runs begin"
-        raise WinaError(f'{subject} with "{prefix}"; wina export lists the runs with their hashes.')
-    return runs[0]
-
-
 # ---- the table -------------------------------------------------------------------------------------------------
 
 
 def _table(
-    pairs: Sequence[_Pair], flags: Sequence[str], by: SparsityKind, of_study: bool
+    pairs: Sequence[_Pair], by: SparsityKind, *, of_study: bool, with_flags: bool
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     """Return columns and lines, several lines for each pair; the configurations and hashes only for those of a
     study."""
     count = count_of(by)
-    sparsities = (f"first {count}", f"second {count}", "first target", "second target", FLAG)
+    sparsities = (f"first {count}", f"second {count}", "first target", "second target", *([FLAG] * with_flags))
     columns = (
         ("model", "configuration", "baseline", *sparsities, "run", "its baseline", *COLUMNS)
         if of_study
         else (*sparsities, *COLUMNS)
     )
     lines: list[tuple[Any, ...]] = []
-    for (run, reference, result), flag in zip(pairs, flags, strict=True):
+    for pair in pairs:
+        run, reference, result = pair
         who = (run.model, run.configuration, reference.configuration) if of_study else ()
         hashes = (run.run[:8], reference.run[:8]) if of_study else ()
         measured = (measured_sparsity(run, count), measured_sparsity(reference, count))
-        sparsity_cells = (*measured, run.target_sparsity, reference.target_sparsity, flag)
-        lines += [(*who, *sparsity_cells, *hashes, *line) for line in _lines(result)]
+        targets = (run.target_sparsity, reference.target_sparsity)
+        flags = (pair.flag(by),) if with_flags else ()
+        lines += [(*who, *measured, *targets, *flags, *hashes, *line) for line in _lines(result)]
     return columns, lines
 
 
@@ -162,10 +158,3 @@ def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
             None if math.isnan(p := result.corrected(test)) else p, test.smallest_p, test.n,
             test.first_only, test.second_only, test.test,
         )  # fmt: skip
-
-
-def _without(
-    column: str, columns: Sequence[str], lines: Sequence[tuple[Any, ...]]
-) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    remaining = [at for at, name in enumerate(columns) if name != column]
-    return tuple(columns[at] for at in remaining), [tuple(line[at] for at in remaining) for line in lines]

@@ -22,7 +22,6 @@ from wina_core.records import ExportRecord
 from wina_core.records.plans import GgufType
 from wina_core.report.model_card import export_job, sparse_run
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Quantization, RotationSpec, TextSpec
-from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import check_uniform
 from wina_core.store import Store
 
@@ -68,11 +67,7 @@ def export_model(
         else:
             configuration = combine_on(calibration_text, context, method, rotation, preset)
             check_uniform(configuration, plan or ())
-            tables, quantization = makers.plans_of(plan or (), quantization)
-            plans: list[UniformSparsity | SparsityPlan] = [
-                *tables,
-                *(UniformSparsity(sparsity=fraction) for fraction in sparsity or (() if plan else (0.5,))),
-            ]
+            plans, quantization = makers.gate_plans(plan or (), sparsity, quantization)
             if len(plans) != 1:
                 raise WinaError("A folder holds one sparse model; give one sparsity or one plan.")
             source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)

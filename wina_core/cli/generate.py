@@ -21,7 +21,6 @@ from wina_core.records.completions import CompletionRecord, CompletionToken, Sto
 from wina_core.records.texts import moment
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
-from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.presets import check_uniform
 from wina_core.store import Store
 from wina_core.store.connection import place_of
@@ -67,9 +66,7 @@ def generate(
 ) -> None:
     """Complete a prompt with the dense model and with gated ones; print where and how far they diverge."""
     check_uniform(configuration, plan or ())
-    tables, quantization = makers.plans_of(plan or (), quantization)
-    plans: list[Any] = [*tables]
-    plans += [UniformSparsity(sparsity=fraction) for fraction in sparsity or (() if plan else (0.5,))]
+    plans, quantization = makers.gate_plans(plan or (), sparsity, quantization)
     calibration = CalibrationSpec() if configuration.method.needs_calibration else None
     configurations = [CompletionSpec()] if dense or configuration.method.name == DENSE.name else []
     if configuration.method.name != DENSE.name:

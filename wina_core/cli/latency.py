@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
-from pydantic_core import InitErrorDetails
 
 from wina_core.api.studies import sweep_products, time_points
 from wina_core.cli import makers, options
@@ -32,23 +30,6 @@ DECODE_COLUMNS = (
     *("tokens/s", "p10 tokens/s", "p90 tokens/s", "dense tokens/s", "vs PyTorch dense", "vs best dense", "stable"),
     *("prompt tokens/s", "dense prompt tokens/s", "held MB", "peak MB", "turns", "new tokens", "decoder"),
 )
-_FLAGS = {
-    "batches": "--batch-size",
-    "dtypes": "--dtype",
-    "dtype": "--dtype",
-    "methods": "--method",
-    "sparsities": "--sparsity",
-    "backends": "--backend",
-    "dense_products": "--dense",
-    "repetitions": "--repetitions",
-    "prompt_tokens": "--prompt-tokens",
-    "new_tokens": "--new-tokens",
-    "budget_seconds": "--budget",
-}
-"""The option of each field of a spec."""
-
-_Spec = TypeVar("_Spec", LatencySpec, DecodeSpec)
-
 Texts = list[str] | None
 Count = int | None
 
@@ -143,7 +124,9 @@ def latency(
         calibration = CalibrationSpec() if chosen.needs_calibration else None
         common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
         with Store(database) as store:
-            report = time_decoding(_make(DecodeSpec, common | settings), again, store, machines_of(machine), yes)
+            report = time_decoding(
+                DecodeSpec.model_validate(common | settings), again, store, machines_of(machine), yes
+            )
             rows = store.decode_rows(report.environment.key, report.points)
         lines = [_decode_line(row) for row in rows]
         _show(DECODE_COLUMNS, lines, DecodeRow.COLUMNS, rows, report, output_path, as_json)
@@ -167,9 +150,9 @@ def latency(
         repetitions=repetitions,
         dense_products=[] if dense == ["none"] else dense,
     )
-    spec = _make(LatencySpec, {"shapes": shapes or PRESETS["paper"], "device": device, **settings})
+    sweep = LatencySpec.model_validate({"shapes": shapes or PRESETS["paper"], "device": device, **settings})
     with Store(database) as store:
-        timed = sweep_products(spec, again, store, machines=machines_of(machine))
+        timed = sweep_products(sweep, again, store, machines=machines_of(machine))
     show_products(*timed, output_path, as_json)
 
 
@@ -178,23 +161,6 @@ def _one(flag: str, values: list[str] | None, default: str) -> Any:
     if values and len(values) > 1:
         raise WinaError(f"With --decode, {flag} takes one value, not {len(values)}; run the command once for each.")
     return values[0] if values else default
-
-
-def _make(kind: type[_Spec], settings: dict[str, Any]) -> _Spec:
-    """Make a spec of settings; errors name the option, not the field."""
-    try:
-        return kind.model_validate(settings)
-    except ValidationError as error:
-        problems = [
-            InitErrorDetails(
-                type=problem["type"],
-                loc=(_FLAGS.get(str(problem["loc"][0]), problem["loc"][0]),) if problem["loc"] else (),
-                input=problem["input"],
-                ctx=problem.get("ctx", {}),
-            )
-            for problem in error.errors()
-        ]
-        raise ValidationError.from_exception_data(error.title, problems) from error
 
 
 def _without_none(**settings: Any) -> dict[str, Any]:

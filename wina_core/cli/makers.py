@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 from pydantic import ValidationError
@@ -10,27 +10,53 @@ from pydantic import ValidationError
 from wina_core import specs
 from wina_core.api.arguments import rotation_spec as api_rotation_spec
 from wina_core.cli import options
-from wina_core.cli.options import with_flags_of
+from wina_core.cli.options import in_evaluation, in_gate, in_model, in_rotation, with_flags_of
 from wina_core.errors import WinaError, explain
 from wina_core.files.hardware import allow_memory, parse_bytes
 from wina_core.model_info.resolve import resolve, resolve_quantization
-from wina_core.specs import Configuration, MethodSpec, ModelSource, RotationSpec, TextSpec, load_bits_plan
+from wina_core.specs import (
+    MATRICES_FILE,
+    AttentionBasis,
+    Configuration,
+    MethodSpec,
+    MlpBasis,
+    ModelSource,
+    RotationMode,
+    RotationSpec,
+    TextSpec,
+    load_bits_plan,
+)
 from wina_core.specs.machine import RayCluster
-from wina_core.specs.plans import SparsityPlan
+from wina_core.specs.methods import method_names
+from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import preset as named_preset
 from wina_core.specs.presets import with_text_source
-from wina_core.specs.quantization import check_made, load_pair
+from wina_core.specs.quantization import check_made, load_pair, quantizer_names
 
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""
+_BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 
 
 def ray_options(
     *,
-    address: options.RayAddress = None,
-    gpus: options.RayGpus = None,
-    cpus: options.RayCpus = None,
-    memory: options.RayMemory = None,
+    address: Annotated[
+        str | None,
+        in_evaluation(
+            "--ray",
+            metavar="ADDRESS",
+            help='Compute on a running Ray cluster: HOST:PORT, or "auto" on one of its nodes.',
+        ),
+    ] = None,
+    gpus: Annotated[
+        float | None, in_evaluation("--ray-gpus", help="GPUs of one engine, such as 0.5; 1 where there are any.")
+    ] = None,
+    cpus: Annotated[
+        float | None, in_evaluation("--ray-cpus", help="Processors of one engine; without GPUs a node's by default.")
+    ] = None,
+    memory: Annotated[
+        str | None, in_evaluation("--ray-memory", metavar="SIZE", help="Memory of one engine, such as 8GB.")
+    ] = None,
 ) -> RayCluster | None:
     """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
     if address is None and (gpus, cpus, memory) != (None, None, None):
@@ -46,14 +72,47 @@ def ray_options(
 
 def quantization_of(
     *,
-    name: options.Named = "none",
-    bits: options.WeightBits = None,
-    quantizer: options.WeightQuantizer = None,
-    by_energy: options.ByEnergy = False,
-    group: options.Group = None,
-    head_bits: options.HeadBits = None,
-    text: options.BitsText = None,
-    tokens: options.BitsTokens = None,
+    name: Annotated[
+        specs.NamedQuantization,
+        in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating."),
+    ] = "none",
+    bits: Annotated[
+        str | None,
+        in_model(
+            "--bits",
+            metavar="BITS|FILE",
+            help="Instead of --quantization: 8, 6, 4, 3 or 2 bits, in planes 12, 10, 8, 6, 4 or 2; with --by-energy "
+            "any mean; or a plan's file.",
+        ),
+    ] = None,
+    quantizer: Annotated[
+        str | None,
+        in_model(
+            "--quantizer",
+            metavar=f"[{'|'.join(quantizer_names())}]",
+            help="With --bits: round to nearest, half-quadratic, error compensation (default), or planes of 2 bits, of "
+            "which gates read the first ones alone for inputs of low scores.",
+        ),
+    ] = None,
+    by_energy: Annotated[
+        bool,
+        in_model(
+            "--by-energy",
+            help="With --bits: more bits for the inputs with more energy, fewer for the others; bits in planes then "
+            "include scales.",
+        ),
+    ] = False,
+    group: Annotated[
+        int | None,
+        in_model("--group", help="With --bits, but not in planes: inputs that share a scale; 64 by default."),
+    ] = None,
+    head_bits: Annotated[
+        int | None, in_model("--head-bits", help="With --bits: bits of the output head, 16 (default), 8, 6 or 4.")
+    ] = None,
+    text: Annotated[
+        str | None, in_model("--bits-text", help="With --bits: text for the energies and second moments.")
+    ] = None,
+    tokens: Annotated[int | None, in_model("--bits-tokens", help="With --bits: tokens to read of that text.")] = None,
     data_folder: str | None = None,
 ) -> specs.Quantization:
     """Make a quantization: a named one, or a spec of `--bits` and its flags."""
@@ -92,6 +151,15 @@ def plans_of(files: Iterable[Path], quantization: specs.Quantization) -> tuple[l
     return [pair.plan for pair in pairs.values()], quantization
 
 
+def gate_plans(
+    files: Iterable[Path], sparsities: Iterable[float] | None, quantization: specs.Quantization
+) -> tuple[list[UniformSparsity | SparsityPlan], specs.Quantization]:
+    """Return the plans in files and of sparsities, by default one of 0.5, and the quantization as `plans_of`."""
+    tables, brought = plans_of(files, quantization)
+    uniform = [UniformSparsity(sparsity=fraction) for fraction in sparsities or (() if tables else (0.5,))]
+    return [*tables, *uniform], brought
+
+
 def _number(text: str) -> float | None:
     try:
         return float(text)
@@ -118,22 +186,65 @@ model_source = with_flags_of(quantization=quantization_of)(resolved_source)
 
 
 def rotation_spec(
-    mode: options.Rotation = "none",
+    mode: Annotated[
+        Literal["auto", "free", RotationMode],
+        in_rotation(
+            "--rotation",
+            help='Rotation of the residual stream; "auto" measures candidates and takes the best, or none where none '
+            'is better; "free" is global, with refined bases.',
+        ),
+    ] = "none",
     *,
-    heads: options.Heads = None,
-    attention: options.Attention = None,
-    mlp: options.Mlp = None,
-    weighting: options.Weighting = None,
-    objective: options.Objective = None,
-    steps: options.Steps = None,
-    text: options.RotationText = None,
-    tokens: options.RotationTokens = None,
-    matrices: options.Matrices = None,
+    heads: Annotated[
+        bool | None,
+        in_rotation("--rotate-heads/--no-rotate-heads", help="Also rotate within heads; on unless --rotation is none."),
+    ] = None,
+    attention: Annotated[
+        str | None,
+        in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis)))),
+    ] = None,
+    mlp: Annotated[
+        str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))
+    ] = None,
+    weighting: Annotated[
+        specs.Weighting | None, in_rotation("--weighting", help="Weight of each input in a shared basis.")
+    ] = None,
+    objective: Annotated[
+        specs.Objective | None,
+        in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
+    ] = None,
+    steps: Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")] = None,
+    text: Annotated[
+        str | None,
+        in_rotation(
+            "--rotation-text", help="Text for activations and refinement; the default depends on the objective."
+        ),
+    ] = None,
+    tokens: Annotated[int | None, in_rotation("--rotation-tokens", help="Tokens to read of that text.")] = None,
+    matrices: Annotated[
+        str | None, in_rotation("--matrices", help=f"Orthogonal matrices to use, such as a model's {MATRICES_FILE}.")
+    ] = None,
     fold_norms: options.FoldNorms = None,
-    noise_bits: options.NoiseBits = None,
-    spectrum: options.SpectrumOption = None,
-    drop_directions: options.DropDirections = None,
-    sparsity: options.ComparedAt = None,
+    noise_bits: Annotated[
+        int | None,
+        in_rotation(
+            "--rotation-bits", help="Refine on the error of gating and of rounding weights to 8, 6, 4, 3 or 2 bits."
+        ),
+    ] = None,
+    spectrum: Annotated[
+        specs.Spectrum | None,
+        in_rotation("--spectrum", help="Eigenvalues of the activations' second moments, or their logarithms."),
+    ] = None,
+    drop_directions: Annotated[
+        int | None,
+        in_rotation(
+            "--drop-directions", help="Leading directions of each input's activations to leave out of the bases."
+        ),
+    ] = None,
+    sparsity: Annotated[
+        float | None,
+        in_rotation("--rotation-sparsity", help="Sparsity at which rotations are compared with none; 0.5 by default."),
+    ] = None,
     data_folder: str | None = None,
 ) -> RotationSpec:
     """Make a rotation's spec; None takes the default of the mode and the objective."""
@@ -164,12 +275,21 @@ def _names(text: str) -> list[str]:
 
 def method_spec(
     *,
-    name: options.Method = "wina",
-    variant: options.Variant = "paper",
+    name: Annotated[str, in_gate("--method", help=f"One of {', '.join(method_names())}.")] = "wina",
+    variant: Annotated[
+        specs.Variant, in_gate("--variant", help="The paper's text, the released code, or our own variant.")
+    ] = "paper",
     selection: options.Select = "topk",
     masks: options.Masks = "separate",
-    correction: options.Correction = "none",
-    rho: options.Rho = None,
+    correction: Annotated[
+        specs.Correction,
+        in_gate(
+            "--correction",
+            help="none: dropped inputs count as 0; mean: as their calibrated means; tuned: a bias is tuned for each "
+            "gated matrix, which takes minutes.",
+        ),
+    ] = "none",
+    rho: Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")] = None,
 ) -> MethodSpec:
     """Make a method's spec."""
     return MethodSpec(name=name, variant=variant, selection=selection, masks=masks, correction=correction, rho=rho)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -11,23 +11,14 @@ from wina_core import specs
 from wina_core.api.arguments import ALLOCATORS as ALLOCATORS
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.specs import (
-    MATRICES_FILE,
-    AttentionBasis,
     CalibrationSpec,
     DType,
-    MlpBasis,
-    RotationMode,
     Selection,
 )
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS
-from wina_core.specs.methods import method_names
 from wina_core.specs.presets import PRESETS
-from wina_core.specs.quantization import quantizer_names
 
 CALIBRATION_TEXT = CalibrationSpec().text
-
-Mode = Literal["auto", "free", RotationMode]
-
 
 _SHARED = ("data_folder",)
 """Parameters of makers that are not flags of their own but the command's parameters."""
@@ -93,91 +84,10 @@ Memory = Annotated[
         f"short. {MEMORY_VARIABLE} sets it for all commands and for the window.",
     ),
 ]
-Named = Annotated[
-    specs.NamedQuantization,
-    in_model("--quantization", help="Quantize the gated matrices (torchao, HQQ), after rotating."),
-]
-WeightBits = Annotated[
-    str | None,
-    in_model(
-        "--bits",
-        metavar="BITS|FILE",
-        help="Instead of --quantization: 8, 6, 4, 3 or 2 bits, in planes 12, 10, 8, 6, 4 or 2; with --by-energy any "
-        "mean; or a plan's file.",
-    ),
-]
-WeightQuantizer = Annotated[
-    str | None,
-    in_model(
-        "--quantizer",
-        metavar=f"[{'|'.join(quantizer_names())}]",
-        help="With --bits: round to nearest, half-quadratic, error compensation (default), or planes of 2 bits, of "
-        "which gates read the first ones alone for inputs of low scores.",
-    ),
-]
-ByEnergy = Annotated[
-    bool,
-    in_model(
-        "--by-energy",
-        help="With --bits: more bits for the inputs with more energy, fewer for the others; bits in planes then "
-        "include scales.",
-    ),
-]
-Group = Annotated[
-    int | None, in_model("--group", help="With --bits, but not in planes: inputs that share a scale; 64 by default.")
-]
-HeadBits = Annotated[
-    int | None, in_model("--head-bits", help="With --bits: bits of the output head, 16 (default), 8, 6 or 4.")
-]
-BitsText = Annotated[str | None, in_model("--bits-text", help="With --bits: text for the energies and second moments.")]
-BitsTokens = Annotated[int | None, in_model("--bits-tokens", help="With --bits: tokens to read of that text.")]
 Roles = Annotated[
     list[str] | None, in_model("--role", help="Repeatable: NAME=FOLDER, the model for a role, this once.")
 ]
 
-Rotation = Annotated[
-    Mode,
-    in_rotation(
-        "--rotation",
-        help='Rotation of the residual stream; "auto" measures candidates and takes the best, or none where none is '
-        'better; "free" is global, with refined bases.',
-    ),
-]
-Heads = Annotated[
-    bool | None,
-    in_rotation("--rotate-heads/--no-rotate-heads", help="Also rotate within heads; on unless --rotation is none."),
-]
-_BASIS = "Sources of the {} basis, comma-separated and summed: {}."
-Attention = Annotated[
-    str | None, in_rotation("--attention-basis", help=_BASIS.format("attention's", ", ".join(get_args(AttentionBasis))))
-]
-Mlp = Annotated[str | None, in_rotation("--mlp-basis", help=_BASIS.format("MLP's", ", ".join(get_args(MlpBasis))))]
-SpectrumOption = Annotated[
-    specs.Spectrum | None,
-    in_rotation("--spectrum", help="Eigenvalues of the activations' second moments, or their logarithms."),
-]
-DropDirections = Annotated[
-    int | None,
-    in_rotation("--drop-directions", help="Leading directions of each input's activations to leave out of the bases."),
-]
-ComparedAt = Annotated[
-    float | None,
-    in_rotation("--rotation-sparsity", help="Sparsity at which rotations are compared with none; 0.5 by default."),
-]
-Weighting = Annotated[
-    specs.Weighting | None, in_rotation("--weighting", help="Weight of each input in a shared basis.")
-]
-Objective = Annotated[
-    specs.Objective | None,
-    in_rotation("--objective", help="Eigenvectors, refined on the error of gating, or also on the KL divergence."),
-]
-Steps = Annotated[int | None, in_rotation("--rotation-steps", help="Steps of refinement.")]
-NoiseBits = Annotated[
-    int | None,
-    in_rotation(
-        "--rotation-bits", help="Refine on the error of gating and of rounding weights to 8, 6, 4, 3 or 2 bits."
-    ),
-]
 FoldNorms = Annotated[
     specs.FoldNorms | None,
     in_rotation(
@@ -186,21 +96,9 @@ FoldNorms = Annotated[
         "quantization loses nothing (exact, the default with any rotation), or everywhere.",
     ),
 ]
-RotationText = Annotated[
-    str | None,
-    in_rotation("--rotation-text", help="Text for activations and refinement; the default depends on the objective."),
-]
-RotationTokens = Annotated[int | None, in_rotation("--rotation-tokens", help="Tokens to read of that text.")]
-Matrices = Annotated[
-    str | None, in_rotation("--matrices", help=f"Orthogonal matrices to use, such as a model's {MATRICES_FILE}.")
-]
 
 Preset = Annotated[
     str | None, in_gate("--preset", help=f"A method with its rotation, instead of both: {', '.join(PRESETS)}.")
-]
-Method = Annotated[str, in_gate("--method", help=f"One of {', '.join(method_names())}.")]
-Variant = Annotated[
-    specs.Variant, in_gate("--variant", help="The paper's text, the released code, or our own variant.")
 ]
 Select = Annotated[
     Selection,
@@ -211,15 +109,6 @@ Select = Annotated[
     ),
 ]
 Masks = Annotated[specs.Masks, in_gate("--masks", help="Share one mask among q, k, v and one between gate, up.")]
-Correction = Annotated[
-    specs.Correction,
-    in_gate(
-        "--correction",
-        help="none: dropped inputs count as 0; mean: as their calibrated means; tuned: a bias is tuned for each gated "
-        "matrix, which takes minutes.",
-    ),
-]
-Rho = Annotated[float | None, in_gate("--rho", help="R-Sparse: the mask's share of the budget, (0, 1].")]
 CalibrationText = Annotated[
     str,
     in_gate(
@@ -281,21 +170,6 @@ Engines = Annotated[
         help="Engine processes that share the runs; 0 for one on each GPU, or with --ray, there by default, for all "
         "that fit.",
     ),
-]
-RayAddress = Annotated[
-    str | None,
-    in_evaluation(
-        "--ray", metavar="ADDRESS", help='Compute on a running Ray cluster: HOST:PORT, or "auto" on one of its nodes.'
-    ),
-]
-RayGpus = Annotated[
-    float | None, in_evaluation("--ray-gpus", help="GPUs of one engine, such as 0.5; 1 where there are any.")
-]
-RayCpus = Annotated[
-    float | None, in_evaluation("--ray-cpus", help="Processors of one engine; without GPUs a node's by default.")
-]
-RayMemory = Annotated[
-    str | None, in_evaluation("--ray-memory", metavar="SIZE", help="Memory of one engine, such as 8GB.")
 ]
 Machines = Annotated[
     list[str] | None,

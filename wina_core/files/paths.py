@@ -19,16 +19,20 @@ from wina_core.errors import WinaError
 from wina_core.files.user_file import is_ordinary
 
 _NAME = "wina-workbench"
+_PLATFORM = platformdirs.PlatformDirs(_NAME, appauthor=False)
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def _folder(kind: str, platform_default: str) -> Path:
+Kind = Literal["data", "cache", "config", "log"]
+
+
+def _folder(kind: Kind) -> Path:
     """Return the folder, created if missing and closed to other users. Raises WinaError if it cannot be created.
 
     Settings, logs and results contain the user's prompts. Files that the user names, such as a database in
     WINA_DATABASE, have the permissions of the umask instead.
     """
-    folder = _base_folder(kind, platform_default)
+    folder = _base_folder(kind)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.name == "posix":
@@ -44,9 +48,9 @@ def _folder(kind: str, platform_default: str) -> Path:
     return folder
 
 
-def _base_folder(kind: str, platform_default: str) -> Path:
+def _base_folder(kind: Kind) -> Path:
     home = os.environ.get("WINA_HOME")
-    return Path(home) / kind if home else Path(platform_default)
+    return Path(home) / kind if home else Path(getattr(_PLATFORM, f"user_{kind}_dir"))
 
 
 def what_is_at(path: Path) -> Literal["folder", "file", "nothing"]:
@@ -99,20 +103,20 @@ def _refusal(path: Path) -> Iterator[None]:
 
 
 def data_folder() -> Path:
-    return _folder("data", platformdirs.user_data_dir(_NAME, appauthor=False))
+    return _folder("data")
 
 
 def cache_folder() -> Path:
     """Return the folder of calibrations and rotation matrices, named by their specs' hashes; safe to delete."""
-    return _folder("cache", platformdirs.user_cache_dir(_NAME, appauthor=False))
+    return _folder("cache")
 
 
 def config_folder() -> Path:
-    return _folder("config", platformdirs.user_config_dir(_NAME, appauthor=False))
+    return _folder("config")
 
 
 def log_folder() -> Path:
-    return _folder("log", platformdirs.user_log_dir(_NAME, appauthor=False))
+    return _folder("log")
 
 
 def fallback_folders() -> tuple[Path, ...]:
@@ -120,10 +124,7 @@ def fallback_folders() -> tuple[Path, ...]:
 
     They are those of data and of the cache, and a temporary one of this user; they need not exist.
     """
-    folders = (
-        _base_folder("data", platformdirs.user_data_dir(_NAME, appauthor=False)),
-        _base_folder("cache", platformdirs.user_cache_dir(_NAME, appauthor=False)),
-    )
+    folders = (_base_folder("data"), _base_folder("cache"))
     if os.name == "nt":
         return *folders, Path(tempfile.gettempdir()) / _NAME  # which is the user's own
     temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"{_NAME}-{os.geteuid()}"
@@ -144,7 +145,7 @@ def database() -> str | Path:
         return named
     with suppress(WinaError):  # opening the database reports it, with another way out
         data_folder()
-    return _base_folder("data", platformdirs.user_data_dir(_NAME, appauthor=False)).absolute() / "results.sqlite"
+    return _base_folder("data").absolute() / "results.sqlite"
 
 
 SECRETS = ("password", "sslpassword")

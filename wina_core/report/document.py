@@ -84,22 +84,19 @@ def markdown(document: Document, name: str) -> str:
 # ---- tables for other programs ---------------------------------------------------------------------------------
 
 
-def write_tables(document: Document, folder: Path, name: str, suffixes: Sequence[str] = _TABLE_SUFFIXES) -> list[Path]:
-    """Write every table of results in each suffix's format, such as NAME-table-1.csv, and return the paths.
+def write_tables(document: Document, folder: Path, name: str) -> None:
+    """Write every table of results in each format, such as NAME-table-1.csv.
 
     LaTeX has the page's layout, with published numbers small and in brackets. The others have every digit, and columns
     for standard errors and published numbers. Raises WinaError as `write_table`.
     """
-    paths = []
     for table_number, table in enumerate(document.tables, 1):
-        for suffix in suffixes:
+        for suffix in _TABLE_SUFFIXES:
             path = folder / f"{name}-table-{table_number}{suffix}"
             if suffix == ".tex":
                 write_atomically(path, latex(table).encode())
             else:
                 write_table(*_flat(table), path)
-            paths.append(path)
-    return paths
 
 
 def latex(table: ReportTable) -> str:

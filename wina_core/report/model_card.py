@@ -147,8 +147,7 @@ def stored_card(store: Store, spec: RunSpec, measured: RunSpec | None, command: 
         and same_plan(store, spec, UniformSparsity(sparsity=point.sparsity))
         and (point.calibration == spec.calibration or not spec.method.needs_calibration)
     ]
-    results = _results(store, measured) if measured else None
-    return _model_card(spec, results, timed, command)
+    return _model_card(spec, _results(store, measured) if measured else None, timed, command)
 
 
 def _results(store: Store, run: RunSpec) -> CardResults | None:

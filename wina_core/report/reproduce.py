@@ -24,9 +24,8 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
-from wina_core.specs.allocations import with_texts
 from wina_core.specs.studies import Role, StudySpec
-from wina_core.studies.expand import program_tasks
+from wina_core.studies.expand import program_tasks, texts_of, with_files
 from wina_core.studies.gallery import gallery
 from wina_core.studies.tasks.task_folder import RISK
 
@@ -43,7 +42,8 @@ def shareable(study: StudySpec) -> StudySpec:
     folders = tuple(dict.fromkeys(model.location for model in study.models if is_folder(model.location)))
     named = {role.name for role in study.roles}
     roles = {folder: _free_name(last_part(folder) or "model", named) for folder in folders}
-    return study.model_copy(
+    shared = with_files(study, shared_rotation, shared_text)
+    return shared.model_copy(
         update={
             "roles": (
                 *(role.model_copy(update={"location": _unless_folder(role.location)}) for role in study.roles),
@@ -55,23 +55,10 @@ def shareable(study: StudySpec) -> StudySpec:
                 else model
                 for model in study.models
             ),
-            "configurations": tuple(
-                configuration.model_copy(
-                    update={
-                        "rotation": shared_rotation(configuration.rotation),
-                        "allocators": with_texts(configuration.allocators, shared_text),
-                    }
-                )
-                for configuration in study.configurations
-            ),
-            "allocators": with_texts(study.allocators, shared_text),
-            "calibration": study.calibration.model_copy(update={"text": shared_text(study.calibration.text)}),
-            "evaluation": evaluation.model_copy(
+            "evaluation": shared.evaluation.model_copy(
                 update={
                     "data_folder": evaluation.data_folder and last_part(evaluation.data_folder),
                     "task_folders": tuple(map(last_part, evaluation.task_folders)),
-                    "fidelity": evaluation.fidelity and shared_text(evaluation.fidelity),
-                    "original": evaluation.original and shared_text(evaluation.original),
                 }
             ),
         }
@@ -80,13 +67,9 @@ def shareable(study: StudySpec) -> StudySpec:
 
 def private_files(study: StudySpec) -> tuple[str, ...]:
     """Return the last parts of the names of the files and folders that `shareable` shortens."""
-    evaluation = study.evaluation
-    rotations = [configuration.rotation for configuration in study.configurations]
-    allocators = chain(study.allocators, *(configuration.allocators for configuration in study.configurations))
-    texts = [*(rotation.text for rotation in rotations), *(allocator.text for allocator in allocators)]
-    files = [text.source for text in (*texts, study.calibration.text, *evaluation.texts)]
-    files += [evaluation.data_folder or "", *evaluation.task_folders]
-    files += [rotation.matrices or "" for rotation in rotations]
+    files = [text.source for text in texts_of(study)]
+    files += [study.evaluation.data_folder or "", *study.evaluation.task_folders]
+    files += [configuration.rotation.matrices or "" for configuration in study.configurations]
     return tuple(dict.fromkeys(last_part(name) for name in files if is_folder(name)))
 
 

@@ -31,101 +31,95 @@ class Contrast:
 
     run: StudyRun
     baseline: StudyRun
-    tasks: tuple[Comparison, ...]
-    """One comparison for each task."""
-    mean: Comparison | None
-    averaged: tuple[str, ...] = ()
-    """Tasks of the mean."""
-    flag: str = ""
+    result: PairResult
+    flag: str
     """Difference of the measured sparsities (`pair_flag`)."""
-    measured: tuple[float | None, float | None] = (None, None)
+    measured: tuple[float | None, float | None]
     """Measured sparsities of the run and the baseline."""
-    refusal: str = ""
-    """Reason for no comparison; empty with one."""
+
+    @property
+    def tasks(self) -> tuple[Comparison, ...]:
+        """One comparison for each task, with corrected p."""
+        return tuple(replace(task, p=self.result.corrected(task)) for task in self.result.found.tasks)
+
+    @property
+    def mean(self) -> Comparison | None:
+        mean = self.result.found.mean
+        return None if mean is None else replace(mean, p=self.result.corrected(mean))
 
 
-@dataclass(frozen=True)
-class Significance:
-    """All contrasts of a study."""
-
-    baseline: str
-    contrasts: tuple[Contrast, ...]
-
-
-def significance(store: Store, findings: Findings, baseline: str = "") -> Significance | None:
+def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[Contrast, ...]:
     """Test every configuration against `baseline`, by default the `usual_baseline`, paired where samples are stored.
 
-    Each p, of tasks and of means, counts among all configurations that are compared with the same run. Returns None
+    Each p, of tasks and of means, counts among all configurations that are compared with the same run. Returns nothing
     without anything to compare. Raises WinaError for a configuration that the study does not have.
     """
     name = baseline or usual_baseline(findings.runs)
     if name is None:
-        return None
+        return ()
     pairs = comparable(findings.runs, name, findings.by)
     hashes = [(run.run, reference.run) for run, reference in pairs]
     results = compare_pairs(store, hashes, findings.study, allow_unpaired=True, whole_tasks=True)
-    contrasts = tuple(_contrast(findings, *pair, result) for pair, result in zip(pairs, results, strict=True))
-    return Significance(name, contrasts) if any(contrast.tasks for contrast in contrasts) else None
-
-
-def _contrast(findings: Findings, run: StudyRun, baseline: StudyRun, result: PairResult) -> Contrast:
-    comparisons = result.found
-    mean = comparisons.mean
-    return Contrast(
-        run,
-        baseline,
-        tasks=tuple(replace(task, p=result.corrected(task)) for task in comparisons.tasks),
-        mean=replace(mean, p=result.corrected(mean)) if mean else None,
-        averaged=comparisons.averaged,
-        flag=pair_flag(run, baseline, findings.by),
-        measured=(findings.measured(run), findings.measured(baseline)),
-        refusal=result.refusal,
+    contrasts = tuple(
+        Contrast(
+            run,
+            reference,
+            result,
+            flag=pair_flag(run, reference, findings.by),
+            measured=(findings.measured(run), findings.measured(reference)),
+        )
+        for (run, reference), result in zip(pairs, results, strict=True)
     )
+    return contrasts if any(contrast.tasks for contrast in contrasts) else ()
+
+
+def _baseline(contrasts: Sequence[Contrast]) -> str:
+    return contrasts[0].baseline.configuration
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------
 
 
-def contrast_table(result: Significance) -> TextTable:
+def contrast_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return the means of all contrasts, or their tasks where there is no mean."""
     rows: list[tuple[str, ...]] = []
-    for contrast in result.contrasts:
+    for contrast in contrasts:
         pair, tasks = _pair(contrast), contrast.tasks
         if mean := contrast.mean:
             significant = [task.effect for task in tasks if task.p < _LEVEL]
             above, below = sum(effect > 0 for effect in significant), sum(effect < 0 for effect in significant)
-            over, tally = f"mean of {len(contrast.averaged)}", f"{above} / {below} of {len(tasks)}"
+            over, tally = f"mean of {len(contrast.result.found.averaged)}", f"{above} / {below} of {len(tasks)}"
             rows.append((*pair, over, *_effect(mean), tally, contrast.flag))
         else:
             rows += [(*pair, task.task, *_effect(task), "", contrast.flag) for task in tasks]
-        if contrast.refusal:
-            note = "; ".join(filter(None, (contrast.flag, contrast.refusal)))
+        if refusal := contrast.result.refusal:
+            note = "; ".join(filter(None, (contrast.flag, refusal)))
             rows.append((*pair, "", ABSENT, "", "", "", note))
     columns = (*_PAIR, "Over", "Difference", "95 % interval", "p", "Tasks above / below", "Note")
-    return _without_empty_columns(f"Against {result.baseline}", columns, rows)
+    return _without_empty_columns(f"Against {_baseline(contrasts)}", columns, rows)
 
 
-def task_table(result: Significance) -> TextTable:
+def task_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return all contrasts task by task, with their tests."""
     rows: list[tuple[str, ...]] = []
-    for contrast in result.contrasts:
+    for contrast in contrasts:
         for task in contrast.tasks:
             n = "" if task.n is None else f"{task.n:,}"
             only = "" if task.first_only is None else f"{task.first_only} / {task.second_only}"
             rows.append((*_pair(contrast), task.task, *_effect(task), n, only, task.test, contrast.flag))
     columns = ("Task", "Difference", "95 % interval", "p", "n", "Only it / only the baseline", "Test", "Note")
-    return _without_empty_columns(f"Against {result.baseline}, task by task", (*_PAIR, *columns), rows)
+    return _without_empty_columns(f"Against {_baseline(contrasts)}, task by task", (*_PAIR, *columns), rows)
 
 
-def significance_note(result: Significance, by: SparsityKind) -> str:
+def significance_note(contrasts: Sequence[Contrast], by: SparsityKind) -> str:
     """Return how runs were paired, and the tests with their intervals."""
-    tests = dict.fromkeys(task.test for contrast in result.contrasts for task in contrast.tasks)
-    mean_tests = dict.fromkeys(contrast.mean.test for contrast in result.contrasts if contrast.mean)
+    tests = dict.fromkeys(task.test for contrast in contrasts for task in contrast.tasks)
+    mean_tests = dict.fromkeys(contrast.mean.test for contrast in contrasts if contrast.mean)
     return " ".join(
         [
-            f"Each method minus {result.baseline} {_matching(result, by)}; differences are in the units of the tables, "
-            "and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, and "
-            f"their 95 % intervals, {ABSENT} where the documents are too few for one: "
+            f"Each method minus {_baseline(contrasts)} {_matching(contrasts, by)}; differences are in the units of the "
+            "tables, and p is two-sided, beside the smallest that the documents allow (min) where they are few. Tests, "
+            f"and their 95 % intervals, {ABSENT} where the documents are too few for one: "
             f"{'; '.join(f'{test} ({INTERVALS[test]})' for test in tests)}.",
             *(f"{_MEANS[test]}; their 95 % intervals: {INTERVALS[test]}." for test in mean_tests),
             "Each p is corrected by Holm for all that are compared with the same run on the same task; intervals are "
@@ -134,9 +128,9 @@ def significance_note(result: Significance, by: SparsityKind) -> str:
     )
 
 
-def _matching(result: Significance, by: SparsityKind) -> str:
+def _matching(contrasts: Sequence[Contrast], by: SparsityKind) -> str:
     """Return the rule that paired a run with its baseline, in words."""
-    if all(contrast.baseline.is_dense for contrast in result.contrasts):
+    if all(contrast.baseline.is_dense for contrast in contrasts):
         return "of the same model and weights"
     where = "at equal target" if by == "target" else f"at the nearest {by} sparsity"
     return (

@@ -3,7 +3,7 @@
 import itertools
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from wina_core.errors import WinaError, explain, problems
+from wina_core.errors import WinaError, explain
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.model_info.resolve import resolve, resolve_data, resolve_rotation, resolve_text
@@ -26,6 +26,7 @@ from wina_core.specs import (
     Configuration,
     ModelSource,
     Plan,
+    RotationSpec,
     RunSpec,
     TaskSpec,
     TextSpec,
@@ -117,47 +118,60 @@ def _points(study: StudySpec, configuration: Configuration) -> int:
 
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
-    fidelity, original = study.evaluation.fidelity, study.evaluation.original
-    fingerprinted = partial(resolve_text, data=study.evaluation.data_folder)
+    folder = study.evaluation.data_folder
+    evaluation = resolve_data(study.evaluation)
+    tasks = tuple(_unnamed(task) for task in study.evaluation.tasks)
+    return with_files(
+        study.model_copy(update={"evaluation": evaluation.model_copy(update={"tasks": tasks})}),
+        of_rotation=partial(resolve_rotation, data=folder),
+        of_text=partial(resolve_text, data=folder),
+    )
+
+
+def with_files(
+    study: StudySpec,
+    of_rotation: Callable[[RotationSpec], RotationSpec],
+    of_text: Callable[[TextSpec], TextSpec],
+) -> StudySpec:
+    """Return the study with its rotations and its other texts changed by two functions."""
+    evaluation = study.evaluation
     return study.model_copy(
         update={
             "configurations": tuple(
                 configuration.model_copy(
                     update={
-                        "rotation": resolve_rotation(configuration.rotation, study.evaluation.data_folder),
-                        "allocators": with_texts(configuration.allocators, fingerprinted),
+                        "rotation": of_rotation(configuration.rotation),
+                        "allocators": with_texts(configuration.allocators, of_text),
                     }
                 )
                 for configuration in study.configurations
             ),
-            "allocators": with_texts(study.allocators, fingerprinted),
-            "calibration": study.calibration.model_copy(update={"text": fingerprinted(study.calibration.text)}),
-            "evaluation": resolve_data(study.evaluation).model_copy(
+            "allocators": with_texts(study.allocators, of_text),
+            "calibration": study.calibration.model_copy(update={"text": of_text(study.calibration.text)}),
+            "evaluation": evaluation.model_copy(
                 update={
-                    "fidelity": None if fidelity is None else fingerprinted(fidelity),
-                    "original": None if original is None else fingerprinted(original),
-                    "tasks": tuple(_unnamed(task) for task in study.evaluation.tasks),
+                    "fidelity": evaluation.fidelity and of_text(evaluation.fidelity),
+                    "original": evaluation.original and of_text(evaluation.original),
                 }
             ),
         }
     )
 
 
+def texts_of(study: StudySpec) -> tuple[TextSpec, ...]:
+    """Return all texts of the study, read or not."""
+    allocators = (study.allocators, *(configuration.allocators for configuration in study.configurations))
+    return (
+        study.calibration.text,
+        *study.evaluation.texts,
+        *(configuration.rotation.text for configuration in study.configurations),
+        *(allocator.text for allocator in itertools.chain(*allocators)),
+    )
+
+
 def data_sets(study: StudySpec) -> tuple[str, ...]:
     """Return the names of the data sets whose rows the study's texts read from a data folder, each once."""
-    evaluation = study.evaluation
-    allocators = (
-        *study.allocators,
-        *(allocator for configuration in study.configurations for allocator in configuration.allocators),
-    )
-    texts: list[TextSpec | None] = [
-        study.calibration.text,
-        evaluation.fidelity,
-        evaluation.original,
-        *(configuration.rotation.text for configuration in study.configurations),
-        *(allocator.text for allocator in allocators),
-    ]
-    sources = [text.source for text in texts if text is not None and text.source.startswith(DATA)]
+    sources = [text.source for text in texts_of(study) if text.source.startswith(DATA)]
     return tuple(dict.fromkeys(split_range(source)[0].removeprefix(DATA) for source in sources))
 
 
@@ -270,8 +284,8 @@ def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | Allo
 def load_study(path: Path) -> StudySpec:
     """Return the study in a TOML or JSON file.
 
-    A role's location that begins with "." is relative to the file's folder. Raises WinaError with the line or field of
-    a fault, for too many runs, and for an unknown paper.
+    A role's location that begins with "." is relative to the file's folder. Raises WinaError with the field of a
+    fault, for too many runs, and for an unknown paper.
     """
     try:
         # Some editors of Windows begin a file with a byte order mark, which "utf-8" would keep.
@@ -287,9 +301,7 @@ def load_study(path: Path) -> StudySpec:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     except ValidationError as error:
-        line = line_of(text, problems(error)[0][0]) if toml else None
-        where = f" in line {line}" if line else ""
-        raise WinaError(f"The study {path} is invalid{where}: {explain(error)}") from error
+        raise WinaError(f"The study {path} is invalid: {explain(error)}") from error
     except ValueError as error:  # a number of thousands of digits, which Python does not read
         raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
     _check_size(study)
@@ -342,61 +354,3 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_none(member) for member in value]
     return False if value is None else value
-
-
-# ---- the line of a field in a TOML text, which neither its parser nor pydantic reports -------------------------------
-
-_DEPTH = 4
-"""Nested arrays that may continue past the end of a line."""
-_PATIENCE = 500_000
-"""Limit of parsed characters, about a second's work: no beginning within a long quoted text is valid, and the search
-would try all of them."""
-
-
-def line_of(text: str, path: Sequence[str | int]) -> int | None:
-    """Return the line, from 1, of `path` or its longest present beginning in valid TOML; None if absent or too slow.
-
-    A beginning of the text, with its open arrays closed, is valid TOML too, so that bisection finds the line.
-    """
-    lines = text.splitlines()
-    whole = tomllib.loads(text)
-    path = path[: _present_count(whole, path)]
-    if not path:
-        return None
-    patience = _PATIENCE
-    low, high = 0, len(lines)  # the field is not in the first `low` lines, and is in the first `high`
-    while high - low > 1:
-        middle = (low + high) // 2
-        prefix: dict[str, object] = {}
-        for end in range(middle, low, -1):
-            patience -= sum(map(len, lines[:end]))
-            if patience < 0:
-                return None
-            if parsed := _parsed(lines[:end]):
-                prefix = parsed
-                break
-        if _present_count(prefix, path) == len(path):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _present_count(content: object, path: Sequence[str | int]) -> int:
-    """Return the number of leading keys of the path that exist."""
-    for count, key in enumerate(path):
-        try:
-            content = content[key]  # type: ignore[index]  # caught where it is no table or array
-        except (KeyError, IndexError, TypeError):
-            return count
-    return len(path)
-
-
-def _parsed(lines: Sequence[str]) -> dict[str, object] | None:
-    beginning = "\n".join(lines)
-    for depth in range(_DEPTH + 1):
-        try:
-            return tomllib.loads(beginning + "\n" + "]" * depth)
-        except tomllib.TOMLDecodeError:
-            continue
-    return None

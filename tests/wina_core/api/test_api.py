@@ -19,8 +19,10 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core.api.model import Model
 from wina_core.api.session import in_job
+from wina_core.specs import RotationSpec
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
+LONGEST = ("allocate_jointly", "rotate")
 TOKENS = 512
 
 
@@ -51,7 +53,7 @@ def test_every_public_name_is_there_and_typed() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(each, marks=pytest.mark.nightly if each == "allocate_jointly" else ()) for each in FUNCTIONS],
+    [pytest.param(each, marks=pytest.mark.nightly if each in LONGEST else ()) for each in FUNCTIONS],
 )
 def test_examples_are_true(name: str) -> None:
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(wina_core, name), name, globs={})
@@ -143,7 +145,7 @@ def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database
 
 
 def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
-    rotated = Model(model.source, wina_core.rotate(model, "global", tokens=TOKENS).rotation)
+    rotated = Model(model.source, RotationSpec())
     for call in (
         lambda: wina_core.open_model(tmp_path / "missing"),
         lambda: wina_core.measure(model, 1.5),

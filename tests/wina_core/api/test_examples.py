@@ -32,6 +32,12 @@ def on_fewer_tokens(source: str) -> str:
     return source.replace("1024", "512")
 
 
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.[pi]*")), ids=lambda example: example.name)
+def test_an_example_is_python_and_kept_without_outputs(example: Path) -> None:
+    compile(source_of(example), example.name, "exec")
+
+
+@pytest.mark.nightly  # by day test_api.py has the examples of the functions
 @pytest.mark.usefixtures("home")
 def test_the_examples_run() -> None:
     sources = json.dumps({file.name: source_of(file) for file in sorted(EXAMPLES.glob("*.[pi]*"))})

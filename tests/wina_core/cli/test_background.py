@@ -76,34 +76,21 @@ def statuses(store: Store) -> list[str]:
     return [row.status for row in store.runs()]
 
 
-def test_results_are_stored_and_the_job_is_forgotten(store: Store, compute: Callable[..., Computing]) -> None:
+def test_a_job_is_computed_whole_whatever_is_stored_and_other_programs_see_how_far_it_is(
+    store: Store, compute: Callable[..., Computing]
+) -> None:
+    store.record_unit(unit(RUNS[1], RUNS[1].evaluation.units[0]))
     computing = compute()
-    computing.engine.complete()
-    computing.wait()
-    assert statuses(store) == ["done", "done"]
-    assert store.list_jobs() == []
-
-
-def test_other_programs_see_how_far_a_job_is(store: Store, compute: Callable[..., Computing]) -> None:
-    computing = compute()
+    assert [run.spec for run in computing.engine.runs] == list(RUNS)
     computing.engine.finish(computing.engine.runs[0])
     until = time.monotonic() + PATIENCE
     while (job := store.list_jobs()[0]).done < 2 and time.monotonic() < until:
         time.sleep(0.02)
-    assert (job.submit.job_id, job.state, job.done, job.total) == ("job", "running", 2, 4)
+    assert (job.submit.job_id, job.state, job.total) == ("job", "running", 4)
     computing.engine.complete()
     computing.wait()
-
-
-def test_stored_measurements_that_are_asked_for_again_are_computed(
-    store: Store, compute: Callable[..., Computing]
-) -> None:
-    for name in RUNS[0].evaluation.units:
-        store.record_unit(unit(RUNS[0], name))
-    computing = compute()
-    assert [run.spec for run in computing.engine.runs] == list(RUNS)
-    computing.engine.complete()
-    computing.wait()
+    assert statuses(store) == ["done", "done"]
+    assert store.list_jobs() == []
 
 
 def test_a_job_that_was_cancelled_while_its_process_started_is_cancelled(

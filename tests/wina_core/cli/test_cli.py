@@ -140,9 +140,9 @@ def test_model_info_shows_the_architecture(wina: Wina) -> None:
 
 
 def test_a_rotation_is_shown_and_saved(wina: Wina, tmp_path: Path) -> None:
-    target = tmp_path / "a folder with ünïcode"
+    model, target = tiny_folder(tmp_path / "model"), tmp_path / "a folder with ünïcode"
     flags = ("--rotation", "global", "--attention-basis", "qkv", "--mlp-basis", "gate_up")
-    report = json.loads(wina.succeeds("rotate", "demo", *flags, "--output-path", target, "--json"))
+    report = json.loads(wina.succeeds("rotate", model, *flags, "--output-path", target, "--json"))
     assert report["shortcut_parameters"] == 0
     assert report["exported_to"] == str(target)
     assert json.loads(wina.succeeds("model", "info", target, "--json"))["architecture"] == "LlamaForCausalLM"
@@ -169,22 +169,9 @@ def test_rotate_measures_candidates_and_says_which_is_taken(wina: Wina, tmp_path
     assert choice["candidates"][choice["chosen"]]["rotation"]["mode"] in row["rotation"].rpartition(": ")[2]
 
 
-def test_a_calibration_is_shown(wina: Wina) -> None:
-    rows = json.loads(wina.succeeds("calibrate", "demo", "--tokens", "512", "--json"))
-    assert {row["metric"] for row in rows} == {
-        "threshold", "relative_error", "kept_energy", "norm_spread", "off_diagonal_energy"
-    }  # fmt: skip
-
-
-def test_heads_are_rotated_by_every_mode_but_none_unless_chosen() -> None:
-    assert rotation_spec("global").per_head
-    assert not rotation_spec("global", heads=False).per_head
-    assert not rotation_spec("none").per_head
-    assert rotation_spec("none", heads=True).per_head
-
-
 def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
     assert rotation_spec("free") == FREE_ROTATION
+    assert (rotation_spec("global", heads=False).per_head, rotation_spec("none", heads=True).per_head) == (False, True)
     changed = rotation_spec("free", heads=False, steps=20, tokens=4096)
     text = TextSpec(tokens=4096)
     assert changed == FREE_ROTATION.model_copy(update={"per_head": False, "steps": 20, "text": text})
@@ -208,22 +195,13 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
         (1, ("export", "table.xyz"), "end its name in one of .csv"),
         (1, ("export", "/none/table.csv"), "its folder does not exist"),
         (2, ("rotate", "demo", "--attention-basis", "qkv,q"), "attention_basis[1]:"),
-        *((2, ("eval", f"--sparsity={wrong}"), "sparsities[0]: it should be") for wrong in ("1.2", "1", "-0.1", "nan")),
-        (2, ("eval", "--bits", "5"), "A whole matrix has 2, 3, 4, 6, 8 or 16 bits, not 5; choose one of them"),
+        (2, ("eval", "--sparsity=1.2"), "sparsities[0]: it should be"),
         (1, ("eval", "--by-energy"), "The other flags of quantization need --bits; add for example --bits 4."),
         (1, ("eval", "--bits", "4", "--quantization", "int8"), "Give either --quantization int8 or --bits 4."),
         (1, ("eval", "--bits", "none.json"), "none.json cannot be read"),
         (1, ("eval", "--bits", "8", "--quantizer", "nested"), "nested are no longer made; choose planes."),
-        (1, ("eval", "--bits", "8", "--quantizer", "awq"), 'no quantizer "awq"; choose one of rtn, hqq, gptq, planes'),
         (1, ("allocate", "demo", "--allocator", "gredy"), 'There is no allocator "gredy"; choose one of uniform,'),
-        (2, ("eval", "--bits", "5", "--quantizer", "planes"), "2, 4, 6, 8, 10, 12 or 16 bits in planes, not 5"),
         (1, ("eval", "--bits", "8", "--quantizer", "planes", "--group", "32"), "leave out --group"),
-        (2, ("allocate", "demo", "--allocator", "joint", "--bits-held", "6"), "need a budget of bits read"),
-        (
-            2,
-            ("allocate", "demo", "--allocator", "joint", "--bits-read", "4", "--bits-held", "1.5"),
-            "it should be greater than or equal to 2, not 1.5",
-        ),
         (
             1,
             ("allocate", "demo", "--allocator", "joint", "--bits-read", "4", "--sparsity", "0.3"),
@@ -287,6 +265,7 @@ for args, unused in (
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
+@pytest.mark.nightly  # by day wina_core/remote starts it by ssh's stand-in
 def test_the_engine_speaks_its_protocol_on_the_standard_streams() -> None:
     command = [sys.executable, "-m", "wina_core.cli", "engine"]
     done = subprocess.run(command, input=b"nonsense\n", capture_output=True, timeout=120)
@@ -306,6 +285,7 @@ finally:
 """The command line, and what it imported of what is loaded only for tasks and for joint allocations."""
 
 
+@pytest.mark.nightly  # by day api/test_running.py and test_interruption.py have signals within the process
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to another process")
 def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina, home: Path, tmp_path: Path) -> None:
     grid = ", ".join(f"{0.1 + index / 100:.2f}" for index in range(40))

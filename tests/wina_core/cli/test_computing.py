@@ -34,12 +34,6 @@ def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return bool(request.param)
 
 
-@pytest.mark.usefixtures("terminal")  # there is a product
-def test_what_another_machine_would_compute_first_is_not_announced(capsys: pytest.CaptureFixture[str]) -> None:
-    confirm_products(JOB, ("gpu",), yes=False)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_machine_is_known_and_this_computer_alone_is_none() -> None:
     save_machine(Machine(host="gpu"))
     assert machines_of(["gpu", LOCAL, "gpu"]) == ("gpu", LOCAL)
@@ -49,7 +43,7 @@ def test_a_machine_is_known_and_this_computer_alone_is_none() -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_long_product_is_named_and_asked_about_on_a_terminal(
+def test_a_long_product_is_named_and_asked_about_on_a_terminal_unless_answered_before(
     terminal: bool, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
@@ -60,14 +54,11 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal(
     else:
         confirm_products(JOB, (), yes=False)
     assert bool(asked) == terminal
+    confirm_products(JOB, (), yes=True)
+    assert len(asked) == terminal
     assert "rotation global (took 2:05 before, continues where it was interrupted)" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("terminal", [True], indirect=True)
-def test_yes_answers(terminal: bool, wina: Wina, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert terminal
-    monkeypatch.setattr(computing.typer, "confirm", lambda *_, **__: pytest.fail("It asks."))
-    wina.succeeds("calibrate", tiny_folder(tmp_path / "model"), "--tokens", 512, "--yes")
+    confirm_products(JOB, ("gpu",), yes=False)
+    assert capsys.readouterr().err == "", "nothing is known of what another machine computes first"
 
 
 STUDY = """
@@ -79,17 +70,7 @@ evaluation = {{ tasks = [], fidelity = {{ tokens = 64, sequence = 64 }} }}
 """
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "calibrate MODEL",
-        "allocate MODEL",
-        "allocate MODEL --allocator joint --bits-read 4",
-        "latency MODEL --decode",
-        "worth MODEL",
-        "study estimate STUDY",
-    ],
-)
+@pytest.mark.parametrize("words", ["calibrate MODEL", "latency MODEL --decode", "study estimate STUDY"])
 def test_what_memory_does_not_hold_is_said_before_the_work(
     wina: Wina, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

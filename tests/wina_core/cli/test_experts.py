@@ -17,7 +17,9 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_calibration_counts_the_experts_with_thresholds_of_their_own(wina: Wina, model: Path, tmp_path: Path) -> None:
     words = ("calibrate", model, "--text", tiny_text(tmp_path), "--tokens", "512")
-    rows = [row for row in json.loads(wina.succeeds(*words, "--json")) if "expert" in row["metric"]]
+    every = json.loads(wina.succeeds(*words, "--json"))
+    assert {row["metric"] for row in every} >= {"threshold", "relative_error", "kept_energy", "norm_spread"}
+    rows = [row for row in every if "expert" in row["metric"]]
     found = {(row["layer"], row["metric"]): row["value"] for row in rows}
     text = wina.succeeds(*words)
     assert "Experts that read at least 128 of the 512 tokens have thresholds of their own" in text

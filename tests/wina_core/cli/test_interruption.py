@@ -56,29 +56,20 @@ def test_nohup_is_respected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(Cancelled(), 130), (Terminated(signal.SIGTERM), 143), (Terminated(1), 129)]
+    ("error", "code", "sentence"),
+    [
+        (Cancelled(), 130, "same command continues"),
+        (Terminated(signal.SIGTERM), 143, "same command continues"),
+        (Terminated(1), 129, "same command continues"),
+        (MemoryError(), 1, "Memory ran out"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), 1, "The library torch cannot be loaded"),
+    ],
 )
-def test_the_exit_code_names_the_signal(
-    wina: Wina, monkeypatch: pytest.MonkeyPatch, error: Cancelled, code: int
+def test_an_end_that_is_no_programs_fault_is_one_sentence_and_an_exit_code(
+    wina: Wina, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, sentence: str
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(cli, "app", fail)
-    assert "same command continues" in wina.fails(code)
-
-
-def test_memory_that_runs_out_is_one_sentence(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(cli, "app", fail)
-    assert wina.fails(1).startswith("wina: Memory ran out; lower the batch size")
-
-
-def test_a_library_that_is_missing_is_one_sentence(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-    monkeypatch.setattr(cli, "app", fail)
-    assert "The library torch cannot be loaded" in wina.fails(1, "results")
+    assert sentence in wina.fails(code)

@@ -129,15 +129,11 @@ def test_a_job_is_resumed_by_one_program(orphaned: str) -> None:
         assert len(third.unfinished_jobs()) == 1, "the first one died, too"
 
 
-@pytest.mark.parametrize("kind", ["rotate", "export_model"])
-def test_a_job_that_writes_a_folder_is_not_resumed(tmp_path: Path, url: str, kind: str) -> None:
+def test_a_job_that_writes_a_folder_is_not_resumed(tmp_path: Path, url: str) -> None:
     folder = str(tmp_path / "victim")
-    job = (
-        RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=folder)
-        if kind == "rotate"
-        else ExportModelJob(spec=RUNS[0], folder=folder)
-    )
+    rotate = RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=folder)
+    export = ExportModelJob(spec=RUNS[0], folder=folder)
     with Store(url) as store:
-        store.keep_jobs([Submit(job_id="job", job=job)])
+        store.keep_jobs([Submit(job_id=job.kind, job=job) for job in (rotate, export)])
     with Store(url) as store:
         assert store.unfinished_jobs() == []

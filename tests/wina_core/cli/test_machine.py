@@ -18,6 +18,7 @@ SOURCES = (ROOT, ROOT / "kernels")
 PROMPT = ("--layer", 1, "--projection", "q", "--prompt", "A gate.", "--json")
 
 
+@pytest.mark.nightly  # by day wina_core/remote has jobs on machines
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for ssh is a shell script")
 @pytest.mark.usefixtures("home")
 def test_a_gate_on_a_machine_is_the_one_found_here(wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

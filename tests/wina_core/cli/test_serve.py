@@ -36,12 +36,12 @@ def test_a_port_in_use_is_named(folder, wina):
         )
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_other_machines_need_a_key(host, folder, wina):
-    assert re.search(
-        "needs an API key; set WINA_API_KEY or --api-key-file", wina.fails(1, "serve", folder, "--host", host)
-    )
-    assert re.search("no address of this machine", wina.fails(1, "serve", folder, "--host", "no such host"))
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [("0.0.0.0", "needs an API key"), ("::", "needs an API key"), ("no such host", "no address")],
+)
+def test_other_machines_need_a_key(host, sentence, folder, wina):
+    assert sentence in wina.fails(1, "serve", folder, "--host", host)
 
 
 @pytest.mark.parametrize("key", ["", "short", "two words of a long key", "ein Schlüssel ohne Wert"])

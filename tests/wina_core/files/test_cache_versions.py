@@ -133,8 +133,8 @@ def test_other_tuned_biases_need_another_version(text):
         ("refine", WINA, 1.098145),
         ("evolution", MethodSpec(name="rsparse", variant="as_released"), 1.007804),
         ("evolution", MethodSpec(name="rsparse"), 1.430195),
-        ("greedy wina_released", MethodSpec(name="teal"), 3.257475),
-        ("greedy teal_released", MethodSpec(name="teal"), 3.221836),
+        pytest.param("greedy wina_released", MethodSpec(name="teal"), 3.257475, marks=pytest.mark.nightly),
+        pytest.param("greedy teal_released", MethodSpec(name="teal"), 3.221836, marks=pytest.mark.nightly),
     ],
 )
 def test_other_plans_need_another_version(name, method, expected, text):

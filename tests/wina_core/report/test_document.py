@@ -9,7 +9,7 @@ from tests.wina_core.report.report_study import fill, runs, study
 from tests.wina_core.samples import summary
 from tests.wina_core.tiny_gguf import tiny_gguf
 from wina_core.model_info.resolve import resolve
-from wina_core.report.document import make_report, write_up
+from wina_core.report.document import html, markdown, write_up
 from wina_core.report.findings import gguf_remarks
 from wina_core.specs import ModelSource
 from wina_core.specs.latency import DecodePoint
@@ -25,19 +25,19 @@ def filled(store: Store):
     return store
 
 
-def test_only_the_studys_configurations_are_judged(filled: Store, tmp_path: Path):
+def test_only_the_studys_configurations_are_judged(filled: Store):
     wina = next(run for run in runs(study()) if run.method.name == "wina")
     point = DecodePoint(model=wina.model, rotation=wina.rotation, method=wina.method, sparsity=0.5)
     filled.record_decoding(timed(point, 160.0))
     filled.record_decoding(timed(point.model_copy(update={"model": ModelSource(location="other")}), 170.0))
-    (row,) = write_up(filled, study(), "study.toml").worth.rows
+    document = write_up(filled, study(), "study.toml")
+    (row,) = document.worth.rows
     assert row[2:5] == ("wina 50 %, rotation none", "160", "900, 0.90 times (0.88 to 0.92)")
     assert row[-2] == "pays: 1.60 times (1.57 to 1.63) PyTorch dense"
-    page = make_report(filled, study(), tmp_path).read_text(encoding="utf-8")
-    assert "<h2>Will it pay?</h2>" in page
+    assert "<h2>Will it pay?</h2>" in html(document)
 
 
-def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(filled: Store, tmp_path: Path):
+def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(filled: Store):
     model = runs(study())[0].model
     before = write_up(filled, study(), "study.toml")
     assert (before.worth, before.imported) == (None, None)
@@ -54,9 +54,7 @@ def test_imported_points_of_the_studys_models_are_marked_with_file_and_date(fill
     assert eight[1] == "demo-Q8_0.gguf"
     assert document.imported.title.startswith("Imported, not measured here")
     assert (document.tables, document.contrasts) == (before.tables, before.contrasts)
-    make_report(filled, study(), tmp_path)
-    (page,) = tmp_path.glob("*.md")
-    assert "## Results of other tools" in page.read_text(encoding="utf-8")
+    assert "## Results of other tools" in markdown(document, "study")
 
 
 def test_a_file_says_how_it_held_the_weights_while_it_is_the_measured_one(tmp_path: Path) -> None:

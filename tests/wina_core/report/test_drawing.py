@@ -103,7 +103,7 @@ def test_panels_fill_rows() -> None:
 # ---- programs --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(name=st.text())
 def test_any_name_is_a_literal_of_the_program(name: str) -> None:
     panel = LinePanel(name, name, name, (0.0, 1.0), (0.0, 1.0), (Series(name, "#000000", (0.5,), (0.5,)),))

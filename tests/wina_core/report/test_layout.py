@@ -1,5 +1,6 @@
 """The tables of reports: laid out as the paper's, and honest about what is missing."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -192,9 +193,11 @@ def test_what_readers_should_know_is_told(store: Store) -> None:
     assert "different hardware" in hardware
 
 
-@pytest.mark.parametrize(
-    "of", [entry.study for entry in gallery() if entry.study and entry.study.models], ids=lambda of: of.name
-)
+STUDIES = [entry.study for entry in gallery() if entry.study and entry.study.models]
+BY_LAYOUT = list({of.paper: of for of in STUDIES}.values())
+
+
+@pytest.mark.parametrize("of", STUDIES if "WINA_LONG_TESTS" in os.environ else BY_LAYOUT, ids=lambda of: of.name)
 def test_every_run_of_a_study_has_a_row_of_its_own(store: Store, of: StudySpec) -> None:
     """With a made-up number for each run, every number is in the tables as often as its run has parts."""
     of = with_shipped_texts(bind(of, {role.name: "demo" for role in of.roles}))

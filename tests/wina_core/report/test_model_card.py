@@ -76,10 +76,6 @@ def test_no_folder_of_the_author_is_in_it_and_its_command_needs_no_database(stor
     assert "files of the author, to be put in the working folder: model, text.txt." in card
 
 
-def test_a_card_without_a_command_has_no_such_part(store: Store) -> None:
-    assert "Made by" not in stored_card(store, stored(store), None, ())
-
-
 def changed(spec: RunSpec, **changes: object) -> RunSpec:
     return spec.model_copy(update=changes)
 

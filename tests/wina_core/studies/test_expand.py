@@ -218,7 +218,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         ("s.toml", 'name = "a"\nsparsities = [0.5', "is not valid TOML: Unclosed array (at end of document)."),
         ("s.json", '{\n"name": }', "is not valid JSON: Expecting value: line 2 column 9 (char 10)."),
         ("s.json", "[" * 100_000, "is not valid JSON: it is nested too deeply."),
-        ("s.toml", TOML.replace("0.5]", "1.5]"), "is invalid in line 3: sparsities[1]: it should be less than 1, not"),
+        ("s.toml", TOML.replace("0.5]", "1.5]"), "is invalid: sparsities[1]: it should be less than 1, not"),
         (
             "s.json",
             json.dumps({"name": "x"}),
@@ -227,11 +227,11 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         (
             "s.toml",
             TOML.replace('["choice"]', LINES),
-            "is invalid in line 15: evaluation.tasks[1].limt: there is no such setting.",
+            "is invalid: evaluation.tasks[1].limt: there is no such setting.",
         ),
-        ("s.toml", TOML.replace('"wina"', "1"), "is invalid in line 9: configurations[1].method.name: it should be"),
-        ("s.toml", TOML.replace('models = [{location = "org/name"}]', "[[models]]"), "is invalid in line 4: models[0]"),
-        ("s.toml", 'text = """\na = [\n"""\nname = 3', "is invalid in line 4: name: it should be a valid string"),
+        ("s.toml", TOML.replace('"wina"', "1"), "is invalid: configurations[1].method.name: it should be"),
+        ("s.toml", TOML.replace('models = [{location = "org/name"}]', "[[models]]"), "is invalid: models[0]"),
+        ("s.toml", 'text = """\na = [\n"""\nname = 3', "is invalid: name: it should be a valid string"),
         ("s.toml", "sparsities = [0.5]", "is invalid: name: it is missing."),
         (
             "s.json",
@@ -244,7 +244,7 @@ def test_a_roles_model_may_lie_beside_the_file(tmp_path: Path) -> None:
         (
             "s.toml",
             "name = 0x" + "F" * 5000,
-            "is invalid in line 1: name: it should be a valid string, not such a large",
+            "is invalid: name: it should be a valid string, not such a large",
         ),
     ],
 )

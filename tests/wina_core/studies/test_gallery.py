@@ -137,8 +137,8 @@ def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
     broken, mine = gallery()[-2:]
     assert (mine.kind, mine.name, mine.error) == ("own", "mine", "")
     assert (broken.kind, broken.name, broken.study) == ("own", "broken", None)
-    assert "is invalid in line 1: name: it should be a valid string, not 3" in broken.error
-    with pytest.raises(WinaError, match="line 1"):
+    assert "is invalid: name: it should be a valid string, not 3" in broken.error
+    with pytest.raises(WinaError, match="is invalid"):
         find_study("broken")
 
 
@@ -185,7 +185,12 @@ def test_a_broken_mapping_is_refused_and_kept(content: str) -> None:
 
 def test_the_list_says_what_a_study_needs_or_how_much_of_it_is_stored() -> None:
     own_study()
+    elsewhere = OWN.replace('"mine"', '"elsewhere"').replace('"role:Large"', '"gpu:/models/large"')
+    own_study(elsewhere, "elsewhere")
     listed = {row["study"]: row for row in json.loads(run("list", "--json").stdout)}
+    assert "gpu:/models/large is a path of another machine" in listed["elsewhere"]["state"]
+    with pytest.raises(WinaError, match=r"rsync -a gpu:/models/large FOLDER.* map the two folders"):
+        expand(find_study("elsewhere"))
     assert listed["mine"]["state"] == "needs Large (ada/large)"
     assert listed["paper-gsm8k"]["measures"] == "36 runs"
     assert listed["paper-synthetic"]["state"] == "runs here"
@@ -245,10 +250,3 @@ def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None
         ("gsm8k", "exact_match,strict-match"),
     ]
     assert sorted(shown_first(rows, evaluation)) == sorted(rows)
-
-
-def test_a_study_with_a_path_of_another_machine_says_how_to_name_the_model() -> None:
-    own_study(OWN.replace('location = "role:Large"', 'location = "gpu:/models/large"'))
-    assert "gpu:/models/large is a path of another machine" in run("list").output.splitlines()[-1]
-    with pytest.raises(WinaError, match=r"rsync -a gpu:/models/large FOLDER.* map the two folders"):
-        expand(find_study("mine"))

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.samples import unit
 from wina_core.errors import WinaError
-from wina_core.specs import COST, COST_CONTEXT, DENSE, FIDELITY, Configuration, MethodSpec, ModelSource, TextSpec
+from wina_core.specs import COST, COST_CONTEXT, FIDELITY, Configuration, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store import Store
 from wina_core.studies.launch import LaunchOptions, StudyOptions, launch, study_of
-from wina_core.studies.tasks.task_code import TaskCodeError
 
 pytestmark = pytest.mark.usefixtures("home")
 TEXT = TextSpec(source="demo:heldout", tokens=512)
@@ -88,19 +85,3 @@ def test_nothing_is_saved_of_a_study_that_is_refused(
     with pytest.raises(WinaError, match=message):
         launch(study(), LaunchOptions(), store)
     assert store.studies() == []
-
-
-def test_code_of_a_task_folder_is_refused_with_what_it_is_and_runs_with_consent(store: Store, tmp_path: Path) -> None:
-    write_tasks(tmp_path)
-    (tmp_path / "choice.yaml").write_text(CHOICE + "process_docs: !function helpers.keep\n")
-    (tmp_path / "helpers.py").write_text("def keep(docs):\n    return docs\n")
-    dense = replace(OPTIONS, configurations=[Configuration(method=DENSE)], sparsities=[], fidelity=None)
-    study = study_of(replace(dense, tasks=["tiny_choice"], task_folders=[str(tmp_path)]))
-    with pytest.raises(TaskCodeError) as refused:
-        launch(study, LaunchOptions(), store)
-    (code,) = refused.value.codes
-    assert code.folder == str(tmp_path)
-    assert store.studies() == []
-    job = launch(study, LaunchOptions(trust_task_code=True), store).job
-    assert job is not None
-    assert job.task_code == {code.folder: code.digest}

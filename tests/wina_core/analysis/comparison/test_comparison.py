@@ -209,8 +209,8 @@ def test_two_runs_are_named_by_how_their_hashes_begin(
     lines = compare(WINA.content_hash()[:6], TEAL.content_hash()[:6])
     assert [(line["task"], line["test"]) for line in lines] == [("choice", MCNEMAR), ("text", EXCHANGED)]
     assert lines[0]["difference"] == pytest.approx(0.5)
-    assert 'No stored run\'s hash begins with "zz"' in wina.fails(1, "compare", "zz", TEAL.content_hash())
-    assert "The hashes of 2 stored runs begin" in wina.fails(1, "compare", "", TEAL.content_hash())
+    assert 'No run begins with "zz"' in wina.fails(1, "compare", "zz", TEAL.content_hash())
+    assert "More than one (2) run begins with" in wina.fails(1, "compare", "", TEAL.content_hash())
 
 
 def test_a_studys_configurations_are_compared_at_equal_sparsity(
