@@ -31,18 +31,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     No process then waits for one at the end.
     """
-    left_out = set()
     if "WINA_LONG_TESTS" not in os.environ:
-        left_out.add("nightly")
-    if "service" not in config.option.markexpr:
-        left_out.add("service")
-    config.hook.pytest_deselected(items=[item for item in items if _has_marker(item, left_out)])
-    items[:] = [item for item in items if not _has_marker(item, left_out)]
+        left_out = {name for name in ("nightly", "service") if name not in config.option.markexpr}
+        kept = [item for item in items if left_out.isdisjoint(marker.name for marker in item.iter_markers())]
+        config.hook.pytest_deselected(items=list(set(items) - set(kept)))
+        items[:] = kept
     items.sort(key=lambda item: item.path.name not in _LONG)
-
-
-def _has_marker(item: pytest.Item, names: set[str]) -> bool:
-    return any(marker.name in names for marker in item.iter_markers())
 
 
 def pytest_collection_finish() -> None:
