@@ -1,14 +1,14 @@
 """ "Will it pay here?" on the Latency page: the table of verdicts, its panel and its controller."""
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from wina_app.services.workbench import Workbench
 from wina_app.shared.message_view import MessageView
+from wina_app.shared.store_reading import StoreReading
 from wina_app.style.number_format import plural
 from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import ElidedLabel, beside, explain_disabled, push_button
@@ -16,7 +16,6 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
 from wina_app.widgets.table_view import RowTableView
 from wina_core.analysis.comparison.worth import COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
-from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs.latency import DecodeSpec
@@ -59,10 +58,6 @@ _WORDS = ("model", "bits", "rotation", "method", "fastest dense", "imported peer
 _TEXTS = (*_WORDS, "missing", "machine")
 
 
-_PAUSE_MS = 300
-"""Pause between two readings of the store while points arrive."""
-
-
 def _cell(name: str) -> Callable[[WorthRow], Any]:
     at = COLUMNS.index(name)
     scale = 100.0 if name in _PERCENT else 1.0
@@ -96,10 +91,6 @@ class WorthEntry(TableEntry):
     row: WorthRow
 
 
-def worth_entries(rows: Iterable[WorthRow]) -> list[WorthEntry]:
-    return [WorthEntry((*row.machine, row.row.point), row) for row in rows]
-
-
 class WorthPanel(QWidget):
     """One row for each timed configuration, those of this machine first."""
 
@@ -115,9 +106,6 @@ class WorthPanel(QWidget):
         bar = beside(self.note, HelpButton("Verdict"), self.measure, stretch=self.note)
         vbox(self, bar, (self.table, 1))
 
-    def connect_to(self, table: RowTable) -> None:
-        self.table.show_table(table)
-
     def show_state(self, note: str, *, missing: bool, reason: str) -> None:
         """Show a sentence on the rows, and whether anything can be measured; `reason` says why not."""
         self.note.setText(note)
@@ -125,10 +113,7 @@ class WorthPanel(QWidget):
         explain_disabled(self.measure, enabled=missing, reason=reason, explanation=tip)
 
     def _measure(self) -> None:
-        self.measure_requested.emit(self._chosen())
-
-    def _chosen(self) -> Sequence[int]:
-        return self.table.selected_rows()
+        self.measure_requested.emit(self.table.selected_rows())
 
 
 class WorthController(QObject):
@@ -139,20 +124,12 @@ class WorthController(QObject):
         self.table = RowTable(WORTH_COLUMNS)
         self._workbench, self._view, self._messages = workbench, view, messages
         self._rows: list[WorthRow] = []
-        self._visible = False
-        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
-        self._pause.timeout.connect(self._read_if_visible)
-        workbench.stopped.connect(self._pause.stop)
-        workbench.results_changed.connect(self._on_results)
+        self.reading = StoreReading(workbench, self.read, self)
         workbench.environment_changed.connect(self._show)
         workbench.machines.changed.connect(self._show)
         for change in (workbench.jobs.added, workbench.jobs.ended):
             change.connect(lambda *_: self._show())
         self._show()
-
-    def set_visible(self, visible: bool) -> None:
-        self._visible = visible
-        self._read_if_visible()
 
     def read(self) -> None:
         def question(store: "Store") -> list[WorthRow]:
@@ -166,23 +143,6 @@ class WorthController(QObject):
         chosen = [entries[at].row for at in rows] if rows else self._rows
         for spec in self._missing(chosen):
             self._submit(spec)
-
-    def export(self, path: Path) -> None:
-        """Write the table as shown; the suffix names the format."""
-        try:
-            self.table.write(path)
-        except WinaError as error:
-            self._messages.show_error(str(error))
-        else:
-            self._messages.show_saved(path)
-
-    def _on_results(self) -> None:
-        if not self._pause.isActive():  # restarting would postpone the reading for as long as points arrive
-            self._pause.start()
-
-    def _read_if_visible(self) -> None:
-        if self._visible:
-            self.read()
 
     def _submit(self, spec: DecodeSpec) -> None:
         def answer(stored: dict[str, tuple[str, ...]]) -> None:
@@ -206,8 +166,7 @@ class WorthController(QObject):
         return [spec for spec in missing_specs(filter(self._is_here, rows)) if spec not in active]
 
     def _show(self) -> None:
-        entries: list[WorthEntry] = worth_entries(self._rows)
-        self.table.set_entries(entries)
+        self.table.set_entries([WorthEntry((*row.machine, row.row.point), row) for row in self._rows])
         local_count = sum(map(self._is_here, self._rows))
         note = plural(local_count, "configurations timed here", "configuration timed here")
         if remote_count := len(self._rows) - local_count:
