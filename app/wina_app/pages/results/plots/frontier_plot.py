@@ -212,6 +212,7 @@ _SIDEWAYS = {True: " \N{RIGHTWARDS ARROW}", False: " \N{LEFTWARDS ARROW}"}
 
 
 def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: list[int], *, named: bool) -> Trace:
+    runs = [data.points[point].run for point in indices]
     return Trace(
         name=name,
         colour=colour,
@@ -219,7 +220,7 @@ def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: l
         y=[data.quality.height(data.points[point].y) for point in indices],
         readout=lambda index: pareto_readout(data, indices[index]),
         errors=[data.points[point].stderr or 0.0 for point in indices],
-        keys=[data.points[point].run for point in indices if data.points[point].run],
+        keys=runs if any(runs) else (),  # one for each point: a point without a run has an empty key
         symbol=symbol,
         style=Qt.PenStyle.NoPen,
         named=named,
