@@ -61,11 +61,7 @@ class SparsityController(QObject):
                 return PlanPair(plan=read_searched_shares(path, current.layout))
             return load_pair(path)
 
-        self._store.ask(
-            read,
-            lambda pair: self.editing.replace_plan(pair, f"open {path.name}"),
-            self._view.show_error,
-        )
+        self._store.ask(read, lambda pair: self.editing.replace_plan(pair, f"open {path.name}"), self._view.show_error)
 
     def open_run(self, run: str) -> None:
         """Replace the plan and the bits by those of a stored run, as one undo step."""

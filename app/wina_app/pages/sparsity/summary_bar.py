@@ -44,7 +44,7 @@ class FigureTexts:
 
 
 def _share(caption: str, explanation: str) -> FigureTexts:
-    return FigureTexts(caption, explanation, percent, lambda value: signed_points(value))
+    return FigureTexts(caption, explanation, percent, signed_points)
 
 
 def _number(caption: str, explanation: str) -> FigureTexts:
@@ -175,10 +175,9 @@ class SparsityFigures(QWidget):
             _set_text(number, _text(texts, value, other_values.get(key)))
             tip = texts.explanation
             if value is None:
-                tip += "\n\nUnknown: {reason}".format(reason=figures.reasons.get(key, ""))
-            tip = plain_tip(tip)
+                tip += f"\n\nUnknown: {figures.reasons.get(key, '')}"
             for label in (caption, number):
-                label.setToolTip(tip)
+                label.setToolTip(plain_tip(tip))
             number.setAccessibleName(f"{texts.caption}: {number.text()}")
 
     def as_text(self) -> str:
