@@ -98,6 +98,7 @@ def page(qtbot, qapp, large, monkeypatch):
     store.finish()
 
 
+@pytest.mark.nightly  # `test_every_page` lists and groups 10,000 runs always
 def test_nothing_keeps_the_window_waiting(qtbot, page, stall_watchdog):
     table = page.controller.table
 

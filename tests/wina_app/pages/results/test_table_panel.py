@@ -1,11 +1,8 @@
 """The Results page's table as it is used: sort keys, groups, columns, marks and deletion by mouse and keyboard."""
 
-import openpyxl
 import pytest
-from pyarrow import parquet
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QLineEdit
+from PySide6.QtWidgets import QLineEdit
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, tokens
@@ -180,6 +177,9 @@ def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
     page.table.selectRow(6)
     assert page.inspector.title.text() == f"Run {run}"
     assert page.inspector.note.toPlainText() == "well"
+    facts = dict(page.controller.annotations.facts(run).cells)
+    assert (facts["run"], facts["method"]) == (run, "teal")
+    assert page.controller.annotations.facts("another") is None
     page.table.selectAll()
     assert page.inspector.title.text() == "13 runs"
 
@@ -194,31 +194,3 @@ def test_names_of_columns_are_completed_while_they_are_typed(qtbot, page):
     qtbot.keyClicks(page.filter, "teal")
     qtbot.waitUntil(lambda: page.controller.table.count == 9)
     assert not page.filter._completer.popup().isVisible(), "what stands after a colon is no name"
-
-
-@pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
-def test_exported_numbers_are_numbers(page, tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"results{suffix}"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    page.controller.set_filter("metric:acc method:wina")
-    page.columns.show("seed")
-    page.primary.click()
-    listed = page.controller.table.listed_rows
-    if suffix == ".xlsx":
-        titles, *rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
-        table = [dict(zip(titles, row, strict=True)) for row in rows]
-    else:
-        table = parquet.read_table(path).to_pylist()
-    assert [row["value"] for row in table] == [entry.value for entry in listed]
-    assert [(row["n"], row["seed"], row["target %"]) for row in table] == [
-        (800, 1234, 100 * entry.target_sparsity) for entry in listed
-    ]
-    assert "run" not in table[0], "columns that are hidden stay out"
-
-
-def test_rows_are_copied_as_markdown_and_latex(page):
-    page.table.selectRow(2)
-    commands(page)["Copy rows as Markdown"].trigger()
-    assert QGuiApplication.clipboard().text().startswith("| model | method |")
-    commands(page)["Copy rows as LaTeX"].trigger()
-    assert "\\toprule" in QGuiApplication.clipboard().text()
