@@ -43,28 +43,25 @@ def column(page, key):
     return [page.table.model().index(row, at).data() for row in range(page.table.model().rowCount())]
 
 
-def test_a_studys_results_are_its_runs_alone_until_all_are_asked_for(page, study, qtbot):
+def test_a_studys_results_are_its_runs_alone_beside_the_papers_numbers_until_all_are_asked_for(page, study, qtbot):
     assert page.table.model().rowCount() == 44
     page.controller.show_study(study)
     assert page.table.model().rowCount() == 5
     assert page.list.scope.whole() == "Study: Table 3: a tiny one"
     assert set(column(page, "task")) == {"piqa"}
-    qtbot.mouseClick(page.list.everything, Qt.MouseButton.LeftButton)
-    assert page.table.model().rowCount() == 44
-    assert not page.list.everything.isVisible()
-    assert "paper" not in titles(page)
-
-
-def test_the_papers_numbers_are_a_column_in_the_units_that_are_stored(page, study):
-    page.controller.show_study(study)
     dense = published_value("commonsense", ROLE, "dense", 0.0, "piqa", "acc_norm")
     wina = published_value("commonsense", ROLE, "WINA", 0.5, "piqa", "acc_norm")
     paper_values = column(page, "paper")
-    assert float(paper_values[0]) == pytest.approx(dense / 100)
-    assert float(paper_values[4]) == pytest.approx(wina / 100)
-    at = titles(page).index("paper")
-    page.table.sortByColumn(at, Qt.SortOrder.AscendingOrder)
+    assert [float(paper_values[0]), float(paper_values[4])] == pytest.approx([dense / 100, wina / 100]), "as stored"
+    page.table.sortByColumn(titles(page).index("paper"), Qt.SortOrder.AscendingOrder)
     assert column(page, "paper") == sorted(paper_values)
+    page.controller.set_filter("paper:0.7 method:wina")
+    assert page.table.model().rowCount() == 2
+    qtbot.mouseClick(page.list.everything, Qt.MouseButton.LeftButton)
+    assert page.table.model().rowCount() == 44, "the filter is dropped with its column"
+    assert "no column" in page.problem.text()
+    assert not page.list.everything.isVisible()
+    assert "paper" not in titles(page)
 
 
 def test_the_papers_lines_are_dashed_hollow_and_labelled(page, study):
@@ -105,15 +102,6 @@ def test_results_that_land_while_a_study_is_shown_stay_out_unless_they_are_its(p
     page.controller.refresh()
     assert page.table.model().rowCount() == 5
     assert column(page, "value")[-1] == "0.500", "as measured last"
-
-
-def test_a_filter_by_the_papers_column_is_dropped_with_it(page, study):
-    page.controller.show_study(study)
-    page.controller.set_filter("paper:0.7 method:wina")
-    assert page.table.model().rowCount() == 2
-    page.controller.show_study(None)
-    assert page.table.model().rowCount() == 44
-    assert "no column" in page.problem.text()
 
 
 pytestmark = pytest.mark.usefixtures("qapp")

@@ -299,23 +299,6 @@ def test_of_closed_groups_alone_a_copy_is_the_summary(table):
 # ---- frontier --------------------------------------------------------------------------------------------------------
 
 
-def test_the_frontier_has_a_line_for_each_configuration_and_the_dense_reference(entries):
-    model = next(iter(models(metrics_frame(entries))))
-    data = frontier(metrics_frame(entries), ACC, model)
-    assert [line.label for line in data.lines] == ["teal", "wina", "wina, global + heads"]
-    assert all([point.target_sparsity for point in line.points] == list(SPARSITIES) for line in data.lines)
-    assert distinct_references(data.dense) == [("dense", 0.71)]
-
-
-def test_the_frontier_shows_only_the_given_rows(entries):
-    model = next(iter(models(metrics_frame(entries))))
-    some = [entry for entry in entries if entry.method == "teal" and entry.target_sparsity < 0.45]
-    data = frontier(metrics_frame(some), ACC, model)
-    assert [(line.label, len(line.points)) for line in data.lines] == [("teal", 2)]
-    assert data.dense == ()
-    assert frontier(metrics_frame(entries), ACC, "another model").lines == ()
-
-
 def test_references_that_differ_are_named_apart(store):
     record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
     rows = store.metric_rows()
