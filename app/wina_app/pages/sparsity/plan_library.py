@@ -109,10 +109,10 @@ class PlanLibrary(QObject):
 
     def save_study(self, path: Path) -> None:
         """Write a study of the plan under the current rotation and method."""
-        work = self._workspace
-        if work.plan is None or work.source is None:
+        subject = self._sparsity.subject
+        if subject is None:
             return
-        study = plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
+        study = plan_study(path.stem, subject)
         self._store.ask(
             lambda _store: save_study_file(study, path),
             lambda _: self._view.show_saved(path, f"{path.name}; run it on the Studies page or with `wina study run`"),

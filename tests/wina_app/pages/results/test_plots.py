@@ -8,7 +8,7 @@ from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.pages.results.results_content import show_rows
-from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_run, run_spec
+from tests.wina_app.stored_runs import DirectStore
 from tests.wina_app.timed_points import timed
 
 
@@ -218,16 +218,6 @@ def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):
     plot.keys_chosen.emit(tuple(trace.keys), True)
     assert selected_runs(page) == set(trace.keys)
     assert page.compare.isEnabled()
-
-
-def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store):
-    run = page.plots.frontier.plot.traces[0].keys[2]
-    page.controller.plots.choose_runs((run,), False)
-    record_run(store, run_spec("teal", NO_ROTATION, 0.75))
-    page.access.changed.emit()
-    assert len(page.plots.frontier.plot.traces[0].x) == 5
-    assert page.plots.frontier.plot.highlighted == {run}
-    assert selected_runs(page) == {run}
 
 
 def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):

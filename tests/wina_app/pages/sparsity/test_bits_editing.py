@@ -116,24 +116,6 @@ def test_locks_and_budgets_belong_to_one_map(bench):
     assert bits_of(workspace)[0][0] == 4
 
 
-def test_a_mean_that_cannot_be_kept_is_said(bench):
-    editing, view, _ = bench
-    editing.keep_budget(True)
-    editing.paint(frozenset((row, column) for row in range(4) for column in range(1, 7)), 16)
-    assert "The budget of 4 bits cannot be kept" in view.last("show_notice")
-
-
-def test_a_drag_there_and_back_is_no_step(bench):
-    editing, _, workspace = bench
-    before = workspace.quantization
-    editing.begin_gesture()
-    for amount in (3.0, 9.0, -9.0, 0.0):
-        editing.shift(frozenset({(0, 0), (1, 0)}), amount)
-    editing.end_gesture()
-    assert workspace.quantization == before
-    assert editing.undo_stack.count() == 0
-
-
 def test_means_are_rounded_to_widths_once_energy_no_longer_counts(bench):
     editing, view, workspace = bench
     editing.change_quantizer(by_energy=True)
