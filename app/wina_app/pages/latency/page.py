@@ -96,7 +96,7 @@ class LatencyPage(Page):
         right = vbox(None, (self._panes, 1), self.progress, spacing=0)  # below: nothing above it moves
         hbox(content, self.form, (right, 1), spacing=0)
         self.set_content(content)
-        self.remembered = self.form.products.inputs() | self.form.decoding.inputs() | {"panes": self._results}
+        self.remembered = self.form.products.inputs | self.form.decoding.inputs | {"panes": self._results}
         self.set_primary("Measure")
 
     def _build_results(self) -> QWidget:
