@@ -21,8 +21,6 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
     from wina_core.store import MetricRow
     from wina_core.store.reader import Reader
 
-COUNT_NAMES: dict[Count, str] = {"gated": "gated", "net": "net"}
-
 
 @dataclass(frozen=True)
 class RunSparsity:
@@ -77,10 +75,10 @@ def sparsity_parts(row: SparsityRow, count: Count) -> list[str]:
     target = f"target {percent(row.target_sparsity)}"
     if measured_sparsity(row, count) is None:
         return [f"{target}, not measured"]
-    texts = [f"{COUNT_NAMES[count]} {percent(sparsity_of(row, count))}"]
+    texts = [f"{count} {percent(sparsity_of(row, count))}"]
     other: Count = "net" if count == "gated" else "gated"
     if measured_sparsity(row, other) is not None and row.gated_sparsity != row.net_sparsity:
-        texts.append(f"{COUNT_NAMES[other]} {percent(sparsity_of(row, other))}")
+        texts.append(f"{other} {percent(sparsity_of(row, other))}")
     miss = target_miss(sparsity_of(row, count), row.target_sparsity)
     return [*texts, target, *([miss] if miss else [])]
 

@@ -23,39 +23,32 @@ from wina_core.specs.latency import DecodeSpec
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-_WIDTHS = {
-    "model": 11,
-    "bits": 7,
-    "rotation": 10,
-    "method": 10,
-    "verdict": 50,
-    "machine": 30,
-    "imported peer": 30,
-    "pays up to batch": 20,
-    "missing": 20,
-    "fastest dense": 16,
-}
-_EXPLAINED = {
-    "vs dense": "Decoding of one sequence over the fastest dense decoding in the same bits",
-    "fastest dense": "PyTorch's dense model, or our kernels at 0 %",
-    "imported peer": "The fastest imported point of this model, on this machine and in the same bits",
-    "vs peer": "Decoding of one sequence over the imported peer's",
-    "prompt tokens/s": "Tokens of the prompt, until the first new token",
-    "vs dense prompt": "The same over the dense model's",
-    "held MB": "Weights, norms and low-rank parts of the gated model",
-    "peak MB": "Largest memory while it decoded: of the process, or of the GPU",
-    "pays up to batch": "Largest measured batch up to which gating pays for every measured one",
-    "verdict": "The worse of dense and peer decides; pays if the whole range of the ratio is above 1",
-    "missing": "Parts that were not measured",
-}
-_ORDER = (
-    *("model", "bits", "rotation", "method", "sparsity", "verdict", "vs dense", "vs peer", "pays up to batch"),
-    *("tokens/s", "dense tokens/s", "prompt tokens/s", "vs dense prompt", "held MB", "dense held MB", "peak MB"),
-    *("measured", "fastest dense", "imported peer", "peer tokens/s", "missing", "machine"),
+_COLUMNS = (
+    ("model", 11, ""),
+    ("bits", 7, ""),
+    ("rotation", 10, ""),
+    ("method", 10, ""),
+    ("sparsity", 0, ""),
+    ("verdict", 50, "The worse of dense and peer decides; pays if the whole range of the ratio is above 1"),
+    ("vs dense", 0, "Decoding of one sequence over the fastest dense decoding in the same bits"),
+    ("vs peer", 0, "Decoding of one sequence over the imported peer's"),
+    ("pays up to batch", 20, "Largest measured batch up to which gating pays for every measured one"),
+    ("tokens/s", 0, ""),
+    ("dense tokens/s", 0, ""),
+    ("prompt tokens/s", 0, "Tokens of the prompt, until the first new token"),
+    ("vs dense prompt", 0, "The same over the dense model's"),
+    ("held MB", 0, "Weights, norms and low-rank parts of the gated model"),
+    ("dense held MB", 0, ""),
+    ("peak MB", 0, "Largest memory while it decoded: of the process, or of the GPU"),
+    ("measured", 0, ""),
+    ("fastest dense", 16, "PyTorch's dense model, or our kernels at 0 %"),
+    ("imported peer", 30, "The fastest imported point of this model, on this machine and in the same bits"),
+    ("peer tokens/s", 0, ""),
+    ("missing", 20, "Parts that were not measured"),
+    ("machine", 30, ""),
 )
+"""Name, width in digits and explanation of each column; numbers are as wide as their titles."""
 _PERCENT = ("sparsity", "measured")
-_WORDS = ("model", "bits", "rotation", "method", "fastest dense", "imported peer", "pays up to batch", "verdict")
-_TEXTS = (*_WORDS, "missing", "machine")
 
 
 def _cell(name: str) -> Callable[[WorthRow], Any]:
@@ -69,7 +62,7 @@ def _cell(name: str) -> Callable[[WorthRow], Any]:
     return value
 
 
-def _column(name: str) -> Column:
+def _column(name: str, width: int, explanation: str) -> Column:
     value = _cell(name)
 
     def text(row: WorthRow) -> str:
@@ -77,11 +70,10 @@ def _column(name: str) -> Column:
         return UNKNOWN if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
     title = f"{name} %" if name in _PERCENT else name
-    width = _WIDTHS.get(name, max(8, len(title)))
-    return Column(name, title, value, text, name not in _TEXTS, width, _EXPLAINED.get(name, ""))
+    return Column(name, title, value, text, not width, width or max(8, len(title)), explanation)
 
 
-WORTH_COLUMNS = tuple(map(_column, _ORDER))
+WORTH_COLUMNS = tuple(_column(*column) for column in _COLUMNS)
 
 
 class WorthEntry(TableEntry):

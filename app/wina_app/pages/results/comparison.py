@@ -12,7 +12,6 @@ import numpy as np
 from wina_app.pages.results.plots.layers import MOST_RUNS
 from wina_app.pages.results.runs import name_runs
 from wina_app.shared.measured_sparsity import (
-    COUNT_NAMES,
     RunSparsity,
     sparsity_name,
     sparsity_parts,
@@ -212,7 +211,7 @@ def heading(comparison: RunComparison) -> str:
 
 def _sparsity_text(sparsity: RunSparsity, count: Count) -> str:
     if measured_sparsity(sparsity, count) is not None:
-        return f"{COUNT_NAMES[count]} {sparsity_name(sparsity, count)}"
+        return f"{count} {sparsity_name(sparsity, count)}"
     return sparsity_name(sparsity, count) if sparsity.target_sparsity > 0 else "nothing dropped"
 
 

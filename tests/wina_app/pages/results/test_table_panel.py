@@ -70,6 +70,9 @@ def test_groups_open_and_close_by_click_and_keyboard(qtbot, page):
     page.list.group.setCurrentIndex(page.list.group.findData("method"))
     page.list.group.activated.emit(page.list.group.currentIndex())
     table, view = page.controller.table, page.table
+    picture = view.viewport().grab().toImage()
+    top, across = view.rowViewportPosition(0) + 2, range(picture.width() // 2, picture.width() - 2 * GRID, GRID)
+    assert {picture.pixelColor(x, top).name() for x in across} == {tokens().raised}, "painted across all columns"
     lines = table.rowCount()
     where = QPoint(30, view.rowViewportPosition(0) + 5)
     qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=where)
@@ -80,26 +83,6 @@ def test_groups_open_and_close_by_click_and_keyboard(qtbot, page):
         assert table.group_at(0).open is is_open
     commands(page)["Close all groups"].trigger()
     assert table.rowCount() == 3
-
-
-def test_the_heading_of_a_group_is_painted_across_all_columns(page):
-    page.controller.table.group_by("method")
-    picture = page.table.viewport().grab().toImage()
-    top = page.table.rowViewportPosition(0)
-    colours = {
-        picture.pixelColor(x, top + 2).name() for x in range(picture.width() // 2, picture.width() - 2 * GRID, GRID)
-    }
-    assert colours == {tokens().raised}
-
-
-def test_pinned_rows_have_a_bar_before_them(page, store):
-    run = page.controller.table.listed_rows[-1].run
-    page.controller.annotations.toggle_pin([run])
-    picture = page.table.viewport().grab().toImage()
-    middle = page.table.rowHeight(0) // 2
-    assert picture.pixelColor(1, middle).name() == tokens().accent
-    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
-    assert store.run_details()[run].pinned
 
 
 def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings):
@@ -168,7 +151,7 @@ def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
     assert not page.inspector.pinned.isChecked()
 
 
-def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
+def test_the_inspector_says_what_is_known_of_the_selected_run_and_pinned_rows_have_a_bar(page, store):
     assert not page.inspector.tags.isEnabled()
     assert page.inspector.tags.toolTip()
     run = page.controller.table.run_at(6)
@@ -182,6 +165,12 @@ def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
     assert page.controller.annotations.facts("another") is None
     page.table.selectAll()
     assert page.inspector.title.text() == "13 runs"
+    run = page.controller.table.listed_rows[-1].run
+    page.controller.annotations.toggle_pin([run])
+    picture, middle = page.table.viewport().grab().toImage(), page.table.rowHeight(0) // 2
+    assert picture.pixelColor(1, middle).name() == tokens().accent
+    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
+    assert store.run_details()[run].pinned
 
 
 def test_names_of_columns_are_completed_while_they_are_typed(qtbot, page):

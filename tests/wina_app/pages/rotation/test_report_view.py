@@ -208,6 +208,21 @@ def test_every_candidate_is_a_row_with_its_divergence_and_verdict(qtbot, view):
     assert "2048 tokens of a.txt" in view.candidates.conditions.text()
 
 
+def test_small_divergences_are_not_cut(qtbot, view):
+    made = choice(0, 0.00818)
+    none, other = made.candidates
+    small = {"stderr": 0.00067, "change": -0.00267, "change_stderr": 0.00081, "own_rows": (0.1,) * 8}
+    small |= {"own_change": -0.00327, "own_change_stderr": 0.00012}
+    made = made.model_copy(update={"candidates": (none, other.model_copy(update=small))})
+    view.show_report(REFINED.model_copy(update={"choice": made}), summary())
+    qtbot.mouseClick(view.quantity.buttons["candidates"], Qt.MouseButton.LeftButton)
+    table = view.candidates.view
+    for column in range(2, 5):
+        index = view.candidates.table.index(1, column)
+        assert table.sizeHintForIndex(index).width() <= table.columnWidth(column), index.data()
+    assert table.horizontalScrollBar().maximum() == 0
+
+
 def test_a_candidate_that_does_harm_on_the_models_own_text_says_so(qtbot, view):
     made = choice(0, 0.4)
     none, better = made.candidates

@@ -11,7 +11,6 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QStackedWidget
 
 from wina_app.pages.results.plots.frontier import (
-    SPARSITY_AXES,
     X_AXES,
     FrontierData,
     FrontierMeasure,
@@ -86,7 +85,7 @@ class FrontierPlot(DataPlot):
 
     def _show(self, data: FrontierData) -> None:
         measure = data.measure
-        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", _axis_title(measure.metric, measure))
+        self.set_axes(f"{self._x_axis} sparsity (%)", _axis_title(measure.metric, measure))
         # Without a rotation is always the first marker, whatever other rotations are drawn.
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
