@@ -154,6 +154,12 @@ def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
 def test_the_inspector_says_what_is_known_of_the_selected_run_and_pinned_rows_have_a_bar(page, store):
     assert not page.inspector.tags.isEnabled()
     assert page.inspector.tags.toolTip()
+    run = page.controller.table.listed_rows[-1].run
+    page.controller.annotations.toggle_pin([run])
+    picture, middle = page.table.viewport().grab().toImage(), page.table.rowHeight(0) // 2
+    assert picture.pixelColor(1, middle).name() == tokens().accent
+    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
+    assert store.run_details()[run].pinned
     run = page.controller.table.run_at(6)
     store.annotate_runs({run: RunAnnotations(note="well")})
     page.controller.refresh()
@@ -165,12 +171,6 @@ def test_the_inspector_says_what_is_known_of_the_selected_run_and_pinned_rows_ha
     assert page.controller.annotations.facts("another") is None
     page.table.selectAll()
     assert page.inspector.title.text() == "13 runs"
-    run = page.controller.table.listed_rows[-1].run
-    page.controller.annotations.toggle_pin([run])
-    picture, middle = page.table.viewport().grab().toImage(), page.table.rowHeight(0) // 2
-    assert picture.pixelColor(1, middle).name() == tokens().accent
-    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
-    assert store.run_details()[run].pinned
 
 
 def test_names_of_columns_are_completed_while_they_are_typed(qtbot, page):
