@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QUndoCommand, QUndoStack
@@ -95,7 +95,7 @@ class AnnotationsController(QObject):
     def _edit(self, run: str, key: str, text: str) -> None:
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
-    def _annotate(self, runs: Sequence[str], change: str, field: str, value: object) -> None:
+    def _annotate(self, runs: Sequence[str], change: str, field: str, value: Any) -> None:
         """Write a field of the annotations, and of tags only what was added and removed; `change` names the step."""
         before = self.annotations(runs)
         changed = {
