@@ -71,13 +71,7 @@ class GateForm(QWidget):
         self._doing = ElidedLabel("muted")
         buttons = hbox(None, self.inspect, self.cancel, STRETCH)
         vbox(
-            self,
-            labelled("Prompt", self.prompt),
-            text_label("Methods"),
-            self._methods,
-            buttons,
-            self._bar,
-            self._doing,
+            self, labelled("Prompt", self.prompt), text_label("Methods"), self._methods, buttons, self._bar, self._doing
         )
         self.show_progress(None)
 
@@ -193,20 +187,13 @@ class GateInspector(QScrollArea):
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setSpacing(GRID)
         self._columns = 0
-        self._blocks = (self._choices(), *self._plots())
+        self._blocks = self._build_blocks()
         self._arrange(1)
         content = QWidget()
         content.setProperty("role", "surface")
         content.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        vbox(
-            content,
-            self.title,
-            self.remark,
-            self.form,
-            self._results,
-            STRETCH,
-            margins=(GRID, GRID, GRID, 2 * GRID),
-        )
+        margins = (GRID, GRID, GRID, 2 * GRID)
+        vbox(content, self.title, self.remark, self.form, self._results, STRETCH, margins=margins)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -219,30 +206,22 @@ class GateInspector(QScrollArea):
         """Return the plots, each with a name for its file."""
         return (self.scatter, "gate"), (self.map, "mask"), (self.histogram, "scores")
 
-    def _choices(self) -> QWidget:
-        holder, grid = QWidget(), QGridLayout()
+    def _build_blocks(self) -> tuple[QWidget, ...]:
+        """Return the figures with the choices, then each plot or table under its title."""
+        choices, grid = QWidget(), QGridLayout()
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(GRID)
         grid.addLayout(labelled("Token", self.token), 0, 0)
         grid.addLayout(labelled("Input", self.input), 0, 1)
         grid.setColumnStretch(0, 1)
-        vbox(holder, self.figures, grid, self.readout, STRETCH)
-        return holder
-
-    def _plots(self) -> tuple[QWidget, ...]:
+        vbox(choices, self.figures, grid, self.readout, STRETCH)
+        halves = "Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %."
         return (
+            choices,
             _block("Magnitude against column norm", self.legend, self.scatter, self.pointed),
             _block("Mask, tokens by inputs", self.sorting, self.map),
             _block("Scores", self.histogram),
-            _block(
-                "Agreement",
-                text_label(
-                    "Above the diagonal: % decided alike. Below: Jaccard index of the kept inputs, %.",
-                    "muted",
-                    wrap=True,
-                ),
-                self.agreement,
-            ),
+            _block("Agreement", text_label(halves, "muted", wrap=True), self.agreement),
         )
 
     def _arrange(self, columns: int) -> None:
@@ -259,12 +238,12 @@ class GateInspector(QScrollArea):
 
     def _connect(self) -> None:
         self.figures.method_chosen.connect(self._choose_method)
-        self.token.currentIndexChanged.connect(lambda _: self._show_plots())
-        self.sorting.currentIndexChanged.connect(lambda _: self._show_plots())
+        for box in (self.token, self.sorting):
+            box.currentIndexChanged.connect(lambda _: self._show_plots())
         self.input.valueChanged.connect(self._choose_input)
         for plot in (self.scatter, self.map):
             plot.picked.connect(self._pick)
-        for plot in (self.scatter, self.map, self.histogram):
+        for plot, _ in self.plots:
             plot.readout_changed.connect(self.pointed.setText)
 
     def show_subject(self, name: str, choices: tuple[ComparedMethod, ...], target: float | None) -> None:
@@ -336,7 +315,7 @@ class GateInspector(QScrollArea):
         if left > 0:
             self.remark.setText(f"The first {len(record.tokens)} of {record.prompt_tokens} tokens.")
         self._focus = None
-        for plot in (self.scatter, self.map, self.histogram):
+        for plot, _ in self.plots:
             plot.unmark()
         self.readout.setText("Click an input in a plot to mark it in all plots.")
 
@@ -370,7 +349,7 @@ class GateInspector(QScrollArea):
         if self._cell is None or self._focus is None:
             return
         self.readout.setText(input_text(self._cell, self._gates[self._method], *self._focus))
-        for plot in (self.scatter, self.map, self.histogram):
+        for plot, _ in self.plots:
             plot.mark_input(*self._focus)
 
     def _choose_method(self, index: int) -> None:

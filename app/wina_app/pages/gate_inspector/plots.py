@@ -124,7 +124,9 @@ class GateScatter(GatePlot):
         indices = np.flatnonzero(chosen)
 
         def readout(index: int) -> str:
-            return self._text(int(inputs.token[indices[index]]), int(inputs.neuron[indices[index]]))
+            assert self._subject is not None  # there are points
+            cell, _, current, _ = self._subject
+            return input_text(cell, current, int(inputs.token[indices[index]]), int(inputs.neuron[indices[index]]))
 
         return Trace(
             word, colour, inputs.x[indices].tolist(), inputs.y[indices].tolist(), readout, symbol=symbol,
@@ -142,11 +144,6 @@ class GateScatter(GatePlot):
             x, y = zip(*sorted(zip(line.x, line.y, strict=True)), strict=True)
             traces.append(Trace(line.gate.method.label, method_colour(name), x, y, None, style=style))
         return traces
-
-    def _text(self, token: int, neuron: int) -> str:
-        assert self._subject is not None  # there are points
-        cell, _, current, _ = self._subject
-        return input_text(cell, current, token, neuron)
 
     def mark_input(self, token: int, neuron: int) -> None:
         """Put a square around an input."""
@@ -239,15 +236,11 @@ def input_text(cell: InspectedCell, current: PlannedGate, token: int, neuron: in
     """Return all numbers of one input in a line."""
     gate = current.gate
     word = cell.record.tokens[token].replace("\n", "⏎")
-    weight = 1.0 if gate.scale is None else float(gate.scale[neuron])
-    return "“{word}” · input {neuron} · {name} {magnitude} · c {norm} · score {score} · {kept}".format(
-        word=word,
-        neuron=neuron,
-        name=_magnitude(cell, current),
-        magnitude=f"{gate.magnitudes[token, neuron]:.3g}",
-        norm=f"{cell.norms[neuron] if gate.scale is None else weight:.3g}",
-        score=f"{gate.scores[token, neuron]:.3g}",
-        kept="kept" if current.mask[token, neuron] else "dropped",
+    magnitude = f"{_magnitude(cell, current)} {gate.magnitudes[token, neuron]:.3g}"
+    decision = "kept" if current.mask[token, neuron] else "dropped"
+    return (
+        f"“{word}” · input {neuron} · {magnitude} · c {weights(cell, current)[neuron]:.3g} · "
+        f"score {gate.scores[token, neuron]:.3g} · {decision}"
     )
 
 
@@ -316,11 +309,7 @@ class GateMap(DataPlot):
         self._subject = cell, current
         self._order = order(cell, current, by)
         self._words.words = cell.record.tokens
-        names = {
-            "index": "input",
-            "norm": "inputs by norm",
-            "kept": "inputs by share kept",
-        }
+        names = {"index": "input", "norm": "inputs by norm", "kept": "inputs by share kept"}
         self.set_axes(names[by], "token")
         tokens_, inputs = current.mask.shape
         self.getPlotItem().vb.setLimits(xMin=0, xMax=inputs, yMin=0, yMax=tokens_, minXRange=8, minYRange=2)

@@ -71,8 +71,7 @@ class GateFigures(_FittedTable):
         )
         for column, tip in enumerate(tips):
             _set_tip(self.horizontalHeaderItem(column), tip)
-        self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        for column in (1, 2, 3):
+        for column in (1, 2, 3):  # beside the names, which take the remaining width
             self.horizontalHeader().setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         self.currentCellChanged.connect(lambda row, *_: self.method_chosen.emit(row) if row >= 0 else None)
 

@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from PySide6.QtCore import QObject, QTimer
 
 from wina_app.pages.latency.form_state import (
     ChoiceError,
-    Count,
     JobPlan,
     ProductChoice,
     build_decoding,
@@ -22,26 +20,18 @@ from wina_app.pages.latency.page import LatencyPage
 from wina_app.services.workbench import Workbench
 from wina_app.shared.latency.chart import Chart, YAxis, decode_chart, product_chart
 from wina_app.shared.latency.choices import PointSelection, make_choices
-from wina_app.shared.latency.table import (
-    DECODE_COLUMNS,
-    PRODUCT_COLUMNS,
-    DecodeEntry,
-    ProductEntry,
-    TimedEntry,
-    make_entries,
-)
+from wina_app.shared.latency.table import DecodeEntry, ProductEntry, TimedEntry, make_entries
 from wina_app.shared.product_question import ProductQuestion
+from wina_app.shared.store_reading import StoreReading
 from wina_app.style.number_format import plural
-from wina_app.widgets.table_model import Column, Key, RowTable
-from wina_core.errors import WinaError
+from wina_app.widgets.table_model import Key, RowTable
 from wina_core.jobs import DecodeJob, LatencyJob
 from wina_core.records import SweepReport
 from wina_core.specs.latency import DecodeSpec, LatencySpec
 
 Kind = Literal["products", "decoding"]
 _SETTLE_MS = 150
-_PAUSE_MS = 300
-"""Pause between two readings of the store while points arrive."""
+"""Debounce of the count."""
 
 
 @dataclass
@@ -52,16 +42,13 @@ class _Sheet:
     chart: Callable[[Any, YAxis], Chart]
     read: Callable[[Any], list[Any]]
     """Stored points."""
-    table: RowTable
-    entries: dict[Key, TimedEntry]
+    picked: PointSelection = field(default_factory=PointSelection)
+    entries: dict[Key, TimedEntry] = field(default_factory=dict)
     """Entries of all machines; the table has those of one."""
-    picked: PointSelection
+    table: RowTable = field(init=False)
 
-
-def _sheet(
-    columns: tuple[Column, ...], entry: type[TimedEntry], chart: Callable[..., Chart], read: Callable[[Any], list[Any]]
-) -> _Sheet:
-    return _Sheet(entry, chart, read, RowTable(columns), {}, PointSelection())
+    def __post_init__(self) -> None:
+        self.table = RowTable(self.entry.columns)
 
 
 class LatencyController(QObject):
@@ -72,8 +59,8 @@ class LatencyController(QObject):
         self._workbench, self._view = workbench, view
         self._workspace = workbench.workspace
         self._sheets: dict[Kind, _Sheet] = {
-            "products": _sheet(PRODUCT_COLUMNS, ProductEntry, product_chart, lambda store: store.latency_rows()),
-            "decoding": _sheet(DECODE_COLUMNS, DecodeEntry, decode_chart, lambda store: store.decode_rows()),
+            "products": _Sheet(ProductEntry, product_chart, lambda store: store.latency_rows()),
+            "decoding": _Sheet(DecodeEntry, decode_chart, lambda store: store.decode_rows()),
         }
         self._kind: Kind = "products"
         self._y_axis: YAxis = "speedup"
@@ -82,9 +69,10 @@ class LatencyController(QObject):
         self._submitted_ids: set[str] = set()
         self._question = ProductQuestion(workbench, view)
         self._shown_job: str | None = None
-        self._visible = False
-        self._settle = self._timer(_SETTLE_MS, self._count_if_visible)
-        self._pause = self._timer(_PAUSE_MS, self._read_if_visible)
+        self.reading = StoreReading(workbench, self.read, self)
+        self._settle = QTimer(self, singleShot=True, interval=_SETTLE_MS)
+        self._settle.timeout.connect(self._count_if_visible)
+        workbench.stopped.connect(self._settle.stop)
         self._workspace.model_changed.connect(self._on_context)
         self._workspace.loading_changed.connect(self._on_context)
         self._workspace.rotation_changed.connect(self._on_context)
@@ -92,22 +80,14 @@ class LatencyController(QObject):
         self._workspace.quantization_settled.connect(self._on_context)
         workbench.environment_changed.connect(self._show)
         workbench.machines.changed.connect(self._settle.start)
-        workbench.results_changed.connect(self._on_results)
         workbench.jobs.added.connect(self._settle.start)
         workbench.jobs.requeued.connect(self._settle.start)
         workbench.jobs.ended.connect(self._on_job_ended)
         workbench.jobs.changed.connect(self._on_job_changed)
         workbench.jobs.arranged.connect(self._show_job)
-        for timer in (self._settle, self._pause):
-            workbench.stopped.connect(timer.stop)
         self._view.show_kind(self._kind, self.table)
         self._on_context()
         self._show()
-
-    def _timer(self, pause: int, then: Callable[[], None]) -> QTimer:
-        timer = QTimer(self, singleShot=True, interval=pause)
-        timer.timeout.connect(then)
-        return timer
 
     @property
     def _sheet(self) -> _Sheet:
@@ -125,9 +105,8 @@ class LatencyController(QObject):
 
     def set_visible(self, visible: bool) -> None:
         """Read and count while the page is shown, and not while it is hidden."""
-        self._visible = visible
+        self.reading.set_visible(visible)
         if visible:
-            self.read()
             self._settle.start()
 
     def choose_kind(self, kind: Kind) -> None:
@@ -144,15 +123,9 @@ class LatencyController(QObject):
         self._y_axis = y_axis
         self._show()
 
-    def pick_machine(self, machine: Any) -> None:
-        self._pick(machine=machine)
-
-    def pick_subject(self, subject: Any) -> None:
-        self._pick(subject=subject)
-
-    def pick_load(self, load: Any) -> None:
-        """Plot another batch, or other numbers of tokens."""
-        self._pick(load=load)
+    def pick(self, name: str, value: Any) -> None:
+        """Plot the points of another "machine", "subject" or "load"."""
+        self._pick(**{name: value})
 
     def select(self, row: int) -> None:
         """Plot the subject and load of a table's row."""
@@ -183,16 +156,6 @@ class LatencyController(QObject):
         if self._shown_job is not None:
             self._workbench.cancel(self._shown_job)
 
-    def export(self, path: Path) -> None:
-        """Write the table as shown; the suffix names the format."""
-        try:
-            self.table.write(path)
-        except WinaError as error:
-            self._view.show_error(str(error))
-        else:
-            points = _points(self.table.rowCount())
-            self._view.show_saved(path, f"{points} in {path.name}")
-
     def read(self) -> None:
         sheet = self._sheet
         previous = sheet.entries
@@ -207,14 +170,6 @@ class LatencyController(QObject):
         self._workbench.store.ask(
             lambda store: make_entries(sheet.read(store), previous, sheet.entry), answer, self._view.show_error
         )
-
-    def _on_results(self) -> None:
-        if not self._pause.isActive():  # restarting would postpone the reading for as long as points arrive
-            self._pause.start()
-
-    def _read_if_visible(self) -> None:
-        if self._visible:
-            self.read()
 
     def _pick(self, **chosen: Any) -> None:
         self._sheet.picked = replace(self._sheet.picked, **chosen)
@@ -234,7 +189,7 @@ class LatencyController(QObject):
         self._drawn = drawn
 
     def _count_if_visible(self) -> None:
-        if self._visible:
+        if self.reading.visible:
             self.count()
 
     def count(self) -> None:
@@ -244,11 +199,11 @@ class LatencyController(QObject):
         if spec is None:
             return
         request, active = self._request, self._is_active(spec)
+        budget = spec.budget_seconds if isinstance(spec, DecodeSpec) else None
 
         def answer(plan: JobPlan) -> None:
             if request == self._request:
-                count = Count(plan.missing, plan.points, again=again, active=active, budget_seconds=_budget(spec))
-                self._view.show_count(count)
+                self._view.show_count(plan, active=active, budget_seconds=budget)
 
         def refused(text: str) -> None:
             if request == self._request:
@@ -334,10 +289,6 @@ class LatencyController(QObject):
             self._view.show_notice("The measurement was cancelled; finished points are stored.")
         elif isinstance(entry.result, SweepReport):
             self._view.show_notice(summary(entry.result))
-
-
-def _budget(spec: LatencySpec | DecodeSpec) -> float | None:
-    return spec.budget_seconds if isinstance(spec, DecodeSpec) else None
 
 
 def summary(report: SweepReport) -> str:

@@ -25,18 +25,8 @@ from wina_core.specs.latency import BUDGET_SECONDS, LEAST_REPETITIONS, PRESETS, 
 _WIDTH = GRID * 38
 AGAIN = "Measure stored points again"
 _AGAIN_TIP = "Otherwise points stored for this machine and the same versions are skipped"
-_TICKED: dict[str, Collection[str]] = {
-    "dense_products": tuple(DENSE_PRODUCTS),
-    "dtypes": ("bfloat16",),
-    "methods": ("dense", "wina"),
-    "selections": ("threshold",),
-    "backends": ("auto",),
-}
 KINDS = {
-    "products": (
-        "Single products",
-        "Sparse products of given shapes on weights outside all caches",
-    ),
+    "products": ("Single products", "Sparse products of given shapes on weights outside all caches"),
     "decoding": ("Decoding by the open model", "Greedy decoding by the gated model against the dense one"),
 }
 
@@ -92,40 +82,39 @@ class ProductForm(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.fields: dict[str, Field] = {}
+        self.inputs: dict[str, QWidget] = {}
+        """Input widgets without the presets, by the names under which the next start restores them."""
         self._column = vbox(self)
         self.presets = self._build_presets()
         self._column.addWidget(text_label("Shapes", "section"))
         self._column.addWidget(self.presets)
         default = LatencySpec(shapes=(Shape(outputs=1, inputs=1),))
-        self.shapes = QLineEdit()
+        self.shapes = self._add_line("shapes", "Own shapes, outputs x inputs", "")
         self.shapes.setPlaceholderText("4096x11008, 5120x17920")
-        self._add("shapes", "Own shapes, outputs x inputs", self.shapes)
-        self.batches = QLineEdit(", ".join(map(str, default.batches)))
-        self._add("batches", "Batches, rows of x", self.batches)
+        self.batches = self._add_line("batches", "Batches, rows of x", ", ".join(map(str, default.batches)))
         self._column.addSpacing(GRID)
         self._column.addWidget(text_label("Products", "section"))
-        self.methods = self._add_ticks("methods", "Method", "Methods", METHODS)
+        self.methods = self._add_ticks("methods", "Method", "Methods", METHODS, ("dense", "wina"))
+        dense = "Dense products besides PyTorch's"
         self.dense_products = self._add_ticks(
-            "dense_products", "Dense product", "Dense products besides PyTorch's", DENSE_PRODUCTS
+            "dense_products", "Dense product", dense, DENSE_PRODUCTS, DENSE_PRODUCTS, "dense"
         )
         self.dense_products.boxes["auto"].setText("our kernel")
-        self.sparsities = QLineEdit(", ".join(f"{100 * sparsity:g}" for sparsity in default.sparsities))
-        self._add("sparsities", "Sparsities: dropped inputs, %", self.sparsities)
-        self.selections = self._add_ticks("selections", "Selection", "Selections", SELECTIONS)
-        self.dtypes = self._add_ticks("dtypes", "Dtype", "Dtypes", DTYPES)
-        self.backends = self._add_ticks("backends", "Backend", "Backends", BACKENDS)
+        percentages = ", ".join(f"{100 * sparsity:g}" for sparsity in default.sparsities)
+        self.sparsities = self._add_line("sparsities", "Sparsities: dropped inputs, %", percentages)
+        self.selections = self._add_ticks("selections", "Selection", "Selections", SELECTIONS, ("threshold",))
+        self.dtypes = self._add_ticks("dtypes", "Dtype", "Dtypes", DTYPES, ("bfloat16",))
+        self.backends = self._add_ticks("backends", "Backend", "Backends", BACKENDS, ("auto",))
         self._column.addSpacing(GRID)
         self._column.addWidget(text_label("Measurement", "section"))
-        self.device = QLineEdit(default.device)
-        self._add("device", "Device: auto, cpu, cuda or cuda:1", self.device)
+        self.device = self._add_line("device", "Device: auto, cpu, cuda or cuda:1", default.device)
         self.repetitions = whole_number(1, 10_000, default.repetitions, " turns")
         self.repetitions.valueChanged.connect(self.changed)
         self._add("repetitions", "Repetitions", self.repetitions, "Warm-up")
-        self.again = again_box()
+        self.again = _again_box()
         self.again.toggled.connect(self.changed)
         self._column.addWidget(self.again)
-        for edit in (self.shapes, self.batches, self.sparsities, self.device):
-            edit.textChanged.connect(self.changed)
+        self.inputs |= {"repetitions": self.repetitions, "again": self.again}
         notifier().changed.connect(self._restyle)
         self._restyle()
 
@@ -149,32 +138,21 @@ class ProductForm(QWidget):
         self.fields[field] = Field(text, control, term=term)
         self._column.addWidget(self.fields[field])
 
-    def _add_ticks(self, field: str, name: str, text: str, values: Mapping[str, str]) -> _Ticks:
-        ticks = _Ticks(name, values, _TICKED[field])
+    def _add_line(self, field: str, text: str, value: str) -> QLineEdit:
+        line = QLineEdit(value)
+        line.textChanged.connect(self.changed)
+        self._add(field, text, line)
+        self.inputs[field] = line
+        return line
+
+    def _add_ticks(
+        self, field: str, name: str, text: str, values: Mapping[str, str], ticked: Collection[str], key: str = ""
+    ) -> _Ticks:
+        ticks = _Ticks(name, values, ticked)
         ticks.changed.connect(self.changed)
         self._add(field, text, ticks)
+        self.inputs |= {f"{key or name.lower()} {value}": box for value, box in ticks.boxes.items()}
         return ticks
-
-    def inputs(self) -> dict[str, QWidget]:
-        """Return the input widgets by name, without the presets."""
-        widgets: dict[str, QWidget] = {
-            "shapes": self.shapes,
-            "batches": self.batches,
-            "sparsities": self.sparsities,
-            "device": self.device,
-            "repetitions": self.repetitions,
-            "again": self.again,
-        }
-        fields = {
-            "method": self.methods,
-            "dense": self.dense_products,
-            "selection": self.selections,
-            "dtype": self.dtypes,
-            "backend": self.backends,
-        }
-        return widgets | {
-            f"{field} {name}": box for field, ticks in fields.items() for name, box in ticks.boxes.items()
-        }
 
     def ticked_presets(self) -> tuple[str, ...]:
         items = [self.presets.item(row) for row in range(self.presets.count())]
@@ -218,16 +196,19 @@ class DecodeForm(QWidget):
         super().__init__()
         self.model = text_label("", wrap=True)
         defaults = {name: field.default for name, field in DecodeSpec.model_fields.items()}
-        self.sparsities = QLineEdit("0, 50")
-        self.sparsities.textChanged.connect(self.changed)
-        self.batches = QLineEdit("1")
-        self.batches.textChanged.connect(self.changed)
+        self.sparsities, self.batches = QLineEdit("0, 50"), QLineEdit("1")
+        for line in (self.sparsities, self.batches):
+            line.textChanged.connect(self.changed)
         self.prompt_tokens = whole_number(64, 2**17, defaults["prompt_tokens"], " tokens")
         self.new_tokens = whole_number(2, 2**17, defaults["new_tokens"], " tokens")
         self.repetitions = whole_number(1, 10_000, defaults["repetitions"], " turns")
         self.budget = whole_number(0, 86_400, round(BUDGET_SECONDS), " s", lowest="no limit")
-        self.again = again_box()
+        self.again = _again_box()
         self.again.toggled.connect(self.changed)
+        repetitions = (
+            f"Of the gated and the dense model. Repetitions beyond it are left out, but for {LEAST_REPETITIONS}, which "
+            "have fewer new tokens where even they take longer."
+        )
         self.fields = {
             "model": Field(
                 "Model, rotation and method",
@@ -241,25 +222,9 @@ class DecodeForm(QWidget):
             "prompt_tokens": Field("Prompt, timed apart", self.prompt_tokens, term="Prefill"),
             "new_tokens": Field("New tokens, timed", self.new_tokens),
             "repetitions": Field("Repetitions, at most", self.repetitions),
-            "budget": Field(
-                "Time per point",
-                self.budget,
-                (
-                    "Of the gated and the dense model. Repetitions beyond it are left out, but for "
-                    f"{LEAST_REPETITIONS}, which have "
-                    "fewer new tokens where even they take longer."
-                ),
-            ),
+            "budget": Field("Time per point", self.budget, repetitions),
         }
-        column = vbox(self)
-        for field in self.fields.values():
-            column.addWidget(field)
-        column.addWidget(self.again)
-        for box in (self.prompt_tokens, self.new_tokens, self.repetitions, self.budget):
-            box.valueChanged.connect(self.changed)
-
-    def inputs(self) -> dict[str, QWidget]:
-        return {
+        self.inputs: dict[str, QWidget] = {
             "decode sparsities": self.sparsities,
             "decode batches": self.batches,
             "prompt tokens": self.prompt_tokens,
@@ -268,6 +233,12 @@ class DecodeForm(QWidget):
             "decode budget": self.budget,
             "decode again": self.again,
         }
+        column = vbox(self)
+        for field in self.fields.values():
+            column.addWidget(field)
+        column.addWidget(self.again)
+        for box in (self.prompt_tokens, self.new_tokens, self.repetitions, self.budget):
+            box.valueChanged.connect(self.changed)
 
     def choice(self) -> DecodeChoice:
         return DecodeChoice(
@@ -314,8 +285,7 @@ class LatencyForm(SidePanel):
             field.show_problem(problems.get(name, ""))
 
 
-def again_box() -> QCheckBox:
-    """Return the check box to measure stored points again."""
+def _again_box() -> QCheckBox:
     box = QCheckBox(AGAIN)
     box.setAccessibleName(AGAIN)
     box.setToolTip(_AGAIN_TIP)

@@ -54,7 +54,6 @@ BACKENDS: dict[str, str] = {
     "triton": "Compiled for the GPU",
     "reference": "PyTorch alone; every other one is checked against it",
 }
-NO_MODEL = "Open a model first"
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 _LARGEST_BATCH = 2**14
 _Value = TypeVar("_Value")
@@ -95,27 +94,6 @@ class DecodeChoice:
     """Time of a point; None without a limit."""
 
 
-@dataclass(frozen=True)
-class Count:
-    """Size of a sweep."""
-
-    missing: int
-    """Points that a job would measure."""
-    points: int
-    """Points in all."""
-    again: bool
-    """True to measure stored points again."""
-    active: bool
-    """True while a job of this window measures just this."""
-    budget_seconds: float | None = None
-    """Time budget of a point; None without one."""
-
-    @property
-    def seconds(self) -> float | None:
-        """Return the budget of all points that a job would measure; None without one."""
-        return None if self.budget_seconds is None else self.missing * self.budget_seconds
-
-
 class ChoiceError(Exception):
     """Invalid choice; `problems` has one sentence for each wrong field."""
 
@@ -149,11 +127,10 @@ def build_products(choice: ProductChoice) -> LatencySpec:
     Options of gated products are read only if one is ticked.
     """
     problems: dict[str, str] = {}
-    read = _Reader(problems)
-    typed_shapes = read("shapes", parse_shapes, choice.shapes)
+    typed_shapes = _read(problems, "shapes", parse_shapes, choice.shapes)
     presets = tuple(shape for name in choice.presets for shape in PRESETS[name])
-    batches = read("batches", parse_batches, choice.batches)
-    sparsities = read("sparsities", parse_sparsities, choice.sparsities)
+    batches = _read(problems, "batches", parse_batches, choice.batches)
+    sparsities = _read(problems, "sparsities", parse_sparsities, choice.sparsities)
     gates = any(method != DENSE.name for method in choice.methods)
     no_device = f'There is no device "{choice.device}"; write auto, cpu, cuda or, for the second GPU, cuda:1.'
     checks = (
@@ -193,11 +170,10 @@ def build_decoding(
 ) -> DecodeSpec:
     """Return the chosen sweep over decoding. Raise ChoiceError."""
     problems: dict[str, str] = {}
-    read = _Reader(problems)
-    sparsities = read("sparsities", parse_sparsities, choice.sparsities)
+    sparsities = _read(problems, "sparsities", parse_sparsities, choice.sparsities)
     if sparsities == ():
         problems["sparsities"] = "List at least one sparsity in percent, for example 50."
-    batches = read("batches", parse_batches, choice.batches)
+    batches = _read(problems, "batches", parse_batches, choice.batches)
     if batches == ():
         problems["batches"] = "List at least one batch, for example 1."
     if batches and max(batches) > MOST_SEQUENCES:
@@ -224,19 +200,13 @@ def build_decoding(
         raise ChoiceError({"model": explain(error)}) from error
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Parser of fields that collects their problems."""
-
-    problems: dict[str, str]
-
-    def __call__(self, field: str, parse: Callable[[str], _Value], text: str) -> _Value | None:
-        """Return the field's value; None if it is invalid."""
-        try:
-            return parse(text)
-        except WinaError as error:
-            self.problems[field] = str(error)
-            return None
+def _read(problems: dict[str, str], field: str, parse: Callable[[str], _Value], text: str) -> _Value | None:
+    """Return a field's value; None if it is invalid, which becomes one of the problems."""
+    try:
+        return parse(text)
+    except WinaError as error:
+        problems[field] = str(error)
+        return None
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,20 @@
 """View of the Latency page."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.latency.form import AGAIN, KINDS, LatencyForm
-from wina_app.pages.latency.form_state import Count, DecodeChoice, ProductChoice
+from wina_app.pages.latency.form_state import DecodeChoice, JobPlan, ProductChoice
 from wina_app.pages.latency.worth import WorthPanel
 from wina_app.plots.export import offer_export
 from wina_app.shared.job_strip import JobStrip
 from wina_app.shared.latency.chart import Y_AXES, Chart
 from wina_app.shared.latency.choices import PointChoices
 from wina_app.shared.latency.plots import LatencyPlots
-from wina_app.style.number_format import duration
+from wina_app.style.number_format import duration, plural
 from wina_app.style.theme import GRID
 from wina_app.widgets import fields
 from wina_app.widgets.base_page import EmptyState, Page
@@ -28,6 +27,7 @@ from wina_app.widgets.scroll_page import ScrollPage
 from wina_app.widgets.segmented_control import SegmentedControl
 from wina_app.widgets.table_model import RowTable
 from wina_app.widgets.table_view import RowTableView, ask_table_file
+from wina_core.errors import WinaError
 
 _CAPTIONS = {"products": ("Shape", "Batch"), "decoding": ("Model", "New tokens")}
 _NO_BANDWIDTH = "Only for products: decoding reads more than the gated weights"
@@ -53,24 +53,15 @@ _EMPTY = {
 class LatencyPage(Page):
     """Page to measure products and decoding, and plot them against dense products and the memory bandwidth."""
 
-    changed = Signal()
-    measure_requested = Signal()
     kind_chosen = Signal(str)
     y_axis_chosen = Signal(str)
-    machine_chosen = Signal(object)
-    subject_chosen = Signal(object)
-    load_chosen = Signal(object)
+    points_chosen = Signal(str, object)
+    """"machine", "subject" or "load", and the chosen one."""
     row_chosen = Signal(int)
-    export_requested = Signal(Path)
-    worth_export_requested = Signal(Path)
-    pause_requested = Signal()
-    resume_requested = Signal()
-    cancel_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__("latency", "Latency")
         self.form = LatencyForm()
-        self.form.changed.connect(self.changed)
         self.form.kind_chosen.connect(self.kind_chosen)
         self.count = text_label("", "muted")
         self.trouble = text_label("", "failed")
@@ -101,39 +92,27 @@ class LatencyPage(Page):
             self._panes.addWidget(state)
         self._kind = "products"
         self.progress = JobStrip("Progress of the measurement", "Cancel measuring")
-        self.progress.pause_requested.connect(self.pause_requested)
-        self.progress.resume_requested.connect(self.resume_requested)
-        self.progress.cancel_requested.connect(self.cancel_requested)
         content = QWidget()
         right = vbox(None, (self._panes, 1), self.progress, spacing=0)  # below: nothing above it moves
         hbox(content, self.form, (right, 1), spacing=0)
         self.set_content(content)
-        self.remembered = self.form.products.inputs() | self.form.decoding.inputs() | {"panes": self._results}
+        self.remembered = self.form.products.inputs | self.form.decoding.inputs | {"panes": self._results}
         self.set_primary("Measure")
-        self.primary_triggered.connect(self.measure_requested)
 
     def _build_results(self) -> QWidget:
         quantities = [(text, key, explanation) for key, (text, explanation) in Y_AXES.items()]
         self.y_axis = fields.choices(quantities, "Left plot")
         self.y_axis.activated.connect(lambda: self.y_axis_chosen.emit(self.y_axis.currentData()))
-        self.subject, self.load, self.machine = (
-            ComboBox("Subject"),
-            ComboBox("Load"),
-            ComboBox("Machine"),
-        )
-        for box, signal in (
-            (self.subject, self.subject_chosen),
-            (self.load, self.load_chosen),
-            (self.machine, self.machine_chosen),
-        ):
-            box.activated.connect(lambda _, box=box, signal=signal: signal.emit(box.currentData()))
-        self._captions = [text_label("", "muted") for _ in range(3)]
+        self.subject, self.load, self.machine = ComboBox("Subject"), ComboBox("Load"), ComboBox("Machine")
         choices = FlowLayout()
         choices.addWidget(self.y_axis)
-        boxes: tuple[QComboBox, ...] = (self.subject, self.load, self.machine)
-        for caption, buddy in zip(self._captions, boxes, strict=True):
-            caption.setBuddy(buddy)
-            choices.addWidget(side_by_side(caption, buddy))
+        self._captions = []
+        for name, box in (("subject", self.subject), ("load", self.load), ("machine", self.machine)):
+            box.activated.connect(lambda _, name=name, box=box: self.points_chosen.emit(name, box.currentData()))
+            caption = text_label("", "muted")
+            caption.setBuddy(box)
+            self._captions.append(caption)
+            choices.addWidget(side_by_side(caption, box))
         choices.addWidget(HelpButton("Roofline"))
         upper, lower = QWidget(), QWidget()
         vbox(upper, choices, (self.plots, 1), margins=(2 * GRID, GRID, 2 * GRID, GRID))
@@ -172,10 +151,19 @@ class LatencyPage(Page):
         self.table.setVisible(not self.shows_worth)
 
     def _export(self) -> None:
+        """Write the shown table as it is sorted; the suffix of the chosen file names the format."""
         decoding = "worth" if self.shows_worth else "decoding"
         path = ask_table_file(self, "latency" if self._kind == "products" else decoding)
-        if path is not None:
-            (self.worth_export_requested if self.shows_worth else self.export_requested).emit(path)
+        if path is None:
+            return
+        table = (self.worth.table if self.shows_worth else self.table).model()
+        try:
+            table.write(path)
+        except WinaError as error:
+            self.show_error(str(error))
+        else:
+            points = "" if self.shows_worth else f"{plural(table.rowCount(), 'points', 'point')} in {path.name}"
+            self.show_saved(path, points)
 
     def show_kind(self, kind: str, table: RowTable) -> None:
         """Switch to the form and the table of products or of decoding."""
@@ -247,21 +235,19 @@ class LatencyPage(Page):
     def show_counting(self) -> None:
         self.count.setText("Counting…")
 
-    def show_count(self, count: Count) -> None:
-        """Show how many points would be measured."""
-        measured = count.points - count.missing
-        active = "This sweep is queued or running already"
+    def show_count(self, plan: JobPlan, *, active: bool, budget_seconds: float | None) -> None:
+        """Show how many points would be measured; `active` while a job measures them, with the budget of a point."""
         stored = f'All points are measured; tick "{AGAIN}" to measure them again'
         self.set_primary(
-            (f"Measure {count.missing:,} point" if count.missing == 1 else f"Measure {count.missing:,} points"),
-            enabled=not count.active and count.missing > 0,
-            reason=active if count.active else stored,
+            f"Measure {plural(plan.missing, 'points', 'point')}",
+            enabled=not active and plan.missing > 0,
+            reason="This sweep is queued or running already" if active else stored,
         )
         texts = []
-        if measured:
-            texts.append(f"{measured:,} of {count.points:,} already measured")
-        if count.seconds:
-            texts.append(f"up to {duration(count.seconds)}")
+        if measured := plan.points - plan.missing:
+            texts.append(f"{measured:,} of {plan.points:,} already measured")
+        if seconds := plan.missing * (budget_seconds or 0.0):
+            texts.append(f"up to {duration(seconds)}")
         self.count.setText("  \N{MIDDLE DOT}  ".join(texts))
 
     def show_offer(self, offer: PointChoices) -> None:

@@ -1,13 +1,13 @@
 """ "Will it pay here?" on the Latency page: the table of verdicts, its panel and its controller."""
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from wina_app.services.workbench import Workbench
+from wina_app.shared.store_reading import StoreReading
 from wina_app.style.number_format import plural
 from wina_app.widgets.base_page import Page
 from wina_app.widgets.boxes import vbox
@@ -16,7 +16,6 @@ from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.table_model import Column, RowTable, TableEntry, Value
 from wina_app.widgets.table_view import RowTableView
 from wina_core.analysis.comparison.worth import COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
-from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob
 from wina_core.records.texts import UNKNOWN
 from wina_core.specs.latency import DecodeSpec
@@ -24,43 +23,32 @@ from wina_core.specs.latency import DecodeSpec
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import Store
 
-_WIDTHS = {
-    "model": 11,
-    "bits": 7,
-    "rotation": 10,
-    "method": 10,
-    "verdict": 50,
-    "machine": 30,
-    "imported peer": 30,
-    "pays up to batch": 20,
-    "missing": 20,
-    "fastest dense": 16,
-}
-_EXPLAINED = {
-    "vs dense": "Decoding of one sequence over the fastest dense decoding in the same bits",
-    "fastest dense": "PyTorch's dense model, or our kernels at 0 %",
-    "imported peer": "The fastest imported point of this model, on this machine and in the same bits",
-    "vs peer": "Decoding of one sequence over the imported peer's",
-    "prompt tokens/s": "Tokens of the prompt, until the first new token",
-    "vs dense prompt": "The same over the dense model's",
-    "held MB": "Weights, norms and low-rank parts of the gated model",
-    "peak MB": "Largest memory while it decoded: of the process, or of the GPU",
-    "pays up to batch": "Largest measured batch up to which gating pays for every measured one",
-    "verdict": "The worse of dense and peer decides; pays if the whole range of the ratio is above 1",
-    "missing": "Parts that were not measured",
-}
-_ORDER = (
-    *("model", "bits", "rotation", "method", "sparsity", "verdict", "vs dense", "vs peer", "pays up to batch"),
-    *("tokens/s", "dense tokens/s", "prompt tokens/s", "vs dense prompt", "held MB", "dense held MB", "peak MB"),
-    *("measured", "fastest dense", "imported peer", "peer tokens/s", "missing", "machine"),
+_COLUMNS = (
+    ("model", 11, ""),
+    ("bits", 7, ""),
+    ("rotation", 10, ""),
+    ("method", 10, ""),
+    ("sparsity", 0, ""),
+    ("verdict", 50, "The worse of dense and peer decides; pays if the whole range of the ratio is above 1"),
+    ("vs dense", 0, "Decoding of one sequence over the fastest dense decoding in the same bits"),
+    ("vs peer", 0, "Decoding of one sequence over the imported peer's"),
+    ("pays up to batch", 20, "Largest measured batch up to which gating pays for every measured one"),
+    ("tokens/s", 0, ""),
+    ("dense tokens/s", 0, ""),
+    ("prompt tokens/s", 0, "Tokens of the prompt, until the first new token"),
+    ("vs dense prompt", 0, "The same over the dense model's"),
+    ("held MB", 0, "Weights, norms and low-rank parts of the gated model"),
+    ("dense held MB", 0, ""),
+    ("peak MB", 0, "Largest memory while it decoded: of the process, or of the GPU"),
+    ("measured", 0, ""),
+    ("fastest dense", 16, "PyTorch's dense model, or our kernels at 0 %"),
+    ("imported peer", 30, "The fastest imported point of this model, on this machine and in the same bits"),
+    ("peer tokens/s", 0, ""),
+    ("missing", 20, "Parts that were not measured"),
+    ("machine", 30, ""),
 )
+"""Name, width in digits and explanation of each column; numbers are as wide as their titles."""
 _PERCENT = ("sparsity", "measured")
-_WORDS = ("model", "bits", "rotation", "method", "fastest dense", "imported peer", "pays up to batch", "verdict")
-_TEXTS = (*_WORDS, "missing", "machine")
-
-
-_PAUSE_MS = 300
-"""Pause between two readings of the store while points arrive."""
 
 
 def _cell(name: str) -> Callable[[WorthRow], Any]:
@@ -74,7 +62,7 @@ def _cell(name: str) -> Callable[[WorthRow], Any]:
     return value
 
 
-def _column(name: str) -> Column:
+def _column(name: str, width: int, explanation: str) -> Column:
     value = _cell(name)
 
     def text(row: WorthRow) -> str:
@@ -82,11 +70,10 @@ def _column(name: str) -> Column:
         return UNKNOWN if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
     title = f"{name} %" if name in _PERCENT else name
-    width = _WIDTHS.get(name, max(8, len(title)))
-    return Column(name, title, value, text, name not in _TEXTS, width, _EXPLAINED.get(name, ""))
+    return Column(name, title, value, text, not width, width or max(8, len(title)), explanation)
 
 
-WORTH_COLUMNS = tuple(map(_column, _ORDER))
+WORTH_COLUMNS = tuple(_column(*column) for column in _COLUMNS)
 
 
 class WorthEntry(TableEntry):
@@ -94,10 +81,6 @@ class WorthEntry(TableEntry):
 
     columns = WORTH_COLUMNS
     row: WorthRow
-
-
-def worth_entries(rows: Iterable[WorthRow]) -> list[WorthEntry]:
-    return [WorthEntry((*row.machine, row.row.point), row) for row in rows]
 
 
 class WorthPanel(QWidget):
@@ -115,9 +98,6 @@ class WorthPanel(QWidget):
         bar = beside(self.note, HelpButton("Verdict"), self.measure, stretch=self.note)
         vbox(self, bar, (self.table, 1))
 
-    def connect_to(self, table: RowTable) -> None:
-        self.table.show_table(table)
-
     def show_state(self, note: str, *, missing: bool, reason: str) -> None:
         """Show a sentence on the rows, and whether anything can be measured; `reason` says why not."""
         self.note.setText(note)
@@ -125,10 +105,7 @@ class WorthPanel(QWidget):
         explain_disabled(self.measure, enabled=missing, reason=reason, explanation=tip)
 
     def _measure(self) -> None:
-        self.measure_requested.emit(self._chosen())
-
-    def _chosen(self) -> Sequence[int]:
-        return self.table.selected_rows()
+        self.measure_requested.emit(self.table.selected_rows())
 
 
 class WorthController(QObject):
@@ -139,20 +116,12 @@ class WorthController(QObject):
         self.table = RowTable(WORTH_COLUMNS)
         self._workbench, self._view, self._messages = workbench, view, messages
         self._rows: list[WorthRow] = []
-        self._visible = False
-        self._pause = QTimer(self, singleShot=True, interval=_PAUSE_MS)
-        self._pause.timeout.connect(self._read_if_visible)
-        workbench.stopped.connect(self._pause.stop)
-        workbench.results_changed.connect(self._on_results)
+        self.reading = StoreReading(workbench, self.read, self)
         workbench.environment_changed.connect(self._show)
         workbench.machines.changed.connect(self._show)
         for change in (workbench.jobs.added, workbench.jobs.ended):
             change.connect(lambda *_: self._show())
         self._show()
-
-    def set_visible(self, visible: bool) -> None:
-        self._visible = visible
-        self._read_if_visible()
 
     def read(self) -> None:
         def question(store: "Store") -> list[WorthRow]:
@@ -166,23 +135,6 @@ class WorthController(QObject):
         chosen = [entries[at].row for at in rows] if rows else self._rows
         for spec in self._missing(chosen):
             self._submit(spec)
-
-    def export(self, path: Path) -> None:
-        """Write the table as shown; the suffix names the format."""
-        try:
-            self.table.write(path)
-        except WinaError as error:
-            self._messages.show_error(str(error))
-        else:
-            self._messages.show_saved(path)
-
-    def _on_results(self) -> None:
-        if not self._pause.isActive():  # restarting would postpone the reading for as long as points arrive
-            self._pause.start()
-
-    def _read_if_visible(self) -> None:
-        if self._visible:
-            self.read()
 
     def _submit(self, spec: DecodeSpec) -> None:
         def answer(stored: dict[str, tuple[str, ...]]) -> None:
@@ -206,8 +158,7 @@ class WorthController(QObject):
         return [spec for spec in missing_specs(filter(self._is_here, rows)) if spec not in active]
 
     def _show(self) -> None:
-        entries: list[WorthEntry] = worth_entries(self._rows)
-        self.table.set_entries(entries)
+        self.table.set_entries([WorthEntry((*row.machine, row.row.point), row) for row in self._rows])
         local_count = sum(map(self._is_here, self._rows))
         note = plural(local_count, "configurations timed here", "configuration timed here")
         if remote_count := len(self._rows) - local_count:

@@ -85,11 +85,12 @@ class RunComparison:
     names: tuple[str, ...]
     titles: tuple[str, ...]
     """The names without sparsities, which may be equal."""
-    sparsities: tuple[RunSparsity, ...]
+    sparsities: tuple[str, ...]
+    """Measured and target sparsity of each run, in words."""
+    sparsity_tips: tuple[str, ...]
+    """All known sparsities of each run, with the distance from its target."""
     flags: tuple[str, ...]
-    """Distance of each run's measured sparsity from the reference's; "" within tolerance and beside a dense run."""
-    count: Count
-    """Measured sparsity that is compared."""
+    """A warning for each run that is not as sparse as the reference; "" within tolerance and beside a dense run."""
     tasks: tuple[TaskComparison, ...]
     differences: tuple[tuple[str, tuple[str, ...]], ...]
     """(setting, its value in each run) of what is not the same in all specs."""
@@ -138,13 +139,15 @@ def compare(
 
     specs = [store.run_spec(row.run) for row in rows]
     dumps = [spec.model_dump(mode="json") if spec is not None else {} for spec in specs]
+    sparsities = [RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows]
+    flags = [pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs]
     return RunComparison(
         runs=tuple(row.run for row in rows),
         names=name_runs(rows, count),
         titles=name_runs(rows, with_sparsity=False, unique=False),
-        sparsities=tuple(RunSparsity(row.target_sparsity, row.gated_sparsity, row.net_sparsity) for row in rows),
-        flags=tuple(pair_flag(run, runs[0], count) if run and runs[0] else "" for run in runs),
-        count=count,
+        sparsities=tuple(_sparsity_text(sparsity, count) for sparsity in sparsities),
+        sparsity_tips=tuple(", ".join(sparsity_parts(sparsity, count)) for sparsity in sparsities),
+        flags=tuple(f"{WARNING} {flag} than A" if flag else "" for flag in flags),
         # The selected metric comes first; sorting leaves the others in their order.
         tasks=tuple(sorted(tasks, key=lambda task: (task.task, task.metric) != measure)),
         differences=spec_differences(dumps),
@@ -206,26 +209,10 @@ def heading(comparison: RunComparison) -> str:
     return f"Each run − A, with 95 % interval and two-sided p, corrected by Holm for the {count} comparisons of a task"
 
 
-def sparsity_texts(comparison: RunComparison) -> tuple[str, ...]:
-    """Return measured and target sparsity of each run; nothing is dropped in a dense one."""
-    return tuple(
-        f"{comparison.count} {sparsity_name(sparsity, comparison.count)}"
-        if measured_sparsity(sparsity, comparison.count) is not None
-        else sparsity_name(sparsity, comparison.count)
-        if sparsity.target_sparsity > 0
-        else "nothing dropped"
-        for sparsity in comparison.sparsities
-    )
-
-
-def sparsity_tips(comparison: RunComparison) -> tuple[str, ...]:
-    """Return all known sparsities of each run, with the distance from its target."""
-    return tuple(", ".join(sparsity_parts(sparsity, comparison.count)) for sparsity in comparison.sparsities)
-
-
-def flag_texts(comparison: RunComparison) -> tuple[str, ...]:
-    """Return a warning for each run that is not as sparse as the reference, "" for the others."""
-    return tuple(f"{WARNING} {flag} than A" if flag else "" for flag in comparison.flags)
+def _sparsity_text(sparsity: RunSparsity, count: Count) -> str:
+    if measured_sparsity(sparsity, count) is not None:
+        return f"{count} {sparsity_name(sparsity, count)}"
+    return sparsity_name(sparsity, count) if sparsity.target_sparsity > 0 else "nothing dropped"
 
 
 _LONGEST = 60

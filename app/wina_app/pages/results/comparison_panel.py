@@ -17,10 +17,7 @@ from wina_app.pages.results.comparison import (
     RunComparison,
     TaskComparison,
     difference_columns,
-    flag_texts,
     heading,
-    sparsity_texts,
-    sparsity_tips,
 )
 from wina_app.style.number_format import listed
 from wina_app.style.theme import GRID
@@ -222,16 +219,8 @@ class ResultsComparison(QWidget):
         self.specs = RowTableView("What differs in the runs' specs")
         caption = text_label("Reference", "muted")
         caption.setBuddy(self.reference)
-        bar = beside(
-            caption,
-            self.reference,
-            self.heading,
-            HelpButton("p"),
-            HelpButton("Interval"),
-            self.copy,
-            self.export,
-            stretch=self.heading,
-        )
+        helps = HelpButton("p"), HelpButton("Interval")
+        bar = beside(caption, self.reference, self.heading, *helps, self.copy, self.export, stretch=self.heading)
         self._tables = tables = QSplitter(Qt.Orientation.Horizontal)
         tables.setChildrenCollapsible(False)
         tables.addWidget(self.table)
@@ -275,7 +264,7 @@ class ResultsComparison(QWidget):
     def _show_captions(self, comparison: RunComparison) -> None:
         """Name the runs, each above its sparsities and a warning where they differ from the reference's."""
         clear_layout(self._captions)
-        texts = sparsity_texts(comparison), flag_texts(comparison), sparsity_tips(comparison)
+        texts = comparison.sparsities, comparison.flags, comparison.sparsity_tips
         for letter, title, sparsity, flag, tip in zip(LETTERS, comparison.titles, *texts, strict=False):
             labels = [text_label(sparsity, "muted"), *([text_label(flag, "warning")] if flag else [])]
             name = text_label(f"{letter}:  {title}")
@@ -290,10 +279,9 @@ class ResultsComparison(QWidget):
         """Return names, heading and both tables, with tabs between cells."""
         if self.comparison is None:
             return ""
-        flags = flag_texts(self.comparison)
         names = [
             "\t".join(map(neutralized, filter(None, (letter, name, flag))))
-            for letter, name, flag in zip(LETTERS, self.comparison.names, flags, strict=False)
+            for letter, name, flag in zip(LETTERS, self.comparison.names, self.comparison.flags, strict=False)
         ]
         tables = (table.text_of(range(table.rowCount())) for table in (self._tasks, self._settings))
         return "\n".join((*names, heading(self.comparison), *tables))

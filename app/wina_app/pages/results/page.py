@@ -143,13 +143,8 @@ class ResultsPage(Page):
         for widget in (self.filter, self._count, self.compare, self.halves.control):
             widget.setVisible(stored > 0)
         self.set_primary("Export table", enabled=passing > 0, reason="There are no rows to export")
-        of_runs = form == "runs"
-        if passing == stored:
-            self._count.setText(plural(passing, "runs", "run") if of_runs else plural(passing, "rows", "row"))
-        else:
-            shown, of = f"{passing:,}", f"{stored:,}"
-            runs = f"{shown} of {of} runs"
-            self._count.setText(runs if of_runs else f"{shown} of {of} rows")
+        many, one = ("runs", "run") if form == "runs" else ("rows", "row")
+        self._count.setText(plural(stored, many, one) if passing == stored else f"{passing:,} of {stored:,} {many}")
 
     def show_scope(self, title: str) -> None:
         """Name the study that the page is narrowed to; empty for none."""

@@ -1,14 +1,15 @@
 """Annotations and deletion of runs, each a step that can be undone."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QUndoCommand, QUndoStack
 
 from wina_app.pages.results.table import ResultsTable
 from wina_app.services.store_thread import StoreThread
+from wina_app.style.number_format import plural
 from wina_core.records import ACTIVE
 from wina_core.store.annotations import RunAnnotations, split_tags
 
@@ -80,42 +81,32 @@ class AnnotationsController(QObject):
 
     def set_tags(self, runs: Sequence[str], text: str) -> None:
         """Replace the tags of the runs by those in the text, which has commas between them."""
-        tags = split_tags(text)
-        self._annotate(
-            "tags", "tags", {run: marks._replace(tags=tags) for run, marks in self.annotations(runs).items()}
-        )
+        self._annotate(runs, "tags", "tags", split_tags(text))
 
     def set_note(self, runs: Sequence[str], text: str) -> None:
         """Replace the note of the runs."""
-        note = text.strip()
-        self._annotate(
-            "note", "note", {run: marks._replace(note=note) for run, marks in self.annotations(runs).items()}
-        )
+        self._annotate(runs, "note", "note", text.strip())
 
     def toggle_pin(self, runs: Sequence[str]) -> None:
         """Pin the runs, or unpin them if all are pinned."""
-        before = self.annotations(runs)
-        pinned = not all(marks.pinned for marks in before.values())
-        change = "pin" if pinned else "unpin"
-        self._annotate("pinned", change, {run: marks._replace(pinned=pinned) for run, marks in before.items()})
+        pinned = not all(marks.pinned for marks in self.annotations(runs).values())
+        self._annotate(runs, "pin" if pinned else "unpin", "pinned", pinned)
 
     def _edit(self, run: str, key: str, text: str) -> None:
         (self.set_tags if key == "tags" else self.set_note)([run], text)
 
-    def _annotate(self, field: str, change: str, annotated: Mapping[str, RunAnnotations]) -> None:
-        """Write that field of the annotations, and of tags only the added and the removed ones."""
-        before = self.annotations(annotated)
-        changed = {run: annotations for run, annotations in annotated.items() if annotations != before[run]}
+    def _annotate(self, runs: Sequence[str], change: str, field: str, value: Any) -> None:
+        """Write a field of the annotations, and of tags only what was added and removed; `change` names the step."""
+        before = self.annotations(runs)
+        changed = {
+            run: marks._replace(**{field: value}) for run, marks in before.items() if getattr(marks, field) != value
+        }
         if not changed:
             return
-        previous = {run: before[run] for run in changed}
-        text = f"{change} of 1 run"
-        if len(changed) > 1:
-            text = f"{change} of {len(changed):,} runs"
-        only = (field,)
+        previous, only = {run: before[run] for run in changed}, (field,)
         # `seen` limits a write to its own changes: other tags may be written meanwhile, here or in another window.
         self._push(
-            text,
+            f"{change} of {plural(len(changed), 'runs', 'run')}",
             lambda store: store.annotate_runs(changed, only, seen=previous),
             lambda store: store.annotate_runs(previous, only, seen=changed),
         )
@@ -136,11 +127,10 @@ class AnnotationsController(QObject):
                 "deleting them."
             )
             return
-        text = "delete 1 run" if len(runs) == 1 else f"delete {len(runs):,} runs"
         deletion = _Deletion(runs)
-        self._push(text, deletion.do, deletion.undo)
-        done = "1 run is deleted." if len(runs) == 1 else f"{len(runs):,} runs are deleted."
-        self._view.show_notice(done + " Undo brings them back; `wina results purge` erases for good what is deleted.")
+        self._push(f"delete {plural(len(runs), 'runs', 'run')}", deletion.do, deletion.undo)
+        done = plural(len(runs), "runs are deleted.", "run is deleted.")
+        self._view.show_notice(f"{done} Undo brings them back; `wina results purge` erases for good what is deleted.")
 
     def _push(self, text: str, do: "Callable[[Store], object]", undo: "Callable[[Store], object]") -> None:
         # `push` calls `redo`, which writes for the first time.

@@ -1,11 +1,10 @@
 """Form of the Rotation page: preset, mode, refinement and sources."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from pydantic import ValidationError
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -14,6 +13,7 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QLineEdit,
     QRadioButton,
+    QSpinBox,
     QVBoxLayout,
 )
 
@@ -89,18 +89,26 @@ class RotationPanel(SidePanel):
         column.addLayout(labelled("Preset", self.preset))
         column.addSpacing(GRID)
         self._build_modes(column)
-        self.fold_norms = _combo(FOLDS)
-        self.fold_norms.activated.connect(lambda _: self._changed())
+        self.fold_norms = self._choice(FOLDS)
         column.addLayout(labelled("WINA's column norms", self.fold_norms, term="Folded norms"))
         column.addSpacing(GRID)
-        self.sparsity = whole_number(5, 95, 5, " %", step=5)
+        self.sparsity = self._number(5, 95, " %", 5)
         self.sparsity.setToolTip(plain_tip(_COMPARED))
-        self.sparsity.editingFinished.connect(self._changed)
         column.addLayout(labelled("Compared with none at", self.sparsity))
         column.addSpacing(GRID)
         self._build_refinement(column)
         self._build_sources(column)
         column.addStretch(1)
+
+    def _choice(self, entries: Mapping[Any, tuple[str, str]]) -> QComboBox:
+        box = choices((name, key, text) for key, (name, text) in entries.items())
+        box.activated.connect(lambda _: self._changed())
+        return box
+
+    def _number(self, low: int, high: int, suffix: str, step: int = 1) -> QSpinBox:
+        box = whole_number(low, high, low, suffix, step=step)
+        box.editingFinished.connect(self._changed)
+        return box
 
     def _build_modes(self, column: QVBoxLayout) -> None:
         column.addLayout(with_term(text_label("Residual stream", "section"), "Residual stream"))
@@ -129,17 +137,14 @@ class RotationPanel(SidePanel):
 
     def _build_refinement(self, column: QVBoxLayout) -> None:
         column.addWidget(text_label("Refinement", "section"))
-        self.weighting = _combo(WEIGHTINGS)
-        self.weighting.activated.connect(lambda _: self._changed())
-        self.objective = _combo(OBJECTIVES)
+        self.weighting = self._choice(WEIGHTINGS)
+        self.objective = choices((name, key, text) for key, (name, text) in OBJECTIVES.items())
         self.objective.activated.connect(lambda _: self._on_objective())
-        self.steps = whole_number(1, 100_000, 1, " steps", step=100)
-        self.steps.editingFinished.connect(self._changed)
+        self.steps = self._number(1, 100_000, " steps", 100)
         column.addLayout(labelled("Weighting of the sites", self.weighting, term="Sensitivity"))
         column.addLayout(labelled("Objective of the bases", self.objective))
         column.addLayout(labelled("Optimization steps", self.steps))
-        self.noise_bits = choices((name, bits, _NOISE) for bits, name in NOISE_BITS.items())
-        self.noise_bits.activated.connect(lambda _: self._changed())
+        self.noise_bits = self._choice({bits: (name, _NOISE) for bits, name in NOISE_BITS.items()})
         column.addLayout(labelled("Rounding noise in the objective", self.noise_bits))
 
     def _build_sources(self, column: QVBoxLayout) -> None:
@@ -147,16 +152,13 @@ class RotationPanel(SidePanel):
         inside = more.column
         self.attention = self._build_bases(inside, "Basis of the attention inputs", _ATTENTION)
         self.mlp = self._build_bases(inside, "Basis of the MLP inputs", _MLP)
-        self.spectrum = _combo(SPECTRA)
-        self.spectrum.activated.connect(lambda _: self._changed())
-        self.drop = whole_number(0, 64, 1, " directions")
-        self.drop.editingFinished.connect(self._changed)
+        self.spectrum = self._choice(SPECTRA)
+        self.drop = self._number(0, 64, " directions")
         inside.addLayout(labelled("Spectrum of the activations", self.spectrum))
         inside.addLayout(labelled("Leading directions left out", self.drop))
         self.text = QLineEdit()
         self.text.editingFinished.connect(self._changed)
-        self.tokens = whole_number(64, 16_777_216, 64, " tokens", step=4_096)
-        self.tokens.editingFinished.connect(self._changed)
+        self.tokens = self._number(64, 16_777_216, " tokens", 4_096)
         inside.addWidget(text_label("Text for activations and refinement", "section"))
         inside.addLayout(labelled("Source", self.text, hint="demo:calibration, demo:training, or a UTF-8 file"))
         inside.addLayout(labelled("Length", self.tokens))
@@ -187,9 +189,8 @@ class RotationPanel(SidePanel):
 
     def fields(self) -> dict[str, Any]:
         """Return the chosen fields of RotationSpec."""
-        mode = list(MODES)[self.modes.checkedId()]
         chosen = {
-            "mode": mode,
+            "mode": self._mode,
             "per_head": self.per_head.isChecked(),
             "fold_norms": self.fold_norms.currentData(),
             "objective": self.objective.currentData(),
@@ -197,7 +198,7 @@ class RotationPanel(SidePanel):
             "text": {"source": self.text.text().strip(), "tokens": self.tokens.value()},
             "sparsity": self.sparsity.value() / 100,
         }
-        if mode == AUTO:
+        if self._mode == AUTO:
             return chosen
         return chosen | {
             **({} if self._by_sensitivity() else self._bases()),  # by sensitivity, sites have bases of their own
@@ -226,12 +227,16 @@ class RotationPanel(SidePanel):
         return bool(self.weighting.currentData() == "sensitivity")
 
     @property
+    def _mode(self) -> str:
+        return list(MODES)[self.modes.checkedId()]
+
+    @property
     def is_identity(self) -> bool:
         return not self._turns and self.fold_norms.currentData() == "none"
 
     @property
     def _turns(self) -> bool:
-        return self.fields()["mode"] != "none" or self.per_head.isChecked()
+        return self._mode != "none" or self.per_head.isChecked()
 
     def _changed(self) -> None:
         self._enable()
@@ -246,18 +251,15 @@ class RotationPanel(SidePanel):
     def _on_objective(self) -> None:
         """Set the objective's usual steps and text, unless the user chose others."""
         steps, text = USUAL_EFFORT[self.objective.currentData()]
-        if self.objective.currentData() == "eigen" and self.fields()["mode"] == AUTO:
+        if self.objective.currentData() == "eigen" and self._mode == AUTO:
             text = AUTO_TEXT
-        current_text = (self.text.text(), self.tokens.value())
-        with QSignalBlocker(self.tokens), QSignalBlocker(self.steps):
-            if self.steps.value() in {usual for usual, _ in USUAL_EFFORT.values()}:
-                self.steps.setValue(steps)
-            if current_text in {
-                (usual_text.source, usual_text.tokens)
-                for usual_text in (AUTO_TEXT, *(usual for _, usual in USUAL_EFFORT.values()))
-            }:
-                self.text.setText(text.source)
-                self.tokens.setValue(text.tokens)
+        usual_steps, usual_texts = zip(*USUAL_EFFORT.values(), strict=True)
+        usual_lengths = {(usual.source, usual.tokens) for usual in (AUTO_TEXT, *usual_texts)}
+        if self.steps.value() in usual_steps:
+            self.steps.setValue(steps)
+        if (self.text.text(), self.tokens.value()) in usual_lengths:
+            self.text.setText(text.source)
+            self.tokens.setValue(text.tokens)
         self._changed()
 
     def _choose_matrices(self) -> None:
@@ -286,8 +288,7 @@ class RotationPanel(SidePanel):
         self.refusal.setVisible(bool(self.refusal.text()))
 
     def show_choice(self, spec: RotationSpec) -> None:
-        with QSignalBlocker(self.preset):
-            self.preset.setCurrentText(preset_of(spec))
+        self.preset.setCurrentText(preset_of(spec))
         self.modes.button([*MODES].index(spec.mode)).setChecked(True)
         for name, box in self.attention.items():
             box.setChecked(name in spec.attention_basis)
@@ -300,23 +301,20 @@ class RotationPanel(SidePanel):
         self.objective.setCurrentIndex(self.objective.findData(spec.objective))
         self.spectrum.setCurrentIndex(self.spectrum.findData(spec.spectrum))
         self.text.setText(spec.text.source)
-        blocked = (self.tokens, self.steps, self.sparsity, self.drop)
-        with ExitStack() as stack:
-            for number in blocked:
-                stack.enter_context(QSignalBlocker(number))
-            self.tokens.setValue(spec.text.tokens)
-            self.steps.setValue(spec.steps)
-            self.sparsity.setValue(round(100 * spec.sparsity))
-            self.drop.setValue(spec.drop_directions)
+        # No signal follows: `editingFinished` is the user's alone.
+        self.tokens.setValue(spec.text.tokens)
+        self.steps.setValue(spec.steps)
+        self.sparsity.setValue(round(100 * spec.sparsity))
+        self.drop.setValue(spec.drop_directions)
         self.matrices.setText(spec.matrices or "")
         self._enable()
 
     def _enable(self) -> None:
         """Disable controls without effect, with the reason."""
-        auto = self.fields()["mode"] == AUTO
+        auto = self._mode == AUTO
         from_file = bool(self.matrices.text().strip()) and not auto
         rotates = self._turns and not from_file
-        stream = self.fields()["mode"] not in ("none", AUTO) and not from_file
+        stream = self._mode not in ("none", AUTO) and not from_file
         no_stream = _AUTO if auto else _NO_STREAM
         for name, box in (*self.attention.items(), *self.mlp.items()):
             reason = _BY_SENSITIVITY if stream else no_stream
@@ -342,7 +340,3 @@ class RotationPanel(SidePanel):
             return RotationSpec.model_validate(self.fields()).reads_text
         except ValidationError:  # the page shows the error; the text may be its cause
             return True
-
-
-def _combo(entries: Mapping[Any, tuple[str, str]]) -> QComboBox:
-    return choices((name, key, text) for key, (name, text) in entries.items())

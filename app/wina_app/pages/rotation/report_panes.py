@@ -44,33 +44,20 @@ class _CandidateRow(NamedTuple):
     verdict: str
 
 
-def _change(row: _CandidateRow) -> str:
-    return row.candidate.change_text if row.position else ""
-
-
-def _own_change(row: _CandidateRow) -> str:
-    return row.candidate.own_change_text if row.position else ""
-
-
-def _label(row: _CandidateRow) -> str:
-    return row.candidate.name
-
-
-def _label_tip(row: _CandidateRow) -> str:
-    seconds = f"{row.candidate.seconds:.1f}"
-    return "\n".join((_label(row), f"Measured in {seconds} s, without finding its bases"))
-
-
 _COLUMNS = (
-    Column("rotation", "rotation", _label, _label, width=14, tip=_label_tip),
+    Column("rotation", "rotation", lambda row: row.candidate.name, lambda row: row.candidate.name, width=14,
+           tip=lambda row: (f"{row.candidate.name}\nMeasured in {row.candidate.seconds:.1f} s, "
+                            "without finding its bases")),
     Column("verdict", "verdict", lambda row: row.verdict, lambda row: row.verdict, width=15),
     Column("kl", "KL (nats per token)", lambda row: row.candidate.kl,
            lambda row: f"{row.candidate.kl:.3g} ± {row.candidate.stderr:.2g}", numeric=True, width=16,
            explanation="Of the gated model from the dense one, with its standard error over rows of text"),
-    Column("change", "change", lambda row: row.candidate.change, _change, numeric=True, width=17,
+    Column("change", "change", lambda row: row.candidate.change,
+           lambda row: row.candidate.change_text if row.position else "", numeric=True, width=17,
            explanation="Mean over rows of the difference from no rotation, with the error of the differences"),
-    Column("own_change", "change on sampled text", lambda row: row.candidate.own_change, _own_change, numeric=True,
-           width=17, explanation=("The same difference on text sampled from the dense model. A basis that fits only "
+    Column("own_change", "change on sampled text", lambda row: row.candidate.own_change,
+           lambda row: row.candidate.own_change_text if row.position else "", numeric=True, width=17,
+           explanation=("The same difference on text sampled from the dense model. A basis that fits only "
                                     "the given text is often worse there")),
 )  # fmt: skip
 
@@ -100,20 +87,16 @@ class CandidatesView(QWidget):
     def show_choice(self, choice: RotationChoice | None) -> None:
         """Show the candidates of a choice; None clears the table."""
         self.table.set_entries(() if choice is None else _entries(choice))
-        self.conditions.setText(
-            ""
-            if choice is None
-            else (
-                "At {sparsity} %, masks shared by the matrices of an input, top k; on {text}, of which no basis was "
-                "computed. A rotation is chosen if it is better than none by more than the error of the "
-                "difference{sampled}; of those that differ by less, the simplest one. {seconds} s in all."
-            ).format(
-                sampled=", and not worse than none on text sampled from the model" if choice.sampled else "",
-                sparsity=f"{100 * choice.sparsity:.4g}",
-                text=choice.text,
-                seconds=f"{choice.seconds:.0f}",
-            )
-        )
+        self.conditions.setText("" if choice is None else _conditions(choice))
+
+
+def _conditions(choice: RotationChoice) -> str:
+    sampled = ", and not worse than none on text sampled from the model" if choice.sampled else ""
+    return (
+        f"At {100 * choice.sparsity:.4g} %, masks shared by the matrices of an input, top k; on {choice.text}, of "
+        "which no basis was computed. A rotation is chosen if it is better than none by more than the error of the "
+        f"difference{sampled}; of those that differ by less, the simplest one. {choice.seconds:.0f} s in all."
+    )
 
 
 def _entries(choice: RotationChoice) -> Iterable[CandidateEntry]:
@@ -201,15 +184,9 @@ class SpectraView(QWidget):
             return ""
         spectrum = self._spectra[cell]
         return (
-            "{name}: {ninety} of {size} directions hold 90 % of the energy, {half} hold half of it, the first one "
-            "{first}; {beyond} hold 90 % of what is outside the first"
-        ).format(
-            name=_spectrum_name(spectrum),
-            ninety=f"{spectrum.ninety:,}",
-            size=f"{spectrum.size:,}",
-            half=f"{spectrum.half:,}",
-            first=percent(spectrum.first),
-            beyond=f"{spectrum.beyond_first:,}",
+            f"{_spectrum_name(spectrum)}: {spectrum.ninety:,} of {spectrum.size:,} directions hold 90 % of the energy, "
+            f"{spectrum.half:,} hold half of it, the first one {percent(spectrum.first)}; {spectrum.beyond_first:,} "
+            "hold 90 % of what is outside the first"
         )
 
 

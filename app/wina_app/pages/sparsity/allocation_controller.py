@@ -216,10 +216,8 @@ def _finished_allocation(entry: JobEntry) -> _FinishedAllocation | None:
 
 def outcome(allocator: AllocatorSpec, record: AllocationRecord) -> str:
     """Return for example "curves: curve error 0.0123, at most 2 % above the optimum on the curves"."""
-    value = f"{record.value:.3g}"
-    if record.objective == "KL":
-        value = f"{value} nats per token"
-    return _with_gap(f"{allocator.label}: {record.objective} {value}", _gap(record.value, record.bound))
+    unit = " nats per token" if record.objective == "KL" else ""
+    return _with_gap(f"{allocator.label}: {record.objective} {record.value:.3g}{unit}", record)
 
 
 def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
@@ -227,12 +225,9 @@ def joint_outcome(spec: JointSpec, record: JointRecord) -> str:
 
     A plan in planes names its selection by threshold instead of the gap.
     """
-    text = "{name}: KL {kl} nats per token, {read} bits read and {held} held".format(
-        name=spec.label, kl=f"{record.kl:.3g}", read=f"{record.bits_read:.3g}", held=f"{record.bits_held:.3g}"
-    )
-    if spec.in_planes:
-        return f"{text}, by threshold selection"
-    return _with_gap(text, _gap(record.value, record.bound))
+    bits = f"{record.bits_read:.3g} bits read and {record.bits_held:.3g} held"
+    text = f"{spec.label}: KL {record.kl:.3g} nats per token, {bits}"
+    return f"{text}, by threshold selection" if spec.in_planes else _with_gap(text, record)
 
 
 def effort(record: AllocationRecord | JointRecord) -> str:
@@ -240,21 +235,14 @@ def effort(record: AllocationRecord | JointRecord) -> str:
     return f"{record.evaluations:,} forward passes of the model, {record.seconds:.0f} s"
 
 
-def _with_gap(text: str, gap: float | None) -> str:
-    if gap is None:
+def _with_gap(text: str, record: AllocationRecord | JointRecord) -> str:
+    """Add the largest gap of objective and bound, as a fraction of the bound, where it is known."""
+    if record.bound is None or record.bound <= 0 < record.value:
         return text
+    gap = 0.0 if record.bound <= 0 else max(0.0, record.value / record.bound - 1)
     if gap < 5e-5:
         return f"{text}, the optimum on the curves"
     return f"{text}, at most {100 * gap:.2g} % above the optimum on the curves"
-
-
-def _gap(value: float, bound: float | None) -> float | None:
-    """Return the largest gap of objective and bound, as a fraction of the bound; None without a bound."""
-    if bound is None:
-        return None
-    if bound <= 0:
-        return 0.0 if value <= 0 else None
-    return max(0.0, value / bound - 1)
 
 
 def joint_spec(budget: JointBudget, settings: QuantizationSpec) -> JointSpec:

@@ -61,11 +61,7 @@ class SparsityController(QObject):
                 return PlanPair(plan=read_searched_shares(path, current.layout))
             return load_pair(path)
 
-        self._store.ask(
-            read,
-            lambda pair: self.editing.replace_plan(pair, f"open {path.name}"),
-            self._view.show_error,
-        )
+        self._store.ask(read, lambda pair: self.editing.replace_plan(pair, f"open {path.name}"), self._view.show_error)
 
     def open_run(self, run: str) -> None:
         """Replace the plan and the bits by those of a stored run, as one undo step."""
@@ -224,7 +220,7 @@ class SparsityController(QObject):
     def _show_map(self) -> None:
         if self._maps is not None:
             values = self._maps.table(self._key)
-            reason = remark(self._key, self._maps, self._configuration()) if np.isnan(values).all() else ""
+            reason = remark(self._key, self._maps, self._counting.configuration) if np.isnan(values).all() else ""
             quantized = self._workspace.quantization != "none"
             notes = cell_notes(self._maps, self._key, quantized=quantized)
             self._view.show_map(self._key, values, self._workspace.method.selection, reason, notes)
@@ -249,11 +245,9 @@ class SparsityController(QObject):
         self._view.show_figures(self._figures(self._maps), self._other_figures)
 
     def _figures(self, maps: PlanMaps) -> PlanFigures:
-        work = self._workspace
-        quantization = "none" if work.source is None else work.source.quantization
-        counting = Counting(work.method, work.rotation, quantization, work.summary)
-        return plan_figures(maps, counting, self._configuration())
+        return plan_figures(maps, self._counting)
 
-    def _configuration(self) -> str:
+    @property
+    def _counting(self) -> Counting:
         work = self._workspace
-        return f"{work.method.label} with rotation {work.rotation.label}"
+        return Counting(work.method, work.rotation, work.quantization, work.summary)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_menu import PlanChoices, planned_text
-from wina_app.pages.sparsity.presets import Preset, presets
+from wina_app.pages.sparsity.presets import PRESETS, Preset
 from wina_app.pages.sparsity.stored_data import plan_study
 from wina_app.pages.sparsity.toolbar import SparsityToolbar
 from wina_app.services.store_thread import StoreThread
@@ -89,8 +89,7 @@ class PlanLibrary(QObject):
 
     def load(self, name: str) -> None:
         self._read_plan(
-            lambda store: store.load_plan(name),
-            lambda pair: self._editing.replace_plan(pair, f"load {name}"),
+            lambda store: store.load_plan(name), lambda pair: self._editing.replace_plan(pair, f"load {name}")
         )
 
     def delete(self, name: str) -> None:
@@ -110,10 +109,10 @@ class PlanLibrary(QObject):
 
     def save_study(self, path: Path) -> None:
         """Write a study of the plan under the current rotation and method."""
-        work = self._workspace
-        if work.plan is None or work.source is None:
+        subject = self._sparsity.subject
+        if subject is None:
             return
-        study = plan_study(path.stem, work.plan, work.source, work.rotation, work.method)
+        study = plan_study(path.stem, subject)
         self._store.ask(
             lambda _store: save_study_file(study, path),
             lambda _: self._view.show_saved(path, f"{path.name}; run it on the Studies page or with `wina study run`"),
@@ -167,8 +166,7 @@ class PlanLibrary(QObject):
         self._show()
 
     def _set_choices(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
-        saved, runs = stored
-        self._choices = PlanChoices(saved, runs)
+        self._choices = PlanChoices(*stored)
         self._show()
 
     def _plan_changed(self) -> None:
@@ -215,6 +213,7 @@ def _parse_plan(text: str) -> PlanPair:
 _MAP_KEYS = ("Alt+1", "Alt+2", "Alt+3", "Alt+4", "Alt+5", "Alt+6", "Alt+7", "Alt+8", "Alt+9", "Alt+0", "Ctrl+B")
 _FIRST_PRESET = 4
 """First digit of presets; the digits below choose the appearance."""
+_PLANS = "Sparsity plan (*.json)"
 
 
 class PlanCommands(QObject):
@@ -259,20 +258,11 @@ class PlanCommands(QObject):
         save = self._add("Save the plan under a name…", self._name_bar.ask, "Ctrl+Shift+S")
         open_file = self._add("Open a plan from a file…", self._open, "Ctrl+Alt+P")
         save_file = self._add("Save the plan as a file…", self._save, "Ctrl+Alt+F")
-        study = self._add(
-            "Save a study of the plan…",
-            self._save_study,
-            "Ctrl+Alt+S",
-            "A file for the Studies page and the command line",
-        )
-        copy = self._add(
-            "Copy the plan as text", lambda: QGuiApplication.clipboard().setText(library.text()), "Ctrl+Alt+C"
-        )
-        paste = self._add(
-            "Paste a plan copied as text",
-            lambda: library.paste(QGuiApplication.clipboard().text()),
-            "Ctrl+Alt+V",
-        )
+        tip = "A file for the Studies page and the command line"
+        study = self._add("Save a study of the plan…", self._save_study, "Ctrl+Alt+S", tip)
+        clipboard = QGuiApplication.clipboard()
+        copy = self._add("Copy the plan as text", lambda: clipboard.setText(library.text()), "Ctrl+Alt+C")
+        paste = self._add("Paste a plan copied as text", lambda: library.paste(clipboard.text()), "Ctrl+Alt+V")
         self._menu.add_commands(save)
         self._menu.add_commands(open_file, save_file, study)
         self._menu.add_commands(copy, paste)
@@ -289,19 +279,10 @@ class PlanCommands(QObject):
     def _add_maps_and_presets(self, toolbar: SparsityToolbar) -> None:
         for key, keys in zip(MAP_KEYS, _MAP_KEYS, strict=True):
             texts = map_texts(key)
-            self._add(
-                f"Show: {texts.name}",
-                partial(self._sparsity.show, key),
-                keys,
-                texts.explanation,
-            )
-        for number, preset in enumerate(presets(), start=_FIRST_PRESET):
-            self._add(
-                f"Preset: {preset.name}",
-                partial(toolbar.choose_preset, preset),
-                f"Ctrl+Alt+{number}",
-                preset.explanation,
-            )
+            self._add(f"Show: {texts.name}", partial(self._sparsity.show, key), keys, texts.explanation)
+        for number, preset in enumerate(PRESETS, start=_FIRST_PRESET):
+            choose, keys = partial(toolbar.choose_preset, preset), f"Ctrl+Alt+{number}"
+            self._add(f"Preset: {preset.name}", choose, keys, preset.explanation)
 
     def _add(self, text: str, do: Callable[[], object], keys: str = "", tip: str = "") -> QAction:
         action = self._page.add_command(text, do, keys, tip)
@@ -313,7 +294,7 @@ class PlanCommands(QObject):
             self._sparsity.open_plan(Path(name))
 
     def _save(self) -> None:
-        if path := save_as(self._page, "Save sparsity plan", "plan.wina.json", _plans()):
+        if path := save_as(self._page, "Save sparsity plan", "plan.wina.json", _PLANS):
             self._sparsity.save_plan(path)
 
     def _save_study(self) -> None:
@@ -325,9 +306,5 @@ class PlanCommands(QObject):
             self._library.compare_file(Path(name))
 
     def _choose_file(self, title: str) -> str:
-        kinds = _plans() + ";;R-Sparse's searched shares (*.npy)"
+        kinds = _PLANS + ";;R-Sparse's searched shares (*.npy)"
         return QFileDialog.getOpenFileName(self._page, title, "", kinds)[0]
-
-
-def _plans() -> str:
-    return "Sparsity plan (*.json)"

@@ -214,9 +214,14 @@ class Counting:
     quantization: Quantization
     summary: ModelSummary | None
 
+    @property
+    def configuration(self) -> str:
+        """Name the configuration in reasons."""
+        return f"{self.method.label} with rotation {self.rotation.label}"
 
-def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> PlanFigures:
-    """Return all figures of a plan; `configuration` names the configuration in reasons."""
+
+def plan_figures(maps: PlanMaps, counting: Counting) -> PlanFigures:
+    """Return all figures of a plan."""
     plan, layout = maps.plan, maps.plan.layout
     reasons: dict[FigureKey, str] = {}
     costing = _cost_figures(maps, counting, reasons)
@@ -227,7 +232,7 @@ def plan_figures(maps: PlanMaps, counting: Counting, configuration: str) -> Plan
     means: dict[_Averaged, float | None] = {"predicted": predicted, "kl": kl, "measured": measured}
     for key, value in means.items():
         if value is None:
-            reasons[key] = _reason(key, maps, configuration)
+            reasons[key] = _reason(key, maps, counting.configuration)
     return PlanFigures(plan.budget, **costing, predicted=predicted, kl=kl, measured=measured, reasons=reasons)
 
 

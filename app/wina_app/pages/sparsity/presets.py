@@ -54,35 +54,21 @@ def mlp_only(layout: PlanLayout, method: MethodSpec, target: float) -> SparsityP
     return _only(layout, method, target, attention=False)
 
 
-def presets() -> tuple[Preset, ...]:
-    """Return all presets in the order of the menu."""
-    return (
-        Preset(
-            "Uniform",
-            "One target in all gated cells that meets the budget",
-            uniform,
-        ),
-        Preset(
-            "First and last layer dense",
-            "Dense first and last layer; one target elsewhere that meets the budget",
-            dense_ends,
-        ),
-        Preset(
-            "Rising with depth",
-            "Targets rise evenly from the first to the last layer by 30 points, and meet the budget",
-            rising,
-        ),
-        Preset(
-            "Attention only",
-            "The budget's percentage as the target of q, k, v and o; the MLP stays dense",
-            attention_only,
-        ),
-        Preset(
-            "MLP only",
-            "The budget's percentage as the target of gate, up and down; the attention stays dense",
-            mlp_only,
-        ),
-    )
+_RISING = "Targets rise evenly from the first to the last layer by 30 points, and meet the budget"
+_ATTENTION = "The budget's percentage as the target of q, k, v and o; the MLP stays dense"
+_MLP = "The budget's percentage as the target of gate, up and down; the attention stays dense"
+PRESETS = (
+    Preset("Uniform", "One target in all gated cells that meets the budget", uniform),
+    Preset(
+        "First and last layer dense",
+        "Dense first and last layer; one target elsewhere that meets the budget",
+        dense_ends,
+    ),
+    Preset("Rising with depth", _RISING, rising),
+    Preset("Attention only", _ATTENTION, attention_only),
+    Preset("MLP only", _MLP, mlp_only),
+)
+"""All presets in the order of the menu."""
 
 
 def _met(layout: PlanLayout, method: MethodSpec, budget: float, offsets: np.ndarray, cells: np.ndarray) -> SparsityPlan:

@@ -133,21 +133,19 @@ def read_plan_data(store: "Store", subject: PlanSubject, previous: StoredCellDat
     )
 
 
-def plan_study(
-    name: str, plan: SparsityPlan, model: ModelSource, rotation: RotationSpec, method: MethodSpec
-) -> StudySpec:
+def plan_study(name: str, subject: PlanSubject) -> StudySpec:
     """Return a study that measures one plan's fidelity, to the original and to the same model without gates."""
     return StudySpec(
         name=name,
-        models=(model,),
-        configurations=(Configuration(rotation=rotation, method=method),),
-        plans=(plan,),
+        models=(subject.source,),
+        configurations=(Configuration(rotation=subject.rotation, method=subject.method),),
+        plans=(subject.plan,),
         evaluation=EvaluationSpec(original=EvaluationSpec().fidelity),
     )
 
 
 def run_of_plan(subject: PlanSubject) -> RunSpec:
-    (run,) = expand(plan_study("Export", subject.plan, subject.source, subject.rotation, subject.method))
+    (run,) = expand(plan_study("Export", subject))
     return run
 
 

@@ -16,12 +16,6 @@ from wina_app.widgets.flow_layout import FlowLayout
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 
-_TERMS: dict[FigureKey, str] = {
-    "budget": "Budget",
-    "gated": "Gated sparsity",
-    "net": "Net sparsity",
-}
-"""Figures with a term in the glossary."""
 _STRIP: tuple[FigureKey, ...] = (
     "budget", "gated", "net", "gated_saving", "net_saving", "read", "held", "predicted", "kl", "measured",
 )  # fmt: skip
@@ -35,16 +29,17 @@ _DIGITS_AS_ZERO = str.maketrans("0123456789", "0000000000")
 
 @dataclass(frozen=True)
 class FigureTexts:
-    """Texts of a figure: caption, explanation and formats."""
+    """Texts of a figure: caption, explanation, formats, and its term in the glossary if it has one."""
 
     caption: str
     explanation: str
     text: Callable[[float], str]
     difference: Callable[[float], str]
+    term: str = ""
 
 
-def _share(caption: str, explanation: str) -> FigureTexts:
-    return FigureTexts(caption, explanation, percent, lambda value: signed_points(value))
+def _share(caption: str, explanation: str, term: str = "") -> FigureTexts:
+    return FigureTexts(caption, explanation, percent, signed_points, term)
 
 
 def _number(caption: str, explanation: str) -> FigureTexts:
@@ -60,13 +55,14 @@ def _signed(value: float) -> str:
 
 
 _TEXTS: dict[FigureKey, FigureTexts] = {
-    "budget": _share("Budget", "Mean target over all cells, weighted by their numbers of weights."),
+    "budget": _share("Budget", "Mean target over all cells, weighted by their numbers of weights.", "Budget"),
     "gated": _share(
         "Sparsity",
         (
             "Gated sparsity: fraction of the gated weights not read. Masks keep whole inputs, "
             "and low-rank parts count as read. From the plan and the model's sizes."
         ),
+        "Gated sparsity",
     ),
     "net": _share(
         "Net sparsity",
@@ -74,6 +70,7 @@ _TEXTS: dict[FigureKey, FigureTexts] = {
             "The sparsity with everything else read counted as weights: the rotation's residual "
             "shortcuts, column norms of the masks, calibrated values and biases. May be negative."
         ),
+        "Net sparsity",
     ),
     "gated_saving": _share(
         "FLOPs saved",
@@ -152,10 +149,11 @@ class SparsityFigures(QWidget):
         self.setAccessibleName("Figures of the plan")
         row = FlowLayout(self, spacing=2 * GRID)
         for key in _STRIP:
-            caption = text_label(_TEXTS[key].caption, "muted")
-            number = text_label(UNKNOWN)
+            texts = _TEXTS[key]
+            caption, number = text_label(texts.caption, "muted"), text_label(UNKNOWN)
             number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            row.addWidget(stacked(_with_term(caption, key), number))
+            heading = side_by_side(caption, HelpButton(texts.term), spacing=HALF) if texts.term else caption
+            row.addWidget(stacked(heading, number))
             self._labels.append((key, caption, number))
         self.copy_action = QAction("Copy the read-outs", self)
         self.copy_action.setShortcut(QKeySequence(QKeySequence.StandardKey.Copy))
@@ -175,10 +173,9 @@ class SparsityFigures(QWidget):
             _set_text(number, _text(texts, value, other_values.get(key)))
             tip = texts.explanation
             if value is None:
-                tip += "\n\nUnknown: {reason}".format(reason=figures.reasons.get(key, ""))
-            tip = plain_tip(tip)
+                tip += f"\n\nUnknown: {figures.reasons.get(key, '')}"
             for label in (caption, number):
-                label.setToolTip(tip)
+                label.setToolTip(plain_tip(tip))
             number.setAccessibleName(f"{texts.caption}: {number.text()}")
 
     def as_text(self) -> str:
@@ -225,10 +222,6 @@ def _set_text(number: QLabel, text: str) -> None:
     hint, room = number.sizeHint(), number.minimumSize()
     if not room.width() - _SPARE_WIDTH <= hint.width() <= room.width() or hint.height() != room.height():
         number.setFixedSize(hint)
-
-
-def _with_term(caption: QLabel, key: FigureKey) -> QWidget:
-    return side_by_side(caption, HelpButton(_TERMS[key]), spacing=HALF) if key in _TERMS else caption
 
 
 def _text(texts: FigureTexts, value: float | None, other: float | None) -> str:

@@ -10,7 +10,7 @@ from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.texts import waiting_text
 from wina_app.pages.sparsity.cell_values import MAX_BITS, MAX_SPARSITY
 from wina_app.pages.sparsity.edit_model import ModelBits
-from wina_app.pages.sparsity.presets import PAPER_BUDGETS, Preset, presets
+from wina_app.pages.sparsity.presets import PAPER_BUDGETS, PRESETS, Preset
 from wina_app.shared.heatmap_tables import BITS_STOPS, MAP_KEYS, MapKey, map_texts
 from wina_app.shared.method_choices import (
     CORRECTIONS,
@@ -141,13 +141,11 @@ class SparsityToolbar(QWidget):
         line = FlowLayout(self)
         for widget in (captioned("Method", self.method), self.selection, self.options):
             line.addWidget(widget)
-        self.edited = SegmentedControl(
-            "Edited map",
-            (
-                ("sparsity", "Sparsity", "Show and edit the target sparsities"),
-                ("bits", "Bits", "Show and edit the bits of the weights"),
-            ),
+        maps = (
+            ("sparsity", "Sparsity", "Show and edit the target sparsities"),
+            ("bits", "Bits", "Show and edit the bits of the weights"),
         )
+        self.edited = SegmentedControl("Edited map", maps)
         line.addWidget(side_by_side(self.edited, self._map_choice()))
         self.edited.chosen.connect(
             lambda key: self.map_chosen.emit("bits" if key == "bits" else self.map.currentData())
@@ -190,13 +188,11 @@ class SparsityToolbar(QWidget):
         self._running = running
         spec: AllocatorSpec | None = self.allocator.currentData()
         at_once = spec is not None and spec.name == "uniform"
-        text = "Set all" if at_once else "Allocate"
+        text, tip = "Allocate", "Allocate the budget, in the background"
+        if at_once:
+            text, tip = "Set all", "Give every projection of every layer this target"
         self.allocate.setText(text)
-        name = self.allocator.currentText().lower()
-        self.allocate.setAccessibleName(f"{text}: {name} allocation")
-        tip = (
-            "Give every projection of every layer this target" if at_once else "Allocate the budget, in the background"
-        )
+        self.allocate.setAccessibleName(f"{text}: {self.allocator.currentText().lower()} allocation")
         self.allocate.setToolTip("An allocation is running; wait for it or cancel it" if running else tip)
         self.allocator.setToolTip(self.allocator.currentData(Qt.ItemDataRole.ToolTipRole))
         for control in (self.allocator, self.budget, self.joint, self.allocate):
@@ -234,14 +230,12 @@ class SparsityToolbar(QWidget):
         self.map.setToolTip(self.map.currentData(Qt.ItemDataRole.ToolTipRole))
 
     def _map_choice(self) -> QComboBox:
-        self.map = choices(name="Table shown in the map")
+        tables = ((key, map_texts(key)) for key in MAP_KEYS if key != "bits")
+        entries = ((texts.name, key, plain_tip(texts.explanation)) for key, texts in tables)
+        self.map = choices(entries, "Table shown in the map")
         self.map.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.map.setMinimumContentsLength(8)
         self.map.view().setMinimumWidth(GRID * 30)
-        for row, key in enumerate(key for key in MAP_KEYS if key != "bits"):
-            texts = map_texts(key)
-            self.map.addItem(texts.name, key)
-            self.map.setItemData(row, plain_tip(texts.explanation), Qt.ItemDataRole.ToolTipRole)
         self.map.activated.connect(lambda row: self.map_chosen.emit(self.map.itemData(row)))
         self.map.setToolTip(self.map.itemData(0, Qt.ItemDataRole.ToolTipRole))
         return self.map
@@ -250,12 +244,12 @@ class SparsityToolbar(QWidget):
         menu = QMenu(self.presets)
         menu.setAccessibleName(self.presets.accessibleName())
         menu.setToolTipsVisible(True)
-        for preset in presets():
+        for preset in PRESETS:
             action = menu.addAction(preset.name)
             action.setToolTip(plain_tip(preset.explanation))
             action.triggered.connect(lambda _=False, preset=preset: self.choose_preset(preset))
         menu.addSection("The paper's budgets")
-        first = presets()[0]
+        first = PRESETS[0]
         for budget in PAPER_BUDGETS:
             action = menu.addAction(f"{first.name}, {percent(budget)}")
             action.triggered.connect(lambda _=False, budget=budget: self.choose_preset(first, budget))

@@ -103,12 +103,10 @@ class ValueEditor(QWidget):
 
     def show_kept(self, budget: float | None) -> None:
         self.keep.setChecked(budget is not None)
-        if budget is None:
-            self.keep.setToolTip("After every edit, all other unlocked cells compensate")
-        else:
-            self.keep.setToolTip(
-                f"The budget stays {self._values.text(budget)}: other unlocked cells compensate for edits"
-            )
+        tip = "After every edit, all other unlocked cells compensate"
+        if budget is not None:
+            tip = f"The budget stays {self._values.text(budget)}: other unlocked cells compensate for edits"
+        self.keep.setToolTip(tip)
 
     def _value(self, number: float) -> float:
         return self._values.snapped(round(number, 6))
@@ -252,18 +250,15 @@ class QuantizationBar(QWidget):
     def _show_state(self) -> None:
         held, read = self._bits_per_weight
         if self._label == "none":
-            self.state.setText(_NOT_QUANTIZED)
+            text = _NOT_QUANTIZED
         elif self._refused:
-            self.state.setText(self._refused)
+            text = self._refused
         elif held is None or read is None:
-            self.state.setText(f"runs have {self._label}")
+            text = f"runs have {self._label}"
         else:
-            bits_read = f"{read:.3g}"
-            self.state.setText(
-                "{bits}: {held} bits held, {read} read per weight".format(
-                    bits=self._label, held=f"{held:.3g}", read=f"about {bits_read}" if self._in_planes else bits_read
-                )
-            )
+            about = "about " if self._in_planes else ""
+            text = f"{self._label}: {held:.3g} bits held, {about}{read:.3g} read per weight"
+        self.state.setText(text)
 
     def _boxes(self) -> dict[str, QComboBox]:
         return {"quantizer": self.quantizer, "group": self.group, "head_bits": self.head}

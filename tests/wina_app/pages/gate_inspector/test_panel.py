@@ -116,7 +116,7 @@ def test_an_axis_of_powers_has_round_numbers(low, high, expected):
     assert all(low <= tick <= high + 1e-9 for tick in ticks)
 
 
-def test_the_figures_are_those_of_the_record(inspector, cell):
+def test_the_figures_are_those_of_the_record_and_of_another_target_what_is_known(qtbot, inspector, cell):
     table = inspector.figures
     rows = [[table.item(row, column).text() for column in range(4)] for row in range(table.rowCount())]
     assert [row[0] for row in rows] == ["wina", "teal", "cats"]
@@ -125,14 +125,16 @@ def test_the_figures_are_those_of_the_record(inspector, cell):
     masks = [gate.mask for gate in cell.gates]
     assert matrix.item(0, 1).text() == f"{100 * (masks[0] == masks[1]).mean():.3g}"
     assert matrix.item(1, 0).text() == f"{100 * (masks[0] & masks[1]).sum() / (masks[0] | masks[1]).sum():.3g}"
-
-
-def test_another_target_shows_what_is_known_of_it(qtbot, inspector, cell):
     inspector.show_cell(cell, planned_gates(cell, PLAN.with_cells({(2, 6): 0.8})))
     settle(qtbot, inspector)
     assert inspector.figures.item(0, 1).text() == "20.0"
     assert inspector.figures.item(0, 3).text() == "–"
     assert "inspect again" in inspector.figures.item(0, 3).toolTip()
+    inspector.show_cell(None, ())
+    inspector.show_action("Inspect the gate", "Select one cell of the heatmap first")
+    assert not inspector._results.isVisible()
+    assert "Select one cell" in inspector.remark.text(), "without a cell it says what it is for"
+    assert inspector.form.inspect.toolTip() == "Select one cell of the heatmap first"
 
 
 def test_a_method_of_the_table_colours_the_plots(qtbot, inspector):
@@ -180,6 +182,10 @@ def _nearest(scatter, scene: QPointF) -> tuple[int, int]:
 
 
 def test_the_map_reads_the_input_under_the_pointer_in_any_order(qtbot, inspector, cell):
+    inspector.input.setFocus()
+    qtbot.keyClick(inspector.input, Qt.Key.Key_Up)
+    assert inspector._focus == (0, 1), "chosen by the keyboard"
+    assert "input 1 " in inspector.readout.text()
     inspector.sorting.setCurrentIndex(2)
     settle(qtbot, inspector)
     box = inspector.map.getPlotItem().vb
@@ -191,21 +197,6 @@ def test_the_map_reads_the_input_under_the_pointer_in_any_order(qtbot, inspector
     assert read[-1].startswith("“ mill” · input")
     assert read[-1].endswith("kept" if cell.gates[0].mask[inspector.map.input_at(at)] else "dropped")
     assert inspector.map.input_at(QPointF(-5, -5)) is None
-
-
-def test_the_keyboard_chooses_an_input(qtbot, inspector):
-    inspector.input.setFocus()
-    qtbot.keyClick(inspector.input, Qt.Key.Key_Up)
-    assert inspector._focus == (0, 1)
-    assert "input 1 " in inspector.readout.text()
-
-
-def test_without_a_cell_it_says_what_it_is_for(inspector):
-    inspector.show_cell(None, ())
-    inspector.show_action("Inspect the gate", "Select one cell of the heatmap first")
-    assert not inspector._results.isVisible()
-    assert "Select one cell" in inspector.remark.text()
-    assert inspector.form.inspect.toolTip() == "Select one cell of the heatmap first"
 
 
 def test_the_largest_record_does_not_stall_the_window(qtbot, inspector, stall_watchdog):

@@ -1,12 +1,10 @@
 """From the Latency page's choice to a job, and from points that land to what is shown."""
 
-import csv
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import Qt
 from wina_app.pages.latency.controller import LatencyController, summary
-from wina_app.pages.latency.form_state import Count, build_products
+from wina_app.pages.latency.form_state import build_products
 from wina_app.pages.latency.page import LatencyPage
 
 from tests.wina_app.fakes import Recorded, done, load, make_workbench, result
@@ -48,7 +46,7 @@ def test_what_is_stored_of_this_machine_is_shown_as_soon_as_the_page_is(bench):
     assert (offer.machine, offer.subject, offer.load) == (LOCAL, (64, 48), 1)
     assert charted(view) == [("wina", (50.0,))]
     assert [entry.machine[1] for entry in controller.table.shown] == [HERE.hardware]
-    controller.pick_machine(("cuda", "a GPU"))
+    controller.pick("machine", ("cuda", "a GPU"))
     assert view.last("show_offer").subject == (32, 48)
     assert [entry.machine[1] for entry in controller.table.shown] == ["a GPU"]
 
@@ -59,10 +57,13 @@ def test_the_count_is_that_of_the_job(bench):
     controller.set_visible(True)
     controller.count()
     assert view.last("show_problems") == {}
-    assert view.last("show_count") == Count(missing=2, points=3, again=False, active=False)
+    assert (view.last("show_count").missing, view.last("show_count").points) == (2, 3)
+    assert view.named("show_count") == {"active": False, "budget_seconds": None}
     view.returns(choice=replace(CHOICE, again=True))
     controller.count()
-    assert view.last("show_count").again
+    assert view.last("show_count").missing == 3
+    controller.measure()
+    assert controller._workbench.jobs.active[0].job.stored == {}, "nothing is left out"
 
 
 def test_a_sweep_that_is_too_large_is_refused_with_its_size(bench):
@@ -114,7 +115,7 @@ def test_points_that_land_for_another_shape_are_followed(bench, qtbot):
     controller.measure()
     engine.answer(measured(timed(outputs=128)))
     qtbot.waitUntil(lambda: view.last("show_offer").subject == (128, 48))
-    controller.pick_subject((64, 48))
+    controller.pick("subject", (64, 48))
     engine.answer(measured(timed(outputs=256)))
     qtbot.waitUntil(lambda: len(controller.table.shown) == 3)
     assert view.last("show_offer").subject == (64, 48), "once it was picked it stays"
@@ -124,18 +125,10 @@ def test_points_that_land_while_the_page_is_hidden_are_shown_with_it(bench, qtbo
     controller, view, _, engine, _ = bench
     controller.measure()
     engine.answer(measured(timed()))
-    qtbot.waitSignal(controller._pause.timeout).wait()
+    qtbot.waitSignal(controller.reading._pause.timeout).wait()
     assert view.last("show_offer").machines == ()
     controller.set_visible(True)
     assert charted(view) == [("wina", (50.0,))]
-
-
-def test_measuring_again_leaves_nothing_out(bench):
-    controller, view, _, engine, store = bench
-    store.store.record_latency(timed(method="dense"))
-    view.returns(choice=replace(CHOICE, again=True))
-    controller.measure()
-    assert engine.last.job.stored == {}
 
 
 def test_the_page_shows_the_sweep_that_runs_and_holds_it(bench):
@@ -158,10 +151,10 @@ def test_the_same_sweep_is_not_queued_twice(bench):
     controller.measure()
     assert len(engine.submitted) == 1
     controller.count()
-    assert view.last("show_count").active
+    assert view.named("show_count")["active"]
     engine.answer(done())
     controller.count()
-    assert not view.last("show_count").active
+    assert not view.named("show_count")["active"]
 
 
 def test_a_failure_a_cancellation_and_points_left_out_are_told_on_the_page(bench):
@@ -204,7 +197,9 @@ def test_decoding_is_that_of_the_other_pages_model_rotation_and_method(bench):
     controller.read()
     assert charted(view) == [("wina", (50.0,))]
     assert view.last("show_chart").right.title == "tokens/s, p10 to p90"
-    controller.choose_kind("products")
+    for _ in range(2):
+        controller.choose_kind("products")
+    assert view.calls("show_kind") == ["products", "decoding", "products"], "shown once, its table keeps its selection"
     assert view.last("show_context") == [], "products know no model"
     assert charted(view) == []
     assert len(store.store.decode_rows()) == 1
@@ -233,19 +228,3 @@ def test_more_of_the_same_is_not_a_fresh_plot(bench):
     controller.choose_y_axis("roofline")
     assert view.named("show_chart")["fresh"]
     assert view.last("show_chart").left.title == "of the memory bandwidth (%)"
-
-
-def test_the_export_is_the_table_as_it_is_sorted_to_the_last_digit(bench, tmp_path):
-    controller, view, _, _, store = bench
-    for sparsity, median in ((0.25, 3.3), (0.5, 1.0 / 3.0)):
-        store.store.record_latency(timed(sparsity=sparsity, median=median))
-    controller.set_visible(True)
-    titles = [column.title for column in controller.table.columns]
-    controller.table.sort(titles.index("median ms"), Qt.SortOrder.AscendingOrder)
-    controller.export(tmp_path / "latency.csv")
-    rows = list(csv.DictReader((tmp_path / "latency.csv").read_text().splitlines()))
-    assert [float(row["median ms"]) for row in rows] == [1.0 / 3.0, 3.3]
-    assert [float(row["target %"]) for row in rows] == [50.0, 25.0]
-    assert view.last("show_saved") == tmp_path / "latency.csv"
-    controller.export(tmp_path / "missing" / "latency.csv")
-    assert "folder does not exist" in view.last("show_error")

@@ -1,13 +1,10 @@
 """ "Will it pay here?" on the Latency page: verdicts of this machine first, and what is missing measured there."""
 
-import csv
-
 import pytest
-from PySide6.QtCore import Qt
 from wina_app.pages.latency.worth import WorthController, WorthPanel
 from wina_app.widgets.base_page import Page
 
-from tests.wina_app.fakes import Recorded, load, make_workbench
+from tests.wina_app.fakes import Recorded, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.timed_points import ELSEWHERE, HERE, decoded
 from wina_core.jobs import DecodeJob
@@ -16,9 +13,9 @@ from wina_core.jobs import DecodeJob
 @pytest.fixture
 def bench(tmp_path, qapp):  # noqa: ARG001 - signals need an application
     workbench, engine, store = make_workbench(tmp_path)
-    view, messages = Recorded(WorthPanel), Recorded(Page)
-    controller = WorthController(workbench, view, messages)
-    yield controller, view, messages, engine, store
+    view = Recorded(WorthPanel)
+    controller = WorthController(workbench, view, Recorded(Page))
+    yield controller, view, engine, store
     store.store.close()
 
 
@@ -34,10 +31,10 @@ def cells(controller, title):
 
 
 def test_rows_of_this_machine_come_first_and_others_are_named(bench):
-    controller, view, _, _, store = bench
+    controller, view, _, store = bench
     store.store.record_decoding(decoded(0.5, environment=ELSEWHERE))
     store.store.record_decoding(decoded(0.65))
-    controller.set_visible(True)
+    controller.reading.set_visible(True)
     assert cells(controller, "machine") == [HERE.hardware, "a GPU"]
     assert cells(controller, "sparsity") == ["65", "50"]
     assert cells(controller, "verdict")[0].startswith("pays: 1.50 times")
@@ -48,10 +45,10 @@ def test_rows_of_this_machine_come_first_and_others_are_named(bench):
 
 
 def test_what_this_machines_rows_miss_is_one_job_and_is_not_queued_twice(bench):
-    controller, view, _, engine, store = bench
+    controller, view, engine, store = bench
     for record in (decoded(0.5, environment=ELSEWHERE), decoded(0.5), decoded(0.65)):
         store.store.record_decoding(record)
-    controller.set_visible(True)
+    controller.reading.set_visible(True)
     controller.measure([])
     (submit,) = engine.submitted
     assert isinstance(submit.job, DecodeJob)
@@ -64,45 +61,17 @@ def test_what_this_machines_rows_miss_is_one_job_and_is_not_queued_twice(bench):
 
 
 def test_selected_rows_alone_are_measured(bench):
-    controller, _, _, engine, store = bench
+    controller, _, engine, store = bench
     for record in (decoded(0.5), decoded(0.65)):
         store.store.record_decoding(record)
-    controller.set_visible(True)
+    controller.reading.set_visible(True)
     controller.measure([1])
     assert engine.last.job.spec.sparsities == (0.0, 0.65)
 
 
 def test_nothing_timed_says_what_to_do(bench):
-    controller, view, _, _, _ = bench
-    controller.set_visible(True)
+    controller, view, _, _ = bench
+    controller.reading.set_visible(True)
     note, missing, reason = state(view)
     assert (note, missing) == ("0 configurations timed here", False)
     assert reason.startswith("Measure the decoding of a configuration first")
-
-
-def test_the_table_is_written_with_every_digit(bench, tmp_path):
-    controller, _, messages, _, store = bench
-    store.store.record_decoding(decoded(0.5))
-    controller.set_visible(True)
-    controller.export(tmp_path / "worth.csv")
-    (row,) = csv.DictReader((tmp_path / "worth.csv").open())
-    assert (row["vs dense"], row["missing"]) == ("1.5", "batch 2, 4, 8, our kernels at 0 %")
-    controller.export(tmp_path / "worth.none")
-    assert "format" in messages.last("show_error")
-
-
-def test_the_page_shows_verdicts_beside_the_timed_points_of_decoding(application, qtbot):
-    page = application.window.pages["latency"]
-    load(application.workbench)
-    for record in (decoded(0.5), decoded(0.65)):
-        application.workbench.store.write(lambda store, record=record: store.record_decoding(record), print)
-    application.window.show_page("latency")
-    assert not page.tables.isVisible()
-    page.kind_chosen.emit("decoding")
-    qtbot.waitUntil(lambda: page.worth.table.model().rowCount() == 2)
-    qtbot.waitUntil(page.worth.isVisible)
-    assert not page.table.isVisible()
-    qtbot.mouseClick(page.tables.buttons["points"], Qt.MouseButton.LeftButton)
-    assert (page.worth.isVisible(), page.table.isVisible()) == (False, True)
-    page.restore_view(page.view_state() | {"table": "worth"})
-    assert page.worth.isVisible()

@@ -10,10 +10,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from wina_app.pages.results.comparison import (
     TaskComparison,
     compare,
-    flag_texts,
     heading,
-    sparsity_texts,
-    sparsity_tips,
     spec_differences,
 )
 from wina_app.pages.results.comparison_panel import ResultsComparison, columns_of
@@ -102,14 +99,10 @@ def test_of_more_runs_each_is_held_against_the_first_with_corrected_p(store):
 
 def test_runs_that_are_not_as_sparse_as_the_reference_are_flagged(store):
     comparison = compared(store, "teal", "wina", "dense")
-    assert flag_texts(comparison) == ("", "⚠ 2.4 points denser than A", ""), "dense is no competitor at a sparsity"
-    assert sparsity_texts(comparison) == (
-        "gated 52.7 % (target 50 %)",
-        "gated 50.3 % (target 50 %)",
-        "nothing dropped",
-    )
-    assert sparsity_tips(comparison)[0] == "gated 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
-    assert flag_texts(compared(store, "wina", "rotated")) == ("", ""), "0.5 points are within tolerance"
+    assert comparison.flags == ("", "⚠ 2.4 points denser than A", ""), "dense is no competitor at a sparsity"
+    assert comparison.sparsities == ("gated 52.7 % (target 50 %)", "gated 50.3 % (target 50 %)", "nothing dropped")
+    assert comparison.sparsity_tips[0] == "gated 52.7 %, target 50.0 %, ⚠ 2.7 points sparser than its target"
+    assert compared(store, "wina", "rotated").flags == ("", ""), "0.5 points are within tolerance"
 
 
 def test_means_metrics_and_weights_are_the_cores(store):

@@ -9,10 +9,8 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
 from wina_app.pages.results.plots.frontier import FrontierMeasure, first_choice, frontier, models
 from wina_app.pages.results.plots.frontier_plot import FrontierPlot
-from wina_app.pages.sparsity.depth_profile import SparsityProfile
 from wina_app.plots.data_plot import DataPlot
 from wina_app.plots.plot_items import Trace
-from wina_app.shared.heatmap_tables import scale_for
 from wina_app.style.theme import apply_theme, method_colour
 
 from tests.wina_app.stored_runs import record_demo_study
@@ -103,7 +101,7 @@ def moved(data, **sparsities):
     return replace(data, lines=tuple(replace(one, points=tuple(map(made, one.points))) for one in data.lines))
 
 
-def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
+def test_a_line_is_in_the_order_along_x_of_what_was_measured_or_else_its_target(plot, data):
     backwards = moved(data, gated_sparsity=lambda target: 1.0 - target)
     plot.show_frontier(backwards, "gated")
     assert list(plot.traces[0].x) == pytest.approx([35.0, 50.0, 60.0, 75.0])
@@ -112,8 +110,6 @@ def test_a_line_is_in_the_order_of_what_is_drawn_along_x(plot, data):
         data.lines[0].points[0].run,
     ]
 
-
-def test_a_run_without_a_measurement_is_drawn_at_its_target(plot, data):
     plot.show_frontier(moved(data, gated_sparsity=lambda _: None), "gated")
     assert list(plot.traces[0].x) == [25.0, 40.0, 50.0, 65.0]
     assert "target 25.0 %, not measured" in plot.traces[0].readout(0)
@@ -209,69 +205,14 @@ def _moved(lines, value):
     return tuple(replace(line, points=tuple(replace(point, value=value) for point in line.points)) for line in lines)
 
 
-@pytest.fixture
-def profile(qtbot, qapp):
-    apply_theme(qapp, "light")
-    plot = SparsityProfile()
-    qtbot.addWidget(plot)
-    plot.resize(500, 300)
-    plot.show()
-    return plot
-
-
-def show_plan(profile, qapp, projections, values) -> None:
-    profile.show_table(projections, values, scale_for("target", values))
-    qapp.processEvents()
-
-
-def test_a_few_layers_have_ticks_at_whole_numbers_and_unknown_values_no_point(profile, qapp):
-    show_plan(profile, qapp, ("q", "k"), np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]]))
-    (trace,) = profile.traces
-    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
-    assert trace.readout(1) == "layer 1, q: 62.5 %"
-    axis = profile.getPlotItem().getAxis("bottom")
-    ticks = [tick for _, level in axis.tickValues(*axis.range, 400) for tick in level]
-    assert ticks
-    assert all(tick == round(tick) for tick in ticks)
-
-
-def test_a_projection_has_its_colour_whatever_else_there_is(profile, qapp):
-    show_plan(profile, qapp, ("q", "k", "v", "o", "gate", "up", "down"), np.full((3, 7), 0.5))
-    gated = {trace.name: trace.colour for trace in profile.traces}
-    show_plan(profile, qapp, ("q", "k", "v", "o", "up", "down"), np.full((3, 6), 0.5))
-    assert {trace.name: trace.colour for trace in profile.traces} == {
-        name: colour for name, colour in gated.items() if name != "gate"
-    }
-    assert len({colour.name() for colour in gated.values()}) == 7
-
-
-def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile, qapp):
-    values = np.full((3, 2), 0.5)
-    show_plan(profile, qapp, ("q", "k"), values)
-    low, high = profile.getPlotItem().vb.viewRange()[1]
-    assert low == pytest.approx(0, abs=5)
-    assert high == pytest.approx(100, abs=5)
-    profile.getPlotItem().setYRange(40.0, 60.0, padding=0)
-    show_plan(profile, qapp, ("q", "k"), values + 0.01)
-    assert profile.getPlotItem().vb.viewRange()[1] == pytest.approx([40.0, 60.0])
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_finite_number_has_no_place(plot, qapp, tmp_path, value):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
-        record_demo_study(store)
-        rows = store.metric_rows()
-    broken = [row._replace(value=value) if row.method in ("dense", "teal") else row for row in rows]
-    entries = metrics_frame(broken)
-    with pytest.MonkeyPatch.context() as patch:
-        caught = []
-        patch.setattr("sys.excepthook", lambda *what: caught.append(what))
-        plot.show_frontier(frontier(entries, ACC, next(iter(models(entries)))), "target")
+def test_what_is_no_finite_number_has_no_place(plot, qapp, data):
+    for value in (float("nan"), float("inf"), float("-inf")):
+        lines, dense = _moved(data.lines[:1], value), _moved(data.dense, value)
+        plot.show_frontier(replace(data, lines=lines, dense=dense), "target")
         plot.grab()
         qapp.processEvents()
-    assert caught == []
-    assert plot.references == ()
-    assert np.isfinite(plot.getPlotItem().vb.viewRange()).all()
+        assert plot.references == ()
+        assert np.isfinite(plot.getPlotItem().vb.viewRange()).all()
 
 
 @pytest.mark.parametrize(

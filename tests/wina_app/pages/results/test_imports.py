@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFileDialog, QMessageBox
-from wina_app.pages.results.imports import ImportsController, ImportsDialog
+from wina_app.pages.results import make_page
+from wina_app.pages.results.imports import ImportsController, ImportsDialog, offer_imports
+from wina_app.pages.results.plots.tabs import ResultsPlots
 
-from tests.wina_app.fakes import FakeStoreThread, Recorded
+from tests.wina_app.fakes import FakeStoreThread, Recorded, make_workbench
 from wina_core.store import Store
 
 DATA = Path(__file__).parents[3] / "wina_core" / "store" / "imported" / "data"
@@ -85,32 +87,31 @@ def test_the_list_is_exported_marked_as_imported(bench, tmp_path):
     assert view.last("show_saved") == tmp_path / "peers.csv"
 
 
-def test_the_dialog_goes_from_files_to_the_list_and_back(application, qtbot, monkeypatch):
-    window = application.window
-    window.show_page("results")
-    page = window.pages["results"]
-    assert page.imports.isVisible(), "without results, too"
-    qtbot.mouseClick(page.imports, Qt.MouseButton.LeftButton)
+def test_the_dialog_goes_from_files_to_the_list_and_back(qtbot, tmp_path, monkeypatch):
+    workbench, _, store = make_workbench(tmp_path)
+    page = make_page(workbench.store, ResultsPlots())
+    qtbot.addWidget(page)
+    offer_imports(workbench, page)
+    page.imports.click()
     (dialog,) = page.findChildren(ImportsDialog)
     assert dialog.model.currentText() == "demo"
     assert dialog.nothing.isVisible()
     files = [str(DATA / "bench.json"), str(DATA / "kl.log")]
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: (files, ""))
-    qtbot.mouseClick(dialog.choose, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(dialog.confirm.isVisible)
+    dialog.choose.click()
     assert dialog.confirm.text() == "Import 3 points"
     assert dialog.preview.model().rowCount() == 3
-    qtbot.mouseClick(dialog.confirm, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: dialog.table.isVisible() and dialog.table.model().rowCount() == 3)
+    dialog.confirm.click()
+    assert dialog.table.model().rowCount() == 3
     assert not dialog.confirm.isVisible()
-    qtbot.mouseClick(dialog.choose, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(dialog.error.isVisible)
+    dialog.choose.click()
     assert "was imported already" in dialog.error.text()
     monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
     dialog.table.clearSelection()
     qtbot.mouseClick(dialog.remove, Qt.MouseButton.LeftButton)
     assert "Select rows" in dialog.error.text()
     dialog.table.selectRow(0)
-    qtbot.mouseClick(dialog.remove, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: dialog.table.model().rowCount() == 2)
+    dialog.remove.click()
+    assert dialog.table.model().rowCount() == 2
     dialog.close()
+    store.store.close()

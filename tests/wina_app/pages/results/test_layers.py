@@ -8,8 +8,7 @@ from wina_app.pages.results.plots.layers import (
     DepthPlot,
     ResultsLayers,
     difference,
-    profile_choices,
-    profile_lines,
+    profile_traces,
     read_layers,
 )
 from wina_app.style.theme import apply_theme
@@ -44,15 +43,17 @@ def test_targets_are_those_of_the_plan(runs):
 
 
 def test_profiles_of_the_mean_of_one_projection_and_of_each(runs):
-    assert profile_choices(runs) == (MEAN, EACH, *PROJECTIONS)
-    mean = profile_lines(runs, MEAN)
-    assert [(line.index, line.kind) for line in mean] == [
-        (0, "target"), (0, "measured"), (1, "target"), (1, "measured")
-    ]  # fmt: skip
-    assert mean[2].percent[0] == pytest.approx(100 * (0.5 - 0.25 / 7))
-    (_, _, target, _) = profile_lines(runs, "q")
-    assert target.percent[:2] == (25.0, 50.0)
-    assert len(profile_lines(runs[:1], EACH)) == 2 * len(PROJECTIONS)
+    mean = profile_traces(runs, MEAN)
+    assert [trace.name for trace in mean] == [
+        f"{run.name}, {kind}" for run in runs[:2] for kind in ("target", "measured")
+    ]
+    assert mean[2].y[0] == pytest.approx(100 * (0.5 - 0.25 / 7))
+    (_, _, target, _) = profile_traces(runs, "q")
+    assert target.y[:2] == [25.0, 50.0]
+    each = profile_traces(runs[:1], EACH)
+    assert [trace.name for trace in each[:3]] == ["q, target", "q, measured", "k, target"]
+    assert len(each) == 2 * len(PROJECTIONS)
+    assert each[0].readout(1) == f"{runs[0].name}, q, target: layer 1, 40.00 %"
 
 
 def test_the_difference_is_the_second_run_less_the_first(runs):

@@ -1,10 +1,9 @@
 """The Results page as it is used: filter, sort, select, plot, copy, export, and results that land meanwhile."""
 
 import csv
-import json
 
 import pytest
-from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog
 from wina_app.pages.results.columns import ColumnChoice
@@ -59,7 +58,7 @@ def test_without_results_the_page_says_what_it_is_for(qtbot, page, store):
     assert page.table.model().rowCount() == 3
 
 
-def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
+def test_the_filter_narrows_table_and_plot_alike_and_explains_what_it_cannot_read(qtbot, filled):
     filled.filter.setFocus()
     qtbot.waitUntil(filled.filter.hasFocus)
     qtbot.keyClicks(filled.filter, "method:teal metric:acc")
@@ -69,10 +68,6 @@ def test_the_filter_narrows_table_and_plot_alike(qtbot, filled):
     assert [trace.name for trace in filled.plots.frontier.plot.traces] == ["teal"]
     filter_by(qtbot, filled, "")
     assert len(filled.plots.frontier.plot.traces) == 3
-
-
-def test_a_filter_for_an_unknown_column_is_explained_in_place(qtbot, filled):
-    filled.filter.setFocus()
     before = filled.table.geometry()
     filter_by(qtbot, filled, "methd:wina")
     assert "no column" in filled.problem.text()
@@ -97,29 +92,11 @@ def test_a_filter_without_matches_leaves_nothing_to_export(qtbot, filled):
     assert not filled.is_empty, "there are results, only not these"
 
 
-def test_a_click_on_a_heading_sorts(qtbot, filled):
-    header = filled.table.horizontalHeader()
-    filled.table.scrollTo(filled.table.model().index(0, BY_KEY["value"]))
-    where = QPoint(header.sectionViewportPosition(BY_KEY["value"]) + 20, header.height() // 2)
-    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=where)
-    values = [entry.value for entry in filled.controller.table.listed_rows]
-    assert values in (sorted(values), sorted(values, reverse=True))
-
-
-def test_results_that_land_keep_selection_and_scroll(filled, filled_store):
+def test_results_that_land_are_read_together_and_keep_selection_and_scroll(qtbot, filled, filled_store):
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.AscendingOrder)
     filled.table.selectRow(20)
     key = filled.controller.table.listed_rows[20].key
     filled.table.verticalScrollBar().setValue(5)
-    record_run(filled_store, run_spec("teal", NO_ROTATION, 0.75))
-    filled.access.changed.emit()
-    (index,) = filled.table.selectionModel().selectedRows()
-    assert filled.controller.table.listed_rows[index.row()].key == key
-    assert filled.table.verticalScrollBar().value() == 5
-    assert filled.table.model().rowCount() == 42
-
-
-def test_results_that_land_together_are_read_together(qtbot, filled, filled_store):
     readings = []
     filled.controller.table.content_changed.connect(lambda: readings.append(filled.controller.table.stored))
     for sparsity in (0.7, 0.75, 0.8):
@@ -128,6 +105,9 @@ def test_results_that_land_together_are_read_together(qtbot, filled, filled_stor
     assert readings == [42], "the first one at once"
     qtbot.waitUntil(lambda: len(readings) > 1)
     assert readings == [42, 48]
+    (index,) = filled.table.selectionModel().selectedRows()
+    assert filled.controller.table.listed_rows[index.row()].key == key
+    assert filled.table.verticalScrollBar().value() == 5
 
 
 def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store, monkeypatch):
@@ -145,80 +125,68 @@ def test_a_hidden_page_draws_no_frontier_until_it_is_shown(filled, filled_store,
     assert drawn == [1], "nothing changed meanwhile"
 
 
-def test_the_selected_run_shows_its_layers(filled):
-    filled.plots.show_plot("layers")
-    layers = filled.plots.layers
-    assert "Select a row" in layers.remark.text()
-    filled.table.selectRow(row_of(filled, "wina", "acc", 0.4))
-    first_map = layers.maps[0]
-    assert first_map.title.whole() == "wina, 39.8 % (target 40 %)"
-    (panel,) = first_map.figure()
-    assert panel.columns == ("q", "k", "v", "o", "gate", "up", "down")
-    assert panel.texts[0][:2] == ("40.0", "40.8")
-    filled.table.selectRow(row_of(filled, "dense", "acc", 0.0))
-    assert "Nothing was gated" in layers.remark.text()
-    assert not first_map.isVisible()
-
-
 def test_metric_and_axis_are_chosen(qtbot, filled):
-    filled.plots.frontier.measure.setFocus()
-    qtbot.keyClick(filled.plots.frontier.measure, Qt.Key.Key_Home)
-    assert filled.plots.frontier.measure.currentText() == "demo:heldout: kl"
-    assert filled.plots.frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
-    assert filled.plots.frontier.note.text() == "\N{DOWNWARDS ARROW} better"
-    assert filled.plots.frontier.plot.traces[0].errors == ()
-    filled.plots.frontier.x_axis.setFocus()
-    assert filled.plots.frontier.x_axis.currentData() == "gated"
-    qtbot.keyClick(filled.plots.frontier.x_axis, Qt.Key.Key_Down)
-    assert filled.plots.frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
+    frontier = filled.plots.frontier
+    frontier.measure.setFocus()
+    qtbot.keyClick(frontier.measure, Qt.Key.Key_Home)
+    assert frontier.plot.getPlotItem().getAxis("left").labelText == "kl (nats per token) ↓"
+    assert frontier.note.text() == "\N{DOWNWARDS ARROW} better"
+    assert frontier.plot.traces[0].errors == ()
+    frontier.x_axis.setFocus()
+    qtbot.keyClick(frontier.x_axis, Qt.Key.Key_Down)
+    assert frontier.plot.getPlotItem().getAxis("bottom").labelText == "net sparsity (%)"
 
 
-def test_selected_rows_are_copied_snapshot(qtbot, filled):
-    row = row_of(filled, "teal", "acc", 0.25)
-    filled.table.selectRow(row)
+def test_selected_rows_are_copied(qtbot, filled):
+    filled.table.clearSelection()
+    filled.table.setCurrentIndex(QModelIndex())
+    commands = {action.text(): action for action in filled.commands}
+    for command, missing in (
+        ("Pin or unpin the selected runs", "No run is selected"),
+        ("Edit the tags of the current run", "No run is selected"),
+        ("Edit the note of the current run", "No run is selected"),
+        ("Delete the selected runs", "No run is selected"),
+        ("Copy rows as Markdown", "No row is selected"),
+    ):
+        filled.clear_message()
+        commands[command].trigger()
+        assert filled.message.label.text().startswith(missing), command
+    filled.table.selectRow(row_of(filled, "teal", "acc", 0.25))
     filled.table.setFocus()
     qtbot.keyClick(filled.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     titles, cells = QGuiApplication.clipboard().text().split("\n")
     assert titles.split("\t") == [column.title for column, listed in ColumnChoice().offered if listed]
     assert cells.split("\t")[: BY_KEY["task"]] == ["demo-llama", "teal", "none", "topk", "", "24.8", "24.8", "25.0"]
+    commands["Copy rows as Markdown"].trigger()
+    assert QGuiApplication.clipboard().text().startswith("| model | method |")
+    commands["Copy rows as LaTeX"].trigger()
+    assert "\\toprule" in QGuiApplication.clipboard().text()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".md", ".tex"])
-def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"results{suffix}"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
+def test_the_export_is_exactly_what_is_shown(qtbot, filled, tmp_path, monkeypatch):
+    chosen, saved = ("", ""), []
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: chosen)
+    filled.saved.connect(lambda *said: saved.append(said))
     filter_by(qtbot, filled, "wina acc")
+    filled.columns.show("seed")
     filled.table.sortByColumn(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
-    filled.primary.click()
-    content = path.read_text()
     listed = filled.controller.table.listed_rows
     assert len(listed) == 8
-    if suffix in (".csv", ".tsv"):
-        rows = list(csv.DictReader(content.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
-        assert [float(row["value"]) for row in rows] == [entry.value for entry in listed], "to the last digit"
-        assert [row["target %"] for row in rows] == [str(100 * entry.target_sparsity) for entry in listed]
-    elif suffix == ".json":
-        assert [row["value"] for row in json.loads(content)] == [entry.value for entry in listed]
-    else:
-        assert content.count("demo_choice") + content.count("demo\\_choice") == 8
-
-
-def test_an_export_without_a_suffix_takes_the_chosen_format(filled, tmp_path, monkeypatch):
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "results"), "TSV (*.tsv)"))
-    saved = []
-    filled.saved.connect(lambda *said: saved.append(said))
+    chosen = str(tmp_path / "results"), "TSV (*.tsv)"
     filled.primary.click()
-    assert (tmp_path / "results.tsv").read_text().count("\n") == 40
-    assert saved == [(tmp_path / "results.tsv", "39 rows in results.tsv")]
-
-
-def test_an_export_that_fails_is_told_inline_and_loses_nothing(filled, tmp_path, monkeypatch):
-    target = tmp_path / "missing" / "results.csv"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), ""))
+    assert saved == [(tmp_path / "results.tsv", "8 rows in results.tsv")], "in the chosen format"
+    rows = list(csv.DictReader((tmp_path / "results.tsv").open(), delimiter="\t"))
+    assert [float(row["value"]) for row in rows] == [entry.value for entry in listed], "to the last digit"
+    assert [(row["target %"], row["seed"]) for row in rows] == [
+        (str(100 * entry.target_sparsity), "1234") for entry in listed
+    ]
+    assert "run" not in rows[0], "columns that are hidden stay out"
+    chosen = str(tmp_path / "results.tex"), ""
     filled.primary.click()
-    assert filled.message.isVisible()
+    assert (tmp_path / "results.tex").read_text().count("demo\\_choice") == 8
+    chosen = str(tmp_path / "missing" / "results.csv"), ""
+    filled.primary.click()
     assert "folder does not exist" in filled.message.label.text()
-    assert filled.table.model().rowCount() == 39
 
 
 def test_how_a_number_was_computed_is_a_study_to_run_again(qtbot, filled):
@@ -241,24 +209,6 @@ def test_the_keyboard_meets_the_table_before_the_plot(filled):
         filled.plots.frontier.plot,
     ]
     assert [control for control in order if control in stops] == stops
-
-
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        ("Pin or unpin the selected runs", "No run is selected"),
-        ("Edit the tags of the current run", "No run is selected"),
-        ("Edit the note of the current run", "No run is selected"),
-        ("Delete the selected runs", "No run is selected"),
-        ("Copy rows as Markdown", "No row is selected"),
-    ],
-)
-def test_what_is_done_with_selected_rows_says_that_none_is(filled, command, missing):
-    filled.table.clearSelection()
-    filled.table.setCurrentIndex(QModelIndex())
-    next(action for action in filled.commands if action.text() == command).trigger()
-    assert filled.message.isVisible()
-    assert filled.message.label.text().startswith(missing)
 
 
 def test_one_selected_run_that_is_gated_can_be_exported(filled):

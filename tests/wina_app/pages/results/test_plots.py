@@ -8,7 +8,7 @@ from wina_app.pages.results.table import ResultsTable
 
 from tests.wina_app.fakes import Recorded
 from tests.wina_app.pages.results.results_content import show_rows
-from tests.wina_app.stored_runs import NO_ROTATION, DirectStore, record_run, run_spec
+from tests.wina_app.stored_runs import DirectStore
 from tests.wina_app.timed_points import timed
 
 
@@ -220,16 +220,6 @@ def test_a_click_in_a_plot_selects_the_rows_of_its_runs(page, qtbot):
     assert page.compare.isEnabled()
 
 
-def test_results_that_land_keep_the_selection_and_appear_in_the_plot(page, store):
-    run = page.plots.frontier.plot.traces[0].keys[2]
-    page.controller.plots.choose_runs((run,), False)
-    record_run(store, run_spec("teal", NO_ROTATION, 0.75))
-    page.access.changed.emit()
-    assert len(page.plots.frontier.plot.traces[0].x) == 5
-    assert page.plots.frontier.plot.highlighted == {run}
-    assert selected_runs(page) == {run}
-
-
 def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
     runs = page.plots.frontier.plot.traces[1].keys
     assert not page.compare.isEnabled()
@@ -245,17 +235,12 @@ def test_more_than_two_runs_are_compared_beside_the_table(page, qtbot):
     assert "two or more runs" in compare.remark.text()
 
 
-def test_every_plot_is_one_command_away(page):
+def test_every_plot_is_one_command_away_and_not_exported_while_it_is_empty(page):
     commands = {action.text(): action for action in page.commands}
-    keys = [action.shortcut().toString() for action in page.commands if not action.shortcut().isEmpty()]
-    assert len(set(keys)) == len(keys)
     for number, plot in enumerate(PLOTS):
         commands[f"Show the {page.plots.tabs.tabText(number).lower()} plot"].trigger()
         assert page.plots.plot == plot
-
-
-@pytest.mark.parametrize(("plot", "said"), [("allocation", "nothing in this plot"), ("compare", "no comparison to")])
-def test_an_empty_plot_is_not_exported(page, plot, said):
-    page.plots.show_plot(plot)
-    page.plots.export.click()
-    assert said in page.message.label.text()
+    for plot, said in (("allocation", "nothing in this plot"), ("compare", "no comparison to")):
+        page.plots.show_plot(plot)
+        page.plots.export.click()
+        assert said in page.message.label.text()

@@ -9,7 +9,7 @@ from wina_app.pages.results.columns import ColumnChoice
 from wina_app.pages.results.table import ResultsTable
 from wina_app.style.theme import GRID
 
-from tests.wina_app.pages.results.results_content import PLAIN, cells_of_rows
+from tests.wina_app.pages.results.results_content import cells_of_rows
 from tests.wina_app.stored_runs import CONFIGURATIONS, NO_ROTATION, SPARSITIES, record_run, run_spec
 from tests.wina_app.tour import settle
 from wina_core.analysis.results.columns import COLUMNS
@@ -173,7 +173,7 @@ def test_pinned_columns_stay_while_the_others_scroll(qtbot, page, filled_store):
     assert page.table.model().rowCount() == RUNS + 1
 
 
-def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
+def test_a_cell_is_copied_and_the_menu_of_a_heading_sorts_pins_and_hides(page):
     from wina_app.pages.results.table_view import header_menu
 
     def choose(key: str, text: str) -> None:
@@ -181,6 +181,10 @@ def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
         menu = header_menu(page.table, section)
         next(action for action in menu.actions() if action.text() == text).trigger()
 
+    section = [column.key for column in page.controller.table.columns].index(ACC)
+    page.table.setCurrentIndex(page.table.model().index(0, section))
+    next(action for action in page.table.actions() if action.text() == "Copy cell").trigger()
+    assert QGuiApplication.clipboard().text() == "0.710 ± 0.016", "as it reads"
     choose("method", "Sort descending")
     choose(ACC, "Then by this, ascending")
     assert page.controller.table.keys == (SortKey("method", True), SortKey(ACC))
@@ -190,18 +194,6 @@ def test_the_menu_of_a_heading_sorts_pins_and_hides(page):
     assert "status" in page.columns.pinned
     choose("status", "Hide the column")
     assert "status" not in page.columns.visible_keys()
-
-
-def test_a_cell_is_copied_as_it_reads(page):
-    section = [column.key for column in page.controller.table.columns].index(ACC)
-    page.table.setCurrentIndex(page.table.model().index(0, section))
-    next(action for action in page.table.actions() if action.text() == "Copy cell").trigger()
-    assert QGuiApplication.clipboard().text() == "0.710 ± 0.016"
-
-
-def test_details_of_a_run_without_metrics_are_no_row(rows):
-    cells = cells_of_rows(rows, more=PLAIN)
-    assert len(RunResults(cells, np.zeros(len(cells), np.bool_))) == 0
 
 
 def test_the_next_start_restores_the_view(show_page, filled_store, page):
@@ -220,18 +212,6 @@ def test_the_next_start_restores_the_view(show_page, filled_store, page):
     after.restore_view(state)
     assert after.view_state() == state
     assert after.table.model().rowCount() == page.table.model().rowCount()
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"form": "neither", "sort": 3, "group": "no column", "widths": {"value": "wide"}, "plot": "pie"},
-        {"half": "third", "sizes": ["a"], "plots": {"measure": {"task": 1}, "compared": "ab"}, "selection": [1]},
-    ],
-)
-def test_a_damaged_view_is_passed_over(page, state):
-    page.restore_view(state)
-    assert page.table.model().rowCount() == RUNS
 
 
 def test_a_low_window_shows_the_table_and_on_demand_a_plot_of_half_its_height(show_page, filled_store, qapp):

@@ -11,10 +11,8 @@ from wina_app.pages.results.plots.frontier import (
     distinct_references,
     frontier,
     kinds,
-    measures,
     models,
     names,
-    readout,
 )
 from wina_app.pages.results.table import ResultsTable
 
@@ -23,7 +21,6 @@ from tests.wina_app.stored_runs import (
     CONFIGURATIONS,
     GLOBAL,
     SPARSITIES,
-    record_demo_study,
     record_run,
     run_spec,
 )
@@ -31,7 +28,6 @@ from wina_core.analysis.comparison.frontier import FrontierLine
 from wina_core.analysis.results.columns import BY_KEY, COLUMNS
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.specs import NO_ROTATION
-from wina_core.store import Store
 from wina_core.store.metric_frames import metric_rows_of, metrics_frame
 
 ACC = FrontierMeasure("demo_choice", "acc", True)
@@ -69,13 +65,16 @@ def test_the_table_has_a_row_for_each_stored_metric(table):
     assert table.data(index, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
 
 
-def test_filtering_keeps_the_order(table):
+def test_filtering_keeps_the_order_and_deselects_what_it_hides(table):
     before = [entry.key for entry in table.listed_rows]
+    dense = next(row for row, entry in enumerate(table.listed_rows) if entry.method == "dense")
+    selected = QPersistentModelIndex(table.index(dense, 0))
     filter_by(table, "method:wina metric:acc")
     assert set(values_of(table, "method")) == {"wina"}
     assert set(values_of(table, "metric")) == {"acc"}
     persistent = [entry.key for entry in table.listed_rows]
     assert persistent == [key for key in before if key in persistent]
+    assert not selected.isValid()
     filter_by(table, "")
     assert [entry.key for entry in table.listed_rows] == before
 
@@ -117,6 +116,22 @@ def test_several_columns_sort_one_within_the_other(table):
     assert table.headerData(BY_KEY["value"], Qt.Orientation.Horizontal) == "value ▴"
 
 
+def test_a_sparsity_below_nothing_is_marked_and_explained(entries):
+    table, row = ResultsTable(), next(row for row in entries if row.gated_sparsity)
+
+    def cell(key: str, role: Qt.ItemDataRole = Qt.ItemDataRole.DisplayRole) -> str:
+        return table.data(table.index(0, BY_KEY[key]), role)
+
+    show_rows(table, [row._replace(gated_sparsity=0.15, net_sparsity=-0.028)])
+    sentence = sparsity_warning(0.15, -0.028)
+    assert cell("net") == "\N{WARNING SIGN} \N{MINUS SIGN}2.8"
+    assert cell("net", Qt.ItemDataRole.ToolTipRole) == cell("warning") == sentence
+    assert cell("gated", Qt.ItemDataRole.ToolTipRole) == "15.0"
+    assert table.cells["net"].value(0) == -2.8, "to sort and export by"
+    show_rows(table, [row._replace(gated_sparsity=0.25, net_sparsity=0.072)])
+    assert (cell("net"), cell("net", Qt.ItemDataRole.ToolTipRole), cell("warning")) == ("7.2", "7.2", "")
+
+
 def test_new_results_leave_selection_and_order_alone(table, store):
     table.sort(BY_KEY["value"], Qt.SortOrder.DescendingOrder)
     persistent = QPersistentModelIndex(table.index(10, 0))
@@ -128,13 +143,6 @@ def test_new_results_leave_selection_and_order_alone(table, store):
     assert table.listed_rows[persistent.row()].key == key
     values = [entry.value for entry in table.listed_rows]
     assert values == sorted(values, reverse=True)
-
-
-def test_a_row_that_the_filter_hides_is_no_longer_selected(table):
-    dense = next(row for row, entry in enumerate(table.listed_rows) if entry.method == "dense")
-    persistent = QPersistentModelIndex(table.index(dense, 0))
-    filter_by(table, "method:teal")
-    assert not persistent.isValid()
 
 
 def test_numbers_read_well(entries, table):
@@ -225,16 +233,6 @@ def test_an_empty_table_is_grouped_and_sorted_all_the_same():
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_all_rows_have_in_common_is_told(table):
-    filter_by(table, "metric:acc method:teal target:25")
-    common = table.common
-    assert common["method"] == "teal"
-    assert common["value"], "one row is all in common"
-    filter_by(table, "metric:acc method:teal")
-    assert table.common["n"] == "800"
-    assert "value" not in table.common
-
-
 def test_columns_are_hidden_moved_and_remembered():
     choice = ColumnChoice()
     changes = []
@@ -258,16 +256,6 @@ def test_a_choice_written_down_by_another_version_is_read_as_far_as_it_makes_sen
     assert "method" not in choice.visible_keys()
     assert "no longer there" not in choice.visible_keys()
     assert set(ColumnChoice().visible_keys()) - {"method"} == set(choice.visible_keys())
-
-
-def test_measured_sparsities_stand_before_the_target():
-    visible = ColumnChoice().visible_keys()
-    assert visible[visible.index("gated") :][:4] == ["gated", "net", "target", "task"]
-
-
-def test_settings_that_set_runs_apart_stand_beside_their_names():
-    visible = ColumnChoice().visible_keys()
-    assert visible.index("settings") < visible.index("gated")
 
 
 def test_the_last_column_cannot_be_hidden():
@@ -311,23 +299,6 @@ def test_of_closed_groups_alone_a_copy_is_the_summary(table):
 # ---- frontier --------------------------------------------------------------------------------------------------------
 
 
-def test_the_frontier_has_a_line_for_each_configuration_and_the_dense_reference(entries):
-    model = next(iter(models(metrics_frame(entries))))
-    data = frontier(metrics_frame(entries), ACC, model)
-    assert [line.label for line in data.lines] == ["teal", "wina", "wina, global + heads"]
-    assert all([point.target_sparsity for point in line.points] == list(SPARSITIES) for line in data.lines)
-    assert distinct_references(data.dense) == [("dense", 0.71)]
-
-
-def test_the_frontier_shows_only_the_given_rows(entries):
-    model = next(iter(models(metrics_frame(entries))))
-    some = [entry for entry in entries if entry.method == "teal" and entry.target_sparsity < 0.45]
-    data = frontier(metrics_frame(some), ACC, model)
-    assert [(line.label, len(line.points)) for line in data.lines] == [("teal", 2)]
-    assert data.dense == ()
-    assert frontier(metrics_frame(entries), ACC, "another model").lines == ()
-
-
 def test_references_that_differ_are_named_apart(store):
     record_run(store, run_spec("dense", GLOBAL, 0.0), name="rotated")
     rows = store.metric_rows()
@@ -352,22 +323,6 @@ def test_names_say_only_what_sets_lines_apart(store):
     assert line_names(plan="edited") == ["teal, uniform", "wina, uniform", "wina, global + heads, edited"]
 
 
-def test_the_measures_are_what_the_rows_have(entries):
-    assert [measure.title for measure in measures(metrics_frame(entries))] == [
-        "demo:heldout: kl",
-        "demo:heldout: perplexity",
-        "demo_choice: acc",
-    ]
-
-
-def test_a_readout_tells_all_there_is(entries):
-    model = next(iter(models(metrics_frame(entries))))
-    line = frontier(metrics_frame(entries), ACC, model).lines[0]
-    text = readout(line.label, ACC, line.points[0])
-    for text_part in ("teal", "demo_choice: acc 0.69", "± 0.016", "target 25.0 %", "gated 24.8 %", "n 800"):
-        assert text_part in text
-
-
 def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
     def line(method: str, selection: str = "topk", plan: str = "uniform", rotation: str = "none") -> FrontierLine:
         return FrontierLine("", "m", method, rotation, selection, plan, "", ())
@@ -384,38 +339,3 @@ def test_lines_of_one_method_and_rotation_are_told_apart_by_their_kind():
     assert assigned[1] == assigned[2] == 0
     assert assigned[0] == assigned[5], "the same spread has the same pattern"
     assert len({assigned[row] for row in (0, 1, 3, 4)}) == 4
-
-
-@pytest.fixture
-def row(tmp_path):
-    with Store(f"sqlite:///{tmp_path / 'results.sqlite'}") as store:
-        record_demo_study(store)
-        return next(row for row in store.metric_rows() if row.gated_sparsity)
-
-
-def cell(row, key: str, role: Qt.ItemDataRole):
-    table = ResultsTable()
-    show_rows(table, [row])
-    return table.data(table.index(0, BY_KEY[key]), role)
-
-
-def test_a_sparsity_below_nothing_is_marked_and_explained(row):
-    paid = row._replace(gated_sparsity=0.15, net_sparsity=-0.028)
-    sentence = sparsity_warning(0.15, -0.028)
-    assert cell(paid, "net", Qt.ItemDataRole.DisplayRole) == "\N{WARNING SIGN} \N{MINUS SIGN}2.8"
-    assert cell(paid, "net", Qt.ItemDataRole.ToolTipRole) == sentence
-    assert cell(paid, "warning", Qt.ItemDataRole.DisplayRole) == sentence
-    assert cell(paid, "gated", Qt.ItemDataRole.ToolTipRole) == "15.0"
-
-
-def test_a_sparsity_that_is_left_over_is_not(row):
-    free = row._replace(gated_sparsity=0.25, net_sparsity=0.072)
-    assert cell(free, "net", Qt.ItemDataRole.DisplayRole) == "7.2"
-    assert cell(free, "net", Qt.ItemDataRole.ToolTipRole) == "7.2"
-    assert cell(free, "warning", Qt.ItemDataRole.DisplayRole) == ""
-
-
-def test_the_mark_leaves_the_number_to_sort_and_export_by(row):
-    table = ResultsTable()
-    show_rows(table, [row._replace(gated_sparsity=0.15, net_sparsity=-0.028)])
-    assert table.cells["net"].value(0) == -2.8

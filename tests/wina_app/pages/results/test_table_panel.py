@@ -1,11 +1,8 @@
 """The Results page's table as it is used: sort keys, groups, columns, marks and deletion by mouse and keyboard."""
 
-import openpyxl
 import pytest
-from pyarrow import parquet
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QLineEdit
+from PySide6.QtWidgets import QLineEdit
 from wina_app.pages.results.columns import ColumnChoice
 from wina_app.services.settings import Settings
 from wina_app.style.theme import GRID, tokens
@@ -73,6 +70,9 @@ def test_groups_open_and_close_by_click_and_keyboard(qtbot, page):
     page.list.group.setCurrentIndex(page.list.group.findData("method"))
     page.list.group.activated.emit(page.list.group.currentIndex())
     table, view = page.controller.table, page.table
+    picture = view.viewport().grab().toImage()
+    top, across = view.rowViewportPosition(0) + 2, range(picture.width() // 2, picture.width() - 2 * GRID, GRID)
+    assert {picture.pixelColor(x, top).name() for x in across} == {tokens().raised}, "painted across all columns"
     lines = table.rowCount()
     where = QPoint(30, view.rowViewportPosition(0) + 5)
     qtbot.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=where)
@@ -83,26 +83,6 @@ def test_groups_open_and_close_by_click_and_keyboard(qtbot, page):
         assert table.group_at(0).open is is_open
     commands(page)["Close all groups"].trigger()
     assert table.rowCount() == 3
-
-
-def test_the_heading_of_a_group_is_painted_across_all_columns(page):
-    page.controller.table.group_by("method")
-    picture = page.table.viewport().grab().toImage()
-    top = page.table.rowViewportPosition(0)
-    colours = {
-        picture.pixelColor(x, top + 2).name() for x in range(picture.width() // 2, picture.width() - 2 * GRID, GRID)
-    }
-    assert colours == {tokens().raised}
-
-
-def test_pinned_rows_have_a_bar_before_them(page, store):
-    run = page.controller.table.listed_rows[-1].run
-    page.controller.annotations.toggle_pin([run])
-    picture = page.table.viewport().grab().toImage()
-    middle = page.table.rowHeight(0) // 2
-    assert picture.pixelColor(1, middle).name() == tokens().accent
-    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
-    assert store.run_details()[run].pinned
 
 
 def test_chosen_columns_are_shown_in_their_order_and_kept(qtbot, page, settings):
@@ -171,15 +151,24 @@ def test_tags_are_edited_in_the_table_and_in_the_inspector(qtbot, page, store):
     assert not page.inspector.pinned.isChecked()
 
 
-def test_the_inspector_says_what_is_known_of_the_selected_run(page, store):
+def test_the_inspector_says_what_is_known_of_the_selected_run_and_pinned_rows_have_a_bar(page, store):
     assert not page.inspector.tags.isEnabled()
     assert page.inspector.tags.toolTip()
+    run = page.controller.table.listed_rows[-1].run
+    page.controller.annotations.toggle_pin([run])
+    picture, middle = page.table.viewport().grab().toImage(), page.table.rowHeight(0) // 2
+    assert picture.pixelColor(1, middle).name() == tokens().accent
+    assert picture.pixelColor(1, page.table.rowViewportPosition(4) + middle).name() != tokens().accent
+    assert store.run_details()[run].pinned
     run = page.controller.table.run_at(6)
     store.annotate_runs({run: RunAnnotations(note="well")})
     page.controller.refresh()
     page.table.selectRow(6)
     assert page.inspector.title.text() == f"Run {run}"
     assert page.inspector.note.toPlainText() == "well"
+    facts = dict(page.controller.annotations.facts(run).cells)
+    assert (facts["run"], facts["method"]) == (run, "teal")
+    assert page.controller.annotations.facts("another") is None
     page.table.selectAll()
     assert page.inspector.title.text() == "13 runs"
 
@@ -194,31 +183,3 @@ def test_names_of_columns_are_completed_while_they_are_typed(qtbot, page):
     qtbot.keyClicks(page.filter, "teal")
     qtbot.waitUntil(lambda: page.controller.table.count == 9)
     assert not page.filter._completer.popup().isVisible(), "what stands after a colon is no name"
-
-
-@pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
-def test_exported_numbers_are_numbers(page, tmp_path, monkeypatch, suffix):
-    path = tmp_path / f"results{suffix}"
-    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(path), ""))
-    page.controller.set_filter("metric:acc method:wina")
-    page.columns.show("seed")
-    page.primary.click()
-    listed = page.controller.table.listed_rows
-    if suffix == ".xlsx":
-        titles, *rows = openpyxl.load_workbook(path).active.iter_rows(values_only=True)
-        table = [dict(zip(titles, row, strict=True)) for row in rows]
-    else:
-        table = parquet.read_table(path).to_pylist()
-    assert [row["value"] for row in table] == [entry.value for entry in listed]
-    assert [(row["n"], row["seed"], row["target %"]) for row in table] == [
-        (800, 1234, 100 * entry.target_sparsity) for entry in listed
-    ]
-    assert "run" not in table[0], "columns that are hidden stay out"
-
-
-def test_rows_are_copied_as_markdown_and_latex(page):
-    page.table.selectRow(2)
-    commands(page)["Copy rows as Markdown"].trigger()
-    assert QGuiApplication.clipboard().text().startswith("| model | method |")
-    commands(page)["Copy rows as LaTeX"].trigger()
-    assert "\\toprule" in QGuiApplication.clipboard().text()

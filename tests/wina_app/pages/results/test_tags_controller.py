@@ -166,25 +166,6 @@ def test_another_databases_runs_are_not_undone(control, runs):
     assert control.annotations.undo_stack.count() == 0
 
 
-def test_marks_that_came_from_elsewhere_are_filtered_by(control, runs):
-    store, hashes = runs
-    store.annotate_runs({hashes[2]: RunAnnotations(tags=("keep",))})
-    control.refresh()
-    control.set_filter("tags:keep")
-    assert {entry.run for entry in control.table.listed_rows} == {hashes[2]}
-
-
-def test_facts_of_a_run_are_for_the_inspector(control, runs):
-    store, hashes = runs
-    store.annotate_runs({hashes[2]: RunAnnotations(tags=("keep",), note="well")})
-    control.refresh()
-    facts = control.annotations.facts(hashes[2])
-    assert facts.annotations == RunAnnotations(("keep",), "well", False)
-    assert dict(facts.cells)["method"] == "teal"
-    assert dict(facts.cells)["run"] == hashes[2]
-    assert control.annotations.facts("another") is None
-
-
 class LateStore(QObject):
     """Answers when it is told to."""
 

@@ -102,42 +102,42 @@ def test_a_failed_allocation_is_said_in_place(bench):
     assert view.last("show_allocating") is False
 
 
-OTHERS = {
-    "model of another layout": lambda bench: load(bench, ModelSource(location="/models/other"), summary(4)),
-    "model": lambda bench: load(bench, ModelSource(location="/models/other")),
-    "rotation": lambda bench: bench.workspace.set_rotation(RotationSpec(mode="per_layer")),
-    "method": lambda bench: bench.workspace.set_method(MethodSpec(name="teal")),
-}
-
-
-@pytest.mark.parametrize("choose", OTHERS.values(), ids=OTHERS)
-def test_a_result_for_another_model_rotation_or_method_is_not_taken_over(bench, choose):
-    controller, view, workbench, engine, _ = bench
-    controller.allocate(CURVES, 0.5)
-    choose(workbench)
-    plan = workbench.workspace.plan
-    engine.answer(result(found()), done())
-    assert workbench.workspace.plan == plan
-    assert view.last("show_notice") == OTHER_CONFIGURATION
-    assert not any(view.calls("show_allocation"))
-
-
-@pytest.mark.parametrize("choose", OTHERS.values(), ids=OTHERS)
-def test_what_was_found_is_said_only_of_the_model_rotation_and_method_it_was_found_for(bench, choose):
+def test_a_result_is_taken_over_and_said_only_for_the_configuration_it_was_found_for(bench):
     controller, view, workbench, engine, _ = bench
     work = workbench.workspace
     before = work.source, work.rotation, work.method
+
+    def restore() -> None:
+        load(workbench, before[0])
+        work.set_rotation(before[1])
+        work.set_method(before[2])
+
+    others = {
+        "model of another layout": lambda: load(workbench, ModelSource(location="/models/other"), summary(4)),
+        "model": lambda: load(workbench, ModelSource(location="/models/other")),
+        "rotation": lambda: work.set_rotation(RotationSpec(mode="per_layer")),
+        "method": lambda: work.set_method(MethodSpec(name="teal")),
+    }
+    for name, choose in others.items():
+        controller.allocate(CURVES, 0.5)
+        choose()
+        plan = work.plan
+        engine.answer(result(found()), done())
+        assert work.plan == plan, name
+        assert view.last("show_notice") == OTHER_CONFIGURATION
+        restore()
+    assert len(view.calls("show_notice")) == len(others)
+    assert not any(view.calls("show_allocation"))
     controller.allocate(CURVES, 0.5)
     engine.answer(result(found()), done())
     text = view.last("show_allocation")
     assert text.startswith("curves: KL 0.0123")
-    choose(workbench)
-    assert view.last("show_allocation") == ""
-    load(workbench, before[0])
-    work.set_rotation(before[1])
-    work.set_method(before[2])
-    work.set_plan(PLAN)
-    assert view.last("show_allocation") == text
+    for name, choose in others.items():
+        choose()
+        assert view.last("show_allocation") == "", name
+        restore()
+        work.set_plan(PLAN)
+        assert view.last("show_allocation") == text, name
 
 
 @pytest.mark.parametrize(

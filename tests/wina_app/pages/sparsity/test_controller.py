@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from wina_app.pages.sparsity.controller import SparsityController
+from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.services.workspace import Workspace
 
 from tests.wina_app.stored_runs import (
@@ -30,55 +31,25 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 
+_SHOWN = {
+    "show_table": ("layers", "projections"),
+    "show_map": ("key", "values", "selection", "remark", "notes"),
+    "show_experts": ("counts", "details", "widest"),
+    "show_bits": ("bits",),
+    "show_values": ("kind",),
+    "show_figures": ("figures", "other"),
+    "show_error": ("error",),
+}
+"""Names of the arguments by the method of the page."""
+
 
 class FakeView:
-    """A view that remembers what it shows."""
+    """A view that has what it was given last as attributes."""
 
-    def __init__(self):
-        self.errors: list[str] = []
-        self.error = ""
-
-    def show_table(self, layers, projections):
-        self.table = (tuple(layers), tuple(projections))
-
-    def show_map(self, key, values, _selection, remark, notes):
-        self.key, self.values, self.remark, self.notes = key, values, remark, notes
-
-    def show_experts(self, counts, details, widest):
-        self.counts, self.details, self.widest = counts, details, widest
-
-    def show_bits(self, bits):
-        self.bits = bits
-
-    def show_values(self, values):
-        self.kind = values
-
-    def show_figures(self, figures, other):
-        self.figures, self.other = figures, other
-
-    def show_targets(self, span):
-        self.span = span
-
-    def show_method(self, method):
-        self.method = method
-
-    def show_context(self, breadcrumb, *, has_plan):
-        pass
-
-    def show_locks(self, locked, selected_are_locked):
-        self.locked = locked, selected_are_locked
-
-    def show_kept_budget(self, budget):
-        self.kept = budget
-
-    def show_error(self, text):
-        self.error = text
-
-    def show_notice(self, text):
-        self.notice = text
-
-    def clear_message(self):
-        self.error = ""
+    def __getattr__(self, name: str):
+        if not hasattr(SparsityPage, name):
+            raise AttributeError(name)
+        return lambda *args, **_: self.__dict__.update(zip(_SHOWN.get(name, ()), args, strict=False))
 
 
 @pytest.fixture
@@ -92,7 +63,7 @@ def bench(qapp, store):  # noqa: ARG001 - signals need an application
 
 def test_a_model_starts_with_a_uniform_plan(bench):
     _, view, _, _ = bench
-    assert view.table == (tuple("01234567"), ("q", "k", "v", "o", "gate", "up", "down"))
+    assert (view.layers, view.projections) == ([*"01234567"], ("q", "k", "v", "o", "gate", "up", "down"))
     assert (view.values == 0.5).all()
     assert view.figures.budget == 0.5
 

@@ -101,6 +101,35 @@ def test_columns_without_data_do_not_shift_the_others(qtbot, profile, said):
     assert said[-2][0] == {(2, 3)}
 
 
+def test_a_few_layers_have_ticks_at_whole_numbers_and_unknown_values_no_point(profile, qapp):
+    profile.show_table(("q", "k"), np.array([[0.5, np.nan], [0.625, np.nan], [np.nan, np.nan]]), SCALE)
+    qapp.processEvents()
+    (trace,) = profile.traces
+    assert (trace.name, list(trace.x), list(trace.y)) == ("q", [0, 1], [50.0, 62.5])
+    assert trace.readout(1) == "layer 1, q: 62.5 %"
+    axis = profile.getPlotItem().getAxis("bottom")
+    ticks = [tick for _, level in axis.tickValues(*axis.range, 400) for tick in level]
+    assert ticks
+    assert all(tick == round(tick) for tick in ticks)
+
+
+def test_a_projection_has_its_colour_whatever_else_there_is(profile):
+    gated = {trace.name: trace.colour for trace in profile.traces}
+    profile.show_table((*NAMES[:4], "up", "down"), np.full((3, 6), 0.5), SCALE)
+    assert {trace.name: trace.colour for trace in profile.traces} == {
+        name: colour for name, colour in gated.items() if name != "gate"
+    }
+    assert len({colour.name() for colour in gated.values()}) == 7
+
+
+def test_a_plan_is_shown_on_the_whole_scale_and_a_zoom_by_hand_is_kept(profile):
+    box = profile.getPlotItem().vb
+    assert box.viewRange()[1] == pytest.approx([0.0, 100.0], abs=5)
+    profile.getPlotItem().setYRange(40.0, 60.0, padding=0)
+    profile.show_table(NAMES, np.full((8, 7), 0.51), SCALE)
+    assert box.viewRange()[1] == pytest.approx([40.0, 60.0])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_lines_that_change_leave_the_picture_that_painting_all_anew_would(qtbot, qapp, scheme):
     apply_theme(qapp, scheme)

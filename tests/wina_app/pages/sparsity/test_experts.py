@@ -143,31 +143,7 @@ def test_the_table_has_all_numbers_of_the_chosen_layers_experts(bench):
     assert (rows[-1]["expert"], rows[-1]["projection"], rows[-1]["measured"]) == ("3", "down", "")
 
 
-def test_the_page_expands_layers_and_remembers_which(qtbot, qapp, store):
-    record(store)
-    page = open_page(qtbot, qapp, store)
-    page.workspace.set_model(SOURCE, with_experts())
-    page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
-    command(page, "Show or hide experts").trigger()
-    assert page.heatmap.expanded == {1}
-    state = page.view_state()
-    assert state["experts"] == [1]
-    again = open_page(qtbot, qapp, store)
-    again.restore_view(state)
-    again.workspace.set_model(SOURCE, with_experts())
-    qtbot.waitUntil(lambda: again.heatmap.expanded == {1})
-
-
-def test_a_dense_model_has_no_experts_to_show(qtbot, qapp, store):
-    page = open_page(qtbot, qapp, store)
-    page.restore_view({"experts": [1, "x", 99]})
-    page.workspace.set_model(SOURCE, summary())
-    qtbot.waitUntil(lambda: page.heatmap.expandable == frozenset())
-    show = command(page, "Show or hide experts")
-    assert (show.isEnabled(), show.toolTip()) == (False, "The open model is no Mixture of Experts")
-
-
-def test_the_experts_of_the_selected_layers_are_copied(qtbot, qapp, store):
+def test_the_page_copies_expands_and_reads_experts_and_remembers_which(qtbot, qapp, store):
     record(store)
     page = open_page(qtbot, qapp, store)
     page.workspace.set_model(SOURCE, with_experts())
@@ -176,17 +152,22 @@ def test_the_experts_of_the_selected_layers_are_copied(qtbot, qapp, store):
     lines = qapp.clipboard().text().splitlines()
     assert len(lines) == 1 + 4 * 3
     assert all(line.startswith("2\t") for line in lines[1:])
-
-
-def test_reading_an_expert_names_it_and_leaves_nothing_to_edit(qtbot, qapp, store):
-    page = open_page(qtbot, qapp, store)
-    page.workspace.set_model(SOURCE, with_experts())
-    page.heatmap.expand({1})
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
-    assert page.editor.slider.isEnabled()
+    command(page, "Show or hide experts").trigger()
+    assert page.heatmap.expanded == {1}
     page.heatmap.read(Detail(1, 2, GATE))
     assert page.editor._subject.text() == "expert 2 · read-only, target of layer 1"
-    assert not page.editor.slider.isEnabled()
+    assert not page.editor.slider.isEnabled(), "nothing to edit"
     page.heatmap.set_selection(page.heatmap.selection.click((1, GATE)))
     assert page.editor._subject.text() == "layer 1 · gate"
     assert page.editor.slider.isEnabled()
+    state = page.view_state()
+    assert state["experts"] == [1]
+    again = open_page(qtbot, qapp, store)
+    again.restore_view(state | {"experts": [1, "x", 99]})
+    again.workspace.set_model(SOURCE, with_experts())
+    qtbot.waitUntil(lambda: again.heatmap.expanded == {1})
+    again.workspace.set_model(SOURCE, summary())
+    assert again.heatmap.expandable == frozenset()
+    show = command(again, "Show or hide experts")
+    assert (show.isEnabled(), show.toolTip()) == (False, "The open model is no Mixture of Experts")

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wina_app.pages.sparsity.allocation_controller import OTHER_CONFIGURATION, AllocationController, joint_spec
+from wina_app.pages.sparsity.allocation_controller import AllocationController, joint_spec
 from wina_app.pages.sparsity.page import SparsityPage
 from wina_app.pages.sparsity.plan_editor import PlanEditor
 from wina_app.pages.sparsity.toolbar import JointBudget
@@ -14,7 +14,7 @@ from tests.wina_app.stored_runs import SOURCE, layout, summary
 from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJointlyJob
 from wina_core.records import JointRecord
-from wina_core.specs import BitsPlan, JointSpec, MethodSpec, QuantizationSpec
+from wina_core.specs import BitsPlan, JointSpec, QuantizationSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import PlanPair
 
@@ -70,16 +70,6 @@ def test_the_pair_is_one_step_of_undo_with_what_it_takes(bench):
     plans.edit("bits")
     plans.paint(frozenset({(3, 3)}), 2)
     assert view.last("show_allocation") == "", "edited bits are not the allocated ones any more"
-
-
-def test_a_result_for_another_method_is_only_announced(bench):
-    controller, view, workspace, engine, _ = bench
-    before = workspace.plan
-    controller.allocate_jointly(JointBudget(read=None, held=5.0))
-    workspace.set_method(MethodSpec(name="teal"))
-    engine.answer(result(FOUND), done())
-    assert view.last("show_notice") == OTHER_CONFIGURATION
-    assert (workspace.plan, workspace.quantization) == (before, RTN)
 
 
 def test_bits_that_change_while_it_is_searched_are_replaced_by_those_found(bench):

@@ -3,7 +3,7 @@
 import pytest
 from wina_app.pages.sparsity.controller import SparsityController
 from wina_app.pages.sparsity.plan_library import PlanLibrary
-from wina_app.pages.sparsity.presets import presets
+from wina_app.pages.sparsity.presets import PRESETS
 
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.stored_runs import layout, record_run, run_spec, summary
@@ -36,7 +36,7 @@ def test_a_plan_is_saved_under_a_name_loaded_and_forgotten(bench):
     first = workspace.plan
     library.save(" halves ")
     assert [row.name for row in choices(view).saved] == ["halves"]
-    library.use_preset(presets()[0], 0.25)
+    library.use_preset(PRESETS[0], 0.25)
     assert workspace.plan == SparsityPlan.uniform(layout(), 0.25)
     library.load("halves")
     assert workspace.plan == first
@@ -75,9 +75,9 @@ def test_a_saved_plan_of_another_model_is_refused_with_what_it_was_made_for(benc
 
 def test_a_plan_goes_by_text_and_nonsense_is_refused(bench):
     library, view, _, workspace, _ = bench
-    library.use_preset(presets()[2], 0.5)
+    library.use_preset(PRESETS[2], 0.5)
     copied, plan = library.text(), workspace.plan
-    library.use_preset(presets()[0], 0.25)
+    library.use_preset(PRESETS[0], 0.25)
     library.paste(copied)
     assert workspace.plan == plan
     for text, said in (("", "holds no text"), ("{}", "no sparsity plan"), ("x" * 5_000_000, "more than 4 MiB")):
@@ -118,7 +118,7 @@ def both(page):
 def test_the_plan_before_the_last_change_and_the_last_allocation_can_be_compared_with(bench):
     library, view, page, _, _ = bench
     assert (choices(view).before, choices(view).allocated) == (False, False)
-    library.use_preset(presets()[0], 0.25)
+    library.use_preset(PRESETS[0], 0.25)
     assert choices(view).before
     library.compare_before()
     assert both(page)[1].budget == pytest.approx(0.5)

@@ -27,35 +27,26 @@ def offered(page):
     return [each.text() for each in actions if each.isVisible() and "bits" in each.text() and not each.isSeparator()]
 
 
-def test_planes_have_no_group_and_the_tooltip_says_why(page):
+def test_planes_have_bits_of_their_own_no_group_and_about_so_many_bits_read(page):
     bar = page.quantization
     assert bar.group.isEnabled()
+    assert offered(page)[1:] == ["8 bits", "6 bits", "4 bits", "3 bits", "2 bits"]
     choose(page, "planes")
     assert not bar.group.isEnabled()
     assert bar.group.toolTip() == "Planes have no groups: each input has one scale"
     assert "the highest first" in bar.quantizer.toolTip()
     assert "1 to 6 planes" in bar.by_energy.toolTip()
-    choose(page, "hqq")
-    assert bar.group.isEnabled()
-    assert "one scale and zero" in bar.group.toolTip()
-    assert "runs of equal bits" in bar.by_energy.toolTip()
-
-
-def test_the_presets_are_bits_that_the_quantizer_has(page):
-    assert offered(page)[1:] == ["8 bits", "6 bits", "4 bits", "3 bits", "2 bits"]
-    choose(page, "planes")
     assert offered(page) == [
         "16 bits: not quantized", "12 bits", "10 bits", "8 bits", "6 bits", "4 bits", "2 bits"
     ]  # fmt: skip
     page.toolbar.bits_chosen.emit(10)
     assert page.workspace.quantization == QuantizationSpec(quantizer="planes", bits=10)
-
-
-def test_what_is_held_and_about_read_is_said(page):
-    choose(page, "planes")
-    page.toolbar.bits_chosen.emit(8)
-    assert page.quantization.state.whole().startswith("8 bits planes: 8")
-    assert ", about " in page.quantization.state.whole()
+    assert bar.state.whole().startswith("10 bits planes: 10")
+    assert ", about " in bar.state.whole()
+    choose(page, "hqq")
+    assert bar.group.isEnabled()
+    assert "one scale and zero" in bar.group.toolTip()
+    assert "runs of equal bits" in bar.by_energy.toolTip()
 
 
 def test_a_quantizer_of_old_files_is_shown_and_cannot_be_chosen(page):
@@ -71,33 +62,26 @@ def test_a_quantizer_of_old_files_is_shown_and_cannot_be_chosen(page):
     assert bar.state.whole() != REFUSED
 
 
-def test_a_joint_allocation_in_planes_can_be_refined_and_holds_eight_bits(page):
-    joint = page.toolbar.joint
-    page.toolbar.allocator.setCurrentText("Joint")
-    assert joint.held.text() == "any"
-    assert not joint.refined.isVisible()
-    choose(page, "planes")
-    assert joint.held.text() == "8 bits"
-    assert "planes need it" in joint.read.toolTip()
-    joint.refined.setChecked(True)
-    assert joint.budget.refined
-    choose(page, "rtn")
-    assert not joint.budget.refined
-
-
-def test_a_joint_allocation_begins_with_planes_where_nothing_is_quantized(page):
-    allocator = page.toolbar.allocator
+def test_a_joint_allocation_begins_with_planes_where_nothing_is_quantized_and_can_be_refined(page):
+    allocator, joint = page.toolbar.allocator, page.toolbar.joint
 
     def choose_allocator(name):
         allocator.setCurrentText(name)
         allocator.activated.emit(allocator.currentIndex())
 
+    assert joint.held.text() == "any"
     choose_allocator("Joint")
     assert page.quantization.quantizer.currentText() == "Planes"
     assert page.quantization.by_energy.isChecked()
     assert page.workspace.quantization == "none", "no bits are chosen yet"
+    assert joint.held.text() == "8 bits"
+    assert "planes need it" in joint.read.toolTip()
+    joint.refined.setChecked(True)
+    assert joint.budget.refined
     choose_allocator("Curves")
     choose(page, "hqq")
     page.toolbar.bits_chosen.emit(4)
     choose_allocator("Joint")
     assert page.quantization.quantizer.currentText() == "HQQ", "a quantizer in use stays"
+    assert not joint.budget.refined
+    assert not joint.refined.isVisible()

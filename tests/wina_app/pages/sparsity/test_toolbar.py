@@ -31,7 +31,7 @@ def show(page: SparsityPage, key: str) -> None:
     page.toolbar.map.activated.emit(row)
 
 
-def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbot, filled, store):
+def test_every_map_is_a_command_with_a_key_and_says_how_to_get_its_data(qtbot, filled, store):
     show(filled, "predicted")
     assert filled.profile.traces == ()
     assert "press Calibrate" in filled.heatmap.remark
@@ -41,18 +41,14 @@ def test_without_calibration_the_prediction_is_hatched_and_can_be_asked_for(qtbo
     filled.access.changed.emit()
     assert filled.heatmap.remark == ""
     assert len(filled.profile.traces) == 7
-
-
-def test_the_button_says_what_the_chosen_allocator_does(filled):
-    toolbar, asked = filled.toolbar, []
-    toolbar.allocation_chosen.connect(lambda allocator, budget: asked.append((allocator, budget)))
-    assert toolbar.allocate.text() == "Set all"
-    toolbar.allocator.setCurrentText("Curves")
-    assert toolbar.allocate.text() == "Allocate"
-    assert "all layers at once" in toolbar.allocator.toolTip()
-    toolbar.budget.setValue(65.0)
-    toolbar.allocate.click()
-    assert asked == [(AllocatorSpec(name="curves"), 0.65)]
+    for row in range(filled.toolbar.map.count()):
+        name = filled.toolbar.map.itemText(row)
+        action = command(filled, f"Show: {name}")
+        assert action.shortcut().toString().startswith("Alt+")
+        action.trigger()
+        assert filled.toolbar.map.currentText() == name
+    qtbot.keyClick(filled, Qt.Key.Key_6, Qt.KeyboardModifier.AltModifier)
+    assert filled.toolbar.map.currentData() == "predicted"
 
 
 def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
@@ -78,28 +74,23 @@ def test_a_running_allocation_can_only_be_cancelled(qtbot, filled):
     assert filled.allocation.outcome.whole() == "curves: KL 0.01"
 
 
-def test_every_map_is_a_command_with_a_key_and_shows_on_the_switch(qtbot, filled, store):
-    record_calibration(store, filled.workspace.method, filled.workspace.rotation)
-    filled.access.changed.emit()
-    for row in range(filled.toolbar.map.count()):
-        name = filled.toolbar.map.itemText(row)
-        action = command(filled, f"Show: {name}")
-        assert action.shortcut().toString().startswith("Alt+")
-        action.trigger()
-        assert filled.toolbar.map.currentText() == name
-    qtbot.keyClick(filled, Qt.Key.Key_6, Qt.KeyboardModifier.AltModifier)
-    assert filled.toolbar.map.currentData() == "predicted"
-
-
-def test_presets_ask_for_the_toolbars_budget(filled):
-    filled.toolbar.budget.setValue(30.0)
+def test_presets_ask_for_the_toolbars_budget_and_the_button_says_what_the_allocator_does(filled):
+    toolbar, asked = filled.toolbar, []
+    toolbar.budget.setValue(30.0)
     command(filled, "Preset: First and last layer dense").trigger()
     table = filled.workspace.plan.sparsity
     assert table[0] == table[7] == (0.0,) * 7
     assert filled.workspace.plan.budget == pytest.approx(0.3, abs=1e-6)
-    next(action for action in filled.toolbar.presets.menu().actions() if "65.0 %" in action.text()).trigger()
+    next(action for action in toolbar.presets.menu().actions() if "65.0 %" in action.text()).trigger()
     assert filled.workspace.plan == SparsityPlan.uniform(layout(), 0.65)
-    assert filled.toolbar.budget.value() == 65.0
+    assert toolbar.budget.value() == 65.0
+    toolbar.allocation_chosen.connect(lambda allocator, budget: asked.append((allocator, budget)))
+    assert toolbar.allocate.text() == "Set all"
+    toolbar.allocator.setCurrentText("Curves")
+    assert toolbar.allocate.text() == "Allocate"
+    assert "all layers at once" in toolbar.allocator.toolTip()
+    toolbar.allocate.click()
+    assert asked == [(AllocatorSpec(name="curves"), 0.65)]
 
 
 def test_options_of_the_gate_rule_reach_the_workspace(filled):

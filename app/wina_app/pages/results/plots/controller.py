@@ -251,8 +251,11 @@ class ResultsPlotsController(QObject):
         self._outdate("latency")
 
     def choose_runs(self, runs: Sequence[str], more: bool) -> None:
-        """Select the runs of clicked points, bars or lines, or with `more` add them to the others."""
-        (self._selection.toggle if more else self._selection.select)(tuple(dict.fromkeys(runs)))
+        """Select the runs of clicked points, bars or lines, or with `more` add them to the others.
+
+        Points without a run have an empty key.
+        """
+        (self._selection.toggle if more else self._selection.select)(tuple(dict.fromkeys(filter(None, runs))))
 
     def open_point(self, runs: Sequence[str], more: bool) -> None:
         """Select the run of a clicked point and open its plan; with `more` only add it to the selection."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, get_args
 
 from wina_app.pages.results.runs import PublishedLine, Scope
 from wina_app.shared.measured_sparsity import sparsity_parts
@@ -21,12 +21,6 @@ if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's threa
 
     from wina_core.analysis.comparison.frontier import FrontierLine, FrontierPoint, Point
     from wina_core.store import Store
-
-SPARSITY_AXES: dict[SparsityKind, str] = {
-    "gated": "gated sparsity",
-    "net": "net sparsity",
-    "target": "target sparsity",
-}
 
 T = TypeVar("T")
 
@@ -229,7 +223,7 @@ PARETO_AXES: dict[CostAxis, str] = {
 }
 _PREFIX = "cost:"
 X_AXES: tuple[tuple[str, str], ...] = (
-    *((text, kind) for kind, text in SPARSITY_AXES.items()),
+    *((f"{kind} sparsity", kind) for kind in get_args(SparsityKind)),
     *((text, _PREFIX + axis) for axis, text in PARETO_AXES.items()),
 )
 """Title and key of all axes of the frontier: lines of one model over sparsity, and all bits over a cost."""

@@ -11,7 +11,6 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QStackedWidget
 
 from wina_app.pages.results.plots.frontier import (
-    SPARSITY_AXES,
     X_AXES,
     FrontierData,
     FrontierMeasure,
@@ -86,7 +85,7 @@ class FrontierPlot(DataPlot):
 
     def _show(self, data: FrontierData) -> None:
         measure = data.measure
-        self.set_axes(f"{SPARSITY_AXES[self._x_axis]} (%)", _axis_title(measure.metric, measure))
+        self.set_axes(f"{self._x_axis} sparsity (%)", _axis_title(measure.metric, measure))
         # Without a rotation is always the first marker, whatever other rotations are drawn.
         rotations = sorted({line.rotation for line in data.lines}, key=lambda name: (name != "none", name))
         traces = [
@@ -212,6 +211,7 @@ _SIDEWAYS = {True: " \N{RIGHTWARDS ARROW}", False: " \N{LEFTWARDS ARROW}"}
 
 
 def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: list[int], *, named: bool) -> Trace:
+    runs = [data.points[point].run for point in indices]
     return Trace(
         name=name,
         colour=colour,
@@ -219,7 +219,7 @@ def _points(data: ParetoData, name: str, colour: QColor, symbol: str, indices: l
         y=[data.quality.height(data.points[point].y) for point in indices],
         readout=lambda index: pareto_readout(data, indices[index]),
         errors=[data.points[point].stderr or 0.0 for point in indices],
-        keys=[data.points[point].run for point in indices if data.points[point].run],
+        keys=runs if any(runs) else (),  # one for each point: a point without a run has an empty key
         symbol=symbol,
         style=Qt.PenStyle.NoPen,
         named=named,

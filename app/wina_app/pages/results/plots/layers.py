@@ -52,22 +52,6 @@ class RunLayers:
     """None where nothing was gated."""
 
 
-@dataclass(frozen=True)
-class ProfileLine:
-    """One run's target or measured sparsity over depth."""
-
-    run: str
-    index: int
-    """Index of the run in the selection."""
-    name: str
-    method: str
-    kind: Kind
-    projection: str
-    """A projection or MEAN."""
-    layers: tuple[int, ...]
-    percent: tuple[float, ...]
-
-
 def read_layers(store: "Store", rows: "Sequence[MetricRow]", count: Count = DEFAULT_COUNT) -> tuple[RunLayers, ...]:
     """Read the layers of each run, given by one of its rows, on the store's thread."""
     rows = with_means(rows[:MOST_RUNS], stored_runs(store, rows[:MOST_RUNS]))
@@ -95,45 +79,6 @@ def _of_table(plan: SparsityPlan, projections: Sequence[str], shape: tuple[int, 
     if len(table) != shape[0]:
         return None
     return np.stack([columns.get(name, np.full(len(table), np.nan)) for name in projections], axis=1)
-
-
-def profile_choices(runs: Sequence[RunLayers]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name for run in runs for name in run.projections))
-    return (MEAN, EACH, *names)
-
-
-def profile_lines(runs: Sequence[RunLayers], projection: str) -> tuple[ProfileLine, ...]:
-    """Return target and measured sparsity over depth, in percent, of the mean, of one projection or of each."""
-    lines = []
-    for index, run in enumerate(runs):
-        names = run.projections if projection == EACH else (projection,)
-        for name in names:
-            for kind, table in _tables(run):
-                values = None if table is None else _column(run, table, name)
-                if values is None or np.isnan(values).all():
-                    continue
-                layers = np.flatnonzero(~np.isnan(values))
-                percent = tuple(float(100.0 * values[layer]) for layer in layers)
-                lines.append(
-                    ProfileLine(
-                        run.run, index, run.name, run.method, kind, name, tuple(int(at) for at in layers), percent
-                    )
-                )
-    return tuple(lines)
-
-
-def _tables(run: RunLayers) -> tuple[tuple[Kind, np.ndarray | None], ...]:
-    return ("target", run.target), ("measured", run.measured)
-
-
-def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
-    if name == MEAN:
-        counts = (~np.isnan(table)).sum(axis=1)
-        means = np.full(len(table), np.nan)
-        # np.nanmean would warn of layers in which nothing is known.
-        np.divide(np.nansum(table, axis=1), counts, out=means, where=counts > 0)
-        return means
-    return table[:, run.projections.index(name)] if name in run.projections else None
 
 
 def difference(first: RunLayers, second: RunLayers) -> tuple[tuple[str, ...], np.ndarray] | None:
@@ -268,29 +213,55 @@ class DepthPlot(DataPlot):
 
     def show_profiles(self, runs: Sequence[RunLayers], projection: str) -> None:
         """Draw the mean over projections, one of them or each; a zoom stays while the same runs are shown."""
-        lines = profile_lines(runs, projection)
         quantity = {MEAN: "mean of projections", EACH: "each projection"}.get(projection, projection)
         self.set_axes("decoder layer", f"sparsity, {quantity} (%)", _LEAST_SPAN)
-        several = len(runs) > 1
-        self.show_traces([_trace(line, several, projection == EACH) for line in lines])
+        self.show_traces(profile_traces(runs, projection))
         before, self._drawn = self._drawn, (tuple(run.run for run in runs), projection)
         if before != self._drawn:
             self.reset_zoom()
 
 
-def _trace(line: ProfileLine, several: bool, by_projection: bool) -> Trace:
-    name = ", ".join(filter(None, (line.name if several else "", line.projection if by_projection else "", line.kind)))
+def profile_traces(runs: Sequence[RunLayers], projection: str) -> list[Trace]:
+    """Return target and measured sparsity over depth, in percent, of the mean, of one projection or of each."""
+    traces = []
+    for index, run in enumerate(runs):
+        for name in run.projections if projection == EACH else (projection,):
+            kinds: tuple[tuple[Kind, np.ndarray | None], ...] = ("target", run.target), ("measured", run.measured)
+            for kind, table in kinds:
+                values = None if table is None else _column(run, table, name)
+                if values is None or np.isnan(values).all():
+                    continue
+                label: str = kind
+                colour = QColor(method_colour(run.method))
+                if projection == EACH:
+                    label, colour = f"{name}, {kind}", _projection_colour(name)
+                trace = _trace(kind, values, f"{run.name}, {label}", colour, MARKERS[index % len(MARKERS)])
+                traces.append(trace if len(runs) > 1 else replace(trace, name=label))
+    return traces
+
+
+def _trace(kind: Kind, values: np.ndarray, name: str, colour: QColor, marker: str) -> Trace:
+    layers = np.flatnonzero(~np.isnan(values)).tolist()
+    percent = (100.0 * values[layers]).tolist()
     return Trace(
         name=name,
-        colour=_projection_colour(line.projection) if by_projection else QColor(method_colour(line.method)),
-        x=line.layers,
-        y=line.percent,
-        readout=lambda index: (
-            f"{name if several else f'{line.name}, {name}'}: layer {line.layers[index]}, {line.percent[index]:.2f} %"
-        ),
-        symbol=MARKERS[line.index % len(MARKERS)] if line.kind == "measured" else "",
-        style=Qt.PenStyle.DashLine if line.kind == "target" else Qt.PenStyle.SolidLine,
-    )  # fmt: skip
+        colour=colour,
+        x=layers,
+        y=percent,
+        readout=lambda index: f"{name}: layer {layers[index]}, {percent[index]:.2f} %",
+        symbol=marker if kind == "measured" else "",
+        style=Qt.PenStyle.DashLine if kind == "target" else Qt.PenStyle.SolidLine,
+    )
+
+
+def _column(run: RunLayers, table: np.ndarray, name: str) -> np.ndarray | None:
+    if name == MEAN:
+        counts = (~np.isnan(table)).sum(axis=1)
+        means = np.full(len(table), np.nan)
+        # np.nanmean would warn of layers in which nothing is known.
+        np.divide(np.nansum(table, axis=1), counts, out=means, where=counts > 0)
+        return means
+    return table[:, run.projections.index(name)] if name in run.projections else None
 
 
 def _projection_colour(name: str) -> QColor:
@@ -312,7 +283,7 @@ class AllocationPanel(PlotPanel):
     def show_profiles(self, runs: Sequence[RunLayers]) -> None:
         self._runs = tuple(runs)
         chosen = self.projection.currentData()
-        choices = profile_choices(runs)
+        choices = (MEAN, EACH, *dict.fromkeys(name for run in runs for name in run.projections))
         named = {MEAN: "mean of all", EACH: "each"}
         self.projection.fill(
             [(named.get(choice, choice), choice) for choice in choices], chosen if chosen in choices else MEAN
