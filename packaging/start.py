@@ -24,7 +24,7 @@ OUTPUT = ROOT / "build" / "demo"
 CHECKS = ("ruff check .", "ruff format --check .", "mypy --num-workers 2", "lint-imports")
 
 
-def main(arguments: list[str]) -> int | str:
+def main(arguments: list[str]) -> "int | str":
     """Set up what is missing, then run the tests, the workbench or the headless demo; return the status or an error."""
     if sys.version_info < (3, 11):  # noqa: UP036 - a user may well start this with an older Python
         return f"WINA Workbench needs Python 3.11 or newer; this is {sys.version.split()[0]}."

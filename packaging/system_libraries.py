@@ -60,7 +60,11 @@ def check_test_programs() -> None:
 def missing_programs(packages: str) -> list[str]:
     folders = [os.environ.get("PATH", ""), *(folder for pattern in SERVER_FOLDERS for folder in glob.glob(pattern))]
     found = [shutil.which(name, path=os.pathsep.join(folders)) for name in TEST_PROGRAMS[packages]]
-    return [name for name, file in zip(TEST_PROGRAMS[packages], found) if sys.platform == "linux" and file is None]
+    return [
+        name
+        for name, file in zip(TEST_PROGRAMS[packages], found, strict=True)
+        if sys.platform == "linux" and file is None
+    ]
 
 
 def install_with_apt(packages: str, purpose: str) -> bool:
