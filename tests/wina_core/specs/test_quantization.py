@@ -142,11 +142,6 @@ def test_planes_have_even_bits_and_by_energy_any_mean_up_to_twelve(by_energy):
     assert QuantizationSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
-def test_a_spec_of_old_databases_is_still_read():
-    spec = QuantizationSpec.model_validate_json('{"quantizer": "nested", "bits": 8}')
-    assert spec.label == "8 bits nested"
-
-
 # ---- joint allocations -----------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.specs import QuantizationSpec
 
-REFUSED = "weights of the quantizer nested are no longer made; choose planes"
+REFUSED = "no package with absent"
 
 
 @pytest.fixture
@@ -58,12 +58,12 @@ def test_what_is_held_and_about_read_is_said(page):
     assert ", about " in page.quantization.state.whole()
 
 
-def test_a_quantizer_of_old_files_is_shown_and_cannot_be_chosen(page):
+def test_a_quantizer_that_is_not_installed_is_shown_and_cannot_be_chosen(page):
     bar = page.quantization
-    assert bar.quantizer.findData("nested") == -1
-    page.workspace.set_quantization(QuantizationSpec(quantizer="nested", bits=8))
+    assert bar.quantizer.findData("absent") == -1
+    page.workspace.set_quantization(QuantizationSpec(quantizer="absent", bits=8))
     assert bar.quantizer.currentIndex() == -1
-    assert bar.quantizer.placeholderText() == "Nested"
+    assert bar.quantizer.placeholderText() == "absent"
     assert (bar.quantizer.toolTip(), bar.state.whole()) == (REFUSED, REFUSED)
     assert page.figures.isVisible()
     choose(page, "planes")
