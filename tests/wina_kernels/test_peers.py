@@ -44,7 +44,7 @@ def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], tmp_
         first, last = exact.tokens_per_second(TOKENS, 3)[1][0], exact.logits(TOKENS)[-1]
     assert distances[0] < 3e-3 < distances[1] < 0.1, "a cache of 16 bits, and weights of 8"
     assert first == int(last.argmax())
-    bits = benchmark("quantizers").bits_per_weight(files.tensor_storage(quantized, 96))
+    bits = benchmark("peers_kl").bits_per_weight(files.tensor_storage(quantized, 96))
     assert bits == pytest.approx(8.5), "zeros that pad the MLP are not counted"
 
 

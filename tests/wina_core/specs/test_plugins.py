@@ -94,13 +94,14 @@ def in_process(*words: object) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_template_runs_in_an_engine_and_its_runs_are_read_without_it(tmp_path, wina: Wina):
+@pytest.mark.parametrize("engines", [1, pytest.param(0, marks=pytest.mark.nightly)], ids=["here", "processes"])
+def test_the_template_runs_and_its_runs_are_read_without_it(tmp_path, wina: Wina, engines: int):
     """With `engines=0`, engine processes compute, which find the package by themselves."""
     store = ("--database", tmp_path / "results.sqlite")
     with pytest.MonkeyPatch.context() as patch:
         for plugins, values in TEMPLATE.items():
             offer(patch, plugins, **values)
-        wina_core.run_study(STUDY, engines=0, database=store[1])
+        wina_core.run_study(STUDY, engines=engines, database=store[1])
     (row,) = json.loads(wina("results", "--json", *store)[1])
     assert (row["model"], row["method"]) == ("demo (4 bits extremes)", "mean_norm")
     assert 0 <= row["example_capitals acc"] <= 1
