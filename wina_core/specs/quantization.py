@@ -302,7 +302,5 @@ class JointSpec(Spec):
 
 def check_made(quantization: Quantization, *, load: bool = False) -> None:
     """Raise WinaError for a quantizer that is not installed; with `load`, also for a package's that cannot be used."""
-    if isinstance(quantization, str) or quantization.quantizer in BUILT_IN_QUANTIZERS:
-        return
-    if not QUANTIZER_PLUGINS.has(quantization.quantizer, load=load):
-        raise QUANTIZER_PLUGINS.unknown(quantization.quantizer, quantizer_names())
+    if isinstance(quantization, QuantizationSpec):
+        QUANTIZER_PLUGINS.check(quantization.quantizer, BUILT_IN_QUANTIZERS, load=load)
