@@ -58,10 +58,18 @@ def main(arguments: Sequence[str]) -> None:
 
 def page() -> str:
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    environment.globals.update(study=study_table, benchmark=benchmark_table, products=products_table, cost=cost_table)
-    environment.globals.update(prompts=prompts_table, real_size=real_size_table, scaling=scaling_table)
-    environment.globals.update(sharing=sharing_table, has=has_numbers, scores=scores_table, COMMONSENSE=COMMONSENSE)
-    environment.globals.update(peers=peers_table, peer_bars=peer_bars, planes=planes_table, worth=worth_table)
+    real_sizes = sorted((ROOT / "kernels" / "benchmarks" / "results").glob("real-size-*.json"))
+    environment.globals.update(
+        study=study_table,
+        scores=scores_table,
+        worth=worth_table,
+        products=products_table,
+        cost=cost_table,
+        has=has_numbers,
+        results=_benchmark,
+        real_sizes=[json.loads(file.read_text(encoding="utf-8")) for file in real_sizes],
+        COMMONSENSE=COMMONSENSE,
+    )
     return environment.from_string((NUMBERS / "page.md.j2").read_text(encoding="utf-8")).render()
 
 
@@ -227,93 +235,6 @@ def _worth(row: Row) -> str:
     return f"{value / 1e6:.1f}" if row["metric"] == "bytes_held" else f"{value:.2f}"
 
 
-def benchmark_table(*files: str) -> str:
-    """Return the medians and ratios of benchmarks, one row for each timing beside its peer."""
-    lines = []
-    for file in files:
-        for comparison in _benchmark(file)["comparisons"]:
-            setting = comparison["setting"]
-            threads = f"{setting['threads']} thread{'s' * (setting['threads'] > 1)}"
-            where = ", ".join(filter(None, (setting.get("dtype"), threads)))
-            for timing in comparison["timings"]:
-                if timing["name"] != comparison["peer"]:
-                    aim = timing["at_most"]
-                    lines.append(
-                        [
-                            *(timing["name"], where, comparison["peer"]),
-                            _seconds(timing["wall_seconds"]["median"]),
-                            f"{timing['wall_ratio']['median']:.2f}",
-                            "" if aim is None else f"{aim:.2f}",
-                        ]
-                    )
-    head = ("timed", "setting", "peer", "median", "time over the peer's", "aim, at most")
-    return _markdown(head, lines, left=3)
-
-
-def prompts_table() -> str:
-    """Return the times of prompts and batches through gates over those of the dense model, a row for each input."""
-    lines = []
-    for comparison in _benchmark("kernels/prompts")["comparisons"]:
-        setting = comparison["setting"]
-        batch, tokens = setting["batch"], setting["tokens"]
-        dense, *gated = comparison["timings"]
-        input_text = f"a batch of {batch}" if batch > 1 else f"{tokens} tokens"
-        ratios = [f"{timing['wall_ratio']['median']:.2f}" for timing in gated]
-        lines.append([str(setting["bits"]), input_text, _seconds(dense["wall_seconds"]["median"]), *ratios])
-    return _markdown(("bits", "input", "dense", "0 % dropped, over dense", "50 %"), lines, left=2)
-
-
-def real_size_table() -> str:
-    """Return time and memory of each stage on models of real size, a row for each model, limit and stage."""
-    lines = []
-    for file in sorted((ROOT / "kernels" / "benchmarks" / "results").glob("real-size-*.json")):
-        results = json.loads(file.read_text(encoding="utf-8"))
-        setting = results["setting"]
-        weights = setting["weights_bytes"]
-        for stage in results["stages"]:
-            peak = stage["peak_bytes"]
-            lines.append(
-                [
-                    f"{setting['shape'].removesuffix('b')} B, {weights / 1e9:.1f} GB",
-                    setting["memory"] or "",
-                    stage["name"],
-                    str(stage.get("kills", "") or ""),
-                    f"{stage['seconds']:,.0f} s",
-                    f"{peak / 1e9:.1f} GB",
-                    f"{peak / weights:.2f}",
-                ]
-            )
-    head = (
-        "model",
-        "limit",
-        "stage",
-        "killed",
-        "time",
-        "peak",
-        "over the weights (aim: 1.35 at 1.1 B)",
-    )
-    return _markdown(head, lines, left=3)
-
-
-def scaling_table() -> str:
-    """Return the exponents of the costs in streaming mode, a row for each size."""
-    costs = _benchmark("kernels/scaling")["costs"]
-    lines = [
-        [name, ", ".join(map(str, cost["sizes"])), *(f"{value:.2f}" for value in cost["exponents"].values())]
-        for name, cost in costs.items()
-    ]
-    return _markdown(("size", "measured at", "rotation", "evaluation"), lines, left=2)
-
-
-def sharing_table() -> str:
-    """Return the time of one and of five configurations that share a pass, a row for each length of the text."""
-    lines = [
-        [f"{row['tokens']:,}", f"{row['one_seconds']:.0f} s", f"{row['five_seconds']:.0f} s", f"{row['ratio']:.2f}"]
-        for row in _benchmark("kernels/scaling")["sharing"]["lengths"]
-    ]
-    return _markdown(("tokens of text", "one", "five", "five over one"), lines, left=1)
-
-
 def products_table() -> str:
     """Return the rate of reading weights in gated products, a row for each matrix, format and kernel."""
     rates: dict[tuple[str, str], list[str]] = {}
@@ -332,49 +253,6 @@ def products_table() -> str:
     return _markdown(
         (*head, "of float32's at 50 %"), [[*key, *row_rates, shares[key]] for key, row_rates in rates.items()], left=2
     )
-
-
-def peers_table() -> str:
-    """Return decoding speeds beside llama.cpp and transformers, a row for each width."""
-    speeds = {}
-    for line in _benchmark("kernels/peers")["speeds"]:
-        speed = line["tokens_per_second"]
-        text = f"{speed['median']:.1f} ({speed['p10']:.1f} to {speed['p90']:.1f})"
-        speeds[line["contender"], line["bits"], line["sparsity"]] = text
-    lines = [
-        [
-            str(bits),
-            ", ".join(f"{kind} {speeds[kind, 0, 0.0]}" for kind in kinds),
-            speeds.get(("transformers", bits, 0.0), ""),
-            *(speeds["gated", bits, sparsity] for sparsity in (0.0, 0.5, 0.65)),
-        ]
-        for bits, kinds in ((16, ("F16",)), (8, ("Q8_0",)), (4, ("Q4_0", "Q4_K_M")))
-    ]
-    return _markdown(("bits", "llama.cpp, dense", "transformers, dense", "ours, 0 %", "50 %", "65 %"), lines, left=2)
-
-
-def planes_table() -> str:
-    """Return decoding speeds of planes by the bits that they read."""
-    lines = [
-        [
-            f"{line['bits_read']:g}",
-            f"{100 * line['sparsity']:.0f} %",
-            "{median:.1f} ({p10:.1f} to {p90:.1f})".format(**line["tokens_per_second"]),
-            f"{line['over Q4_0']:.2f}",
-        ]
-        for line in _benchmark("kernels/peers")["speeds"]
-        if line["contender"] == "planes"
-    ]
-    return _markdown(("bits read, about", "dropped", "tokens per second", "over Q4_0"), lines, left=1)
-
-
-def peer_bars() -> str:
-    """Return the speeds over llama.cpp's and their aims."""
-    lines = [
-        [bar["bar"].removeprefix("tokens per second "), f"{bar['measured']:.2f}", f"{bar['wanted']:.1f}"]
-        for bar in _benchmark("kernels/peers")["bars"]
-    ]
-    return _markdown(("speed", "median of the turns' ratios", "aim, at least"), lines, left=1)
 
 
 def cost_table() -> str:
@@ -426,10 +304,6 @@ def _value(row: Row) -> str:
     if row["metric"] == "error":
         return f"{value:.3f}"
     return f"{value:.2g}" if 0 < value < 0.001 else f"{value:.4f}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
 if __name__ == "__main__":

@@ -38,16 +38,13 @@ if sys.platform == "linux":
 def check_qt(python: Path) -> bool:
     """Return whether Qt's system libraries load in `python`; as root, install them with apt first."""
     error = qt_error(python)
-    if error is None:
-        return True
-    if install_with_apt("packages", "Qt's system libraries"):
+    if error and install_with_apt("packages", "Qt's system libraries"):
         error = qt_error(python)
-    if error is None:
-        return True
-    print(f"Qt cannot load a system library: {error}\nInstall the libraries with one of:", file=sys.stderr)
-    for manager in json.loads(SYSTEM_LIBRARIES.read_text()).values():
-        print(f"  sudo {manager['command']} {' '.join(manager['packages'])}", file=sys.stderr)
-    return False
+    if error:
+        print(f"Qt cannot load a system library: {error}\nInstall the libraries with one of:", file=sys.stderr)
+        for manager in json.loads(SYSTEM_LIBRARIES.read_text()).values():
+            print(f"  sudo {manager['command']} {' '.join(manager['packages'])}", file=sys.stderr)
+    return not error
 
 
 def check_test_programs() -> None:
@@ -61,12 +58,13 @@ def check_test_programs() -> None:
 
 
 def missing_programs(packages: str) -> list[str]:
-    return [name for name in TEST_PROGRAMS[packages] if sys.platform == "linux" and not is_installed(name)]
-
-
-def is_installed(program: str) -> bool:
-    servers = (file for folder in SERVER_FOLDERS for file in glob.glob(f"{folder}/{program}"))
-    return shutil.which(program) is not None or any(os.access(file, os.X_OK) for file in servers)
+    folders = [os.environ.get("PATH", ""), *(folder for pattern in SERVER_FOLDERS for folder in glob.glob(pattern))]
+    found = [shutil.which(name, path=os.pathsep.join(folders)) for name in TEST_PROGRAMS[packages]]
+    return [
+        name
+        for name, file in zip(TEST_PROGRAMS[packages], found, strict=True)
+        if sys.platform == "linux" and file is None
+    ]
 
 
 def install_with_apt(packages: str, purpose: str) -> bool:
@@ -105,6 +103,6 @@ def without_services() -> Iterator[None]:
 
 
 def qt_error(python: Path) -> str | None:
-    """Return the last line of Qt's error, or None if Qt loads."""
+    """Return the last line of Qt's error; None if Qt loads."""
     outcome = subprocess.run([python, "-c", QT_CHECK], capture_output=True, text=True)
     return None if outcome.returncode == 0 else (outcome.stderr.strip().splitlines() or ["unknown error"])[-1]

@@ -2,12 +2,11 @@
 
     python kernels/benchmarks/run.py gpu
 
-Five parts, each in a process of its own, so that one that fails or hangs loses nothing of the others:
+Four parts, each in a process of its own, so that one that fails or hangs loses nothing of the others:
 
 - device: a copy's bandwidth, the time of a launch in a CUDA graph, and every kernel against the reference;
 - products: gated at 40, 50 and 65 %, 1 to 8 rows, in bfloat16, INT8 and INT4, against the vendor's dense call and a
   split-K kernel of TEAL's published design;
-- variants: a design of the product that does not ship, beside the shipped one;
 - decoding: a random model of Llama-3-8B's shapes, dense and gated, by transformers' step and by the fused one, all in
   CUDA graphs;
 - evaluation: tokens per second of measuring the fidelity of that model.
@@ -39,7 +38,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import triton
 from gpu_products import bars as product_bars
+from jinja2 import Environment
 from wina_kernels.gpu import tiles
 from wina_kernels.gpu.operands import INTERPRETED
 
@@ -49,9 +50,8 @@ from wina_core.files.tables import write_atomically
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[2] / "resources" / "guide" / "gpu.md"
 HEADING = "## Measured on a GPU"
-_SHOWN = ("wina", "teal", "split-k")
 LEAST_TURNS = 3
-SECONDS = {"device": 55.0, "products": 95.0, "variants": 60.0, "decoding": 95.0, "evaluation": 25.0}
+SECONDS = {"device": 55.0, "products": 125.0, "decoding": 125.0, "evaluation": 55.0}
 """Seconds of each part's measurements, without its start: IN_ALL with `_START` for each."""
 IN_ALL = 480.0
 _START = 30.0
@@ -113,7 +113,7 @@ def run(out: Path | None, toy: bool) -> None:
     machine = environment()
     file = out or RESULTS / f"gpu-{re.sub(r'[^a-z0-9]+', '-', machine.hardware.lower()).strip('-')}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    versions = {**machine.versions, "triton": _triton(), "cuda": str(torch.version.cuda)}
+    versions = {**machine.versions, "triton": str(triton.__version__), "cuda": str(torch.version.cuda)}
     content: dict[str, Any] = {"benchmark": "gpu", "hardware": machine.hardware, "versions": versions, "failures": []}
     for name, seconds in SECONDS.items():
         left = math.inf if toy else IN_ALL - (time.perf_counter() - start)
@@ -123,7 +123,9 @@ def run(out: Path | None, toy: bool) -> None:
         if why:
             content["failures"].append({"part": name, "why": why})
             print(f"{name} failed; the other parts go on.\n{why}", file=sys.stderr, flush=True)
-        content |= {"bars": bars(content), "seconds": time.perf_counter() - start}
+        bars = product_bars(content.get("products", {}).get("lines", ()))
+        bars += content.get("decoding", {}).get("bars", [])
+        content |= {"bars": bars, "seconds": time.perf_counter() - start}
         write_atomically(file, (json.dumps(content, indent=1) + "\n").encode())
     for bar in content["bars"]:
         print(f"{'met   ' if bar['met'] else 'MISSED'} {bar['bar']}: {bar['measured']}")
@@ -174,17 +176,6 @@ def _paths() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def bars(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    product_bar_lines: list[dict[str, Any]] = product_bars(content.get("products", {}).get("lines", ()))
-    return product_bar_lines + content.get("decoding", {}).get("bars", [])
-
-
-def _triton() -> str:
-    import triton
-
-    return str(triton.__version__)
-
-
 def main_of_part(arguments: Sequence[str]) -> None:
     """Measure a part, NAME FILE SECONDS COPY TOY: FILE is rewritten each time, so that a failure loses nothing."""
     name, file, seconds, copy, toy = arguments
@@ -209,7 +200,9 @@ def measure(name: str, seconds: float, copy: float | None, toy: bool) -> Iterato
 def write_page(page: Path, content: Content) -> None:
     """Replace the page's last section; without a page, write one of this section alone."""
     before = page.read_text(encoding="utf-8").partition(HEADING)[0] if page.exists() else ""
-    page.write_text(before + "\n".join(section(content)), encoding="utf-8")
+    template = Path(__file__).with_name("gpu.md.j2").read_text(encoding="utf-8")
+    environment = Environment(trim_blocks=True)
+    page.write_text(before + environment.from_string(template).render(content).rstrip() + "\n", encoding="utf-8")
 
 
 def write_launches(page: Path, steps: Sequence[Content]) -> None:
@@ -233,119 +226,8 @@ def launch_table(steps: Iterable[Content]) -> Iterator[str]:
         for step in steps
     ]  # fmt: skip
     head = ("step", "gates", "dropped", "context", "launches outside", "MB outside", "µs outside", "of the token")
-    yield from _table(head, rows)
-
-
-def section(content: Content) -> Iterator[str]:
-    versions = content["versions"]
-    yield from (HEADING, "")
-    yield f"{content['hardware']}, torch {versions['torch']}, CUDA {versions['cuda']}, Triton {versions['triton']}."
-    yield f"Measured in {content['seconds']:.0f} s by `python kernels/benchmarks/run.py gpu`."
-    yield from ("", *_bars(content["bars"]))
-    for subsection in (_device, _decoding, _evaluation, _products, _variants):
-        lines = list(subsection(content))
-        yield from (*lines, "") if lines else ()
-    for failure in content["failures"]:
-        yield from (f"The part *{failure['part']}* failed:", "")
-        yield from (*(f"    {line}" for line in failure["why"].strip().splitlines()[-12:]), "")
-
-
-def _bars(bars: Sequence[Content]) -> Iterator[str]:
-    if not bars:
-        return
-    rows = [
-        (bar["bar"], f"{bar['wanted']:g}", f"{bar['measured']:.3f}", "met" if bar["met"] else "missed") for bar in bars
-    ]
-    yield from _table(("aim", "wanted", "measured", ""), rows)
-    missed = [f"- {bar['bar']}: {'; '.join(bar['missed'])}." for bar in bars if bar["missed"]]
-    yield from ("", "Missed:", "", *missed) if missed else ()
-    yield ""
-
-
-def _device(content: Content) -> Iterator[str]:
-    device = content.get("device", {})
-    if "copy_gb_per_second" in device:
-        launch = device.get("launch_microseconds")
-        took = "" if launch is None else f"; a launch in a CUDA graph takes {launch:.2f} µs"
-        yield f"A copy moves {device['copy_gb_per_second']:.0f} GB/s{took}."
-    checks = device.get("checks", [])
-    failed = [check for check in checks if not check["passed"]]
-    if checks:
-        yield f"{len(checks) - len(failed)} of {len(checks)} checks of the kernels against the reference passed."
-    if failed:
-        yield from ("", *(f"- {check['check']}: {check['why']}" for check in failed))
-
-
-def _decoding(content: Content) -> Iterator[str]:
-    decoding = content.get("decoding", {})
-    if "tokens_per_second" not in decoding:
-        return
-    yield from ("### Decoding a Llama of 8 billion random parameters", "")
-    yield f"One sequence in bfloat16, {100 * decoding['dropped']:.1f} % dropped, in CUDA graphs."
-    yield f"The best gated way is {decoding['speed_up']:.2f} times as fast as the best dense one; bytes allow"
-    yield f"{decoding['speed_up_allowed_by_bytes']:.2f}."
-    yield from (f"Not fused: {reason}." for reason in decoding["not_fused"])
-    for way, agreement in decoding.get("tokens_that_agree", {}).items():
-        yield f"Tokens of *{way}* equal those of transformers' step in the first {100 * agreement:.0f} %."
-    yield ""
-    rows = [
-        (way, *(f"{speed[name]:.1f}" for name in ("median", "p10", "p90")))
-        for way, speed in decoding["tokens_per_second"].items()
-    ]
-    yield from _table(("model, step", "tokens/s", "p10", "p90"), rows)
-
-
-def _evaluation(content: Content) -> Iterator[str]:
-    evaluation = content.get("evaluation", {})
-    if "tokens_per_second" in evaluation:
-        yield f"Fidelity, dense and gated together: {evaluation['tokens_per_second']['median']:.0f} tokens/s in batches"
-        yield f"of {evaluation['batch']} rows of {evaluation['sequence']} tokens."
-
-
-def _products(content: Content) -> Iterator[str]:
-    products = content.get("products", {})
-    lines = [line for line in products.get("lines", ()) if line["contender"] in _SHOWN]
-    if not lines:
-        return
-    yield from ("### Gated products on the GPU", "")
-    yield "Against the vendor's dense product in bfloat16, and a split-K kernel of TEAL's design."
-    if products["left_out"]:
-        yield f"Left out for lack of time: {'; '.join(products['left_out'])}."
-    yield ""
-    rows = [
-        (
-            f"{line['outputs']} x {line['inputs']}", str(line["batch"]), line["format"], line["contender"],
-            f"{100 * line['sparsity']:g} %", f"{1000 * line['milliseconds']['median']:.1f}",
-            f"{line['gb_per_second']:.0f}", f"{100 * line['of_copy']:.0f} %" if "of_copy" in line else "-",
-            f"{1 / line['over_vendor']:.2f}", f"{1 / line['over_split-k']:.2f}" if "over_split-k" in line else "-",
-        )
-        for line in lines
-    ]  # fmt: skip
-    head = ("shape", "rows", "weights", "kernel", "dropped", "µs", "GB/s", "of copy", "vs dense", "vs split-K")
-    yield from _table(head, rows)
-
-
-def _variants(content: Content) -> Iterator[str]:
-    lines = content.get("variants", {}).get("lines", ())
-    if not lines:
-        return
-    yield from ("### A design that does not ship", "")
-    yield f"Kept inputs are listed first; one row, bfloat16, {100 * lines[0]['sparsity']:g} % dropped."
-    yield ""
-    rows = [
-        (
-            f"{line['outputs']} x {line['inputs']}", line["contender"], f"{1000 * line['milliseconds']:.1f}",
-            f"{line['over_shipped']:.2f}", f"{100 * line['deviation']:.2g} %",
-        )
-        for line in lines
-    ]  # fmt: skip
-    yield from _table(("shape", "kernel", "µs", "of the shipped one", "deviation"), rows)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' * len(head)}"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+    for row in (head, ("---",) * len(head), *rows):
+        yield f"| {' | '.join(row)} |"
 
 
 if __name__ == "__main__":

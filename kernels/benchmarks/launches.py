@@ -24,7 +24,7 @@ from unittest import mock
 
 import torch
 from comparing import write_json
-from gpu import PAGE, write_launches
+from gpu import PAGE, launch_table, write_launches
 from gpu_decoding import LLAMA_3_8B, VOCABULARY
 from random_models import Size, random_llama
 from torch import Tensor
@@ -45,7 +45,7 @@ from wina_core.specs import MethodSpec
 from wina_core.specs.methods.base import BLOCKS
 
 LAUNCH_SECONDS, BYTES_PER_SECOND = 2e-6, 4e12
-SPARSITY, AT_MOST = 0.5, 0.15
+SPARSITY = 0.5
 _PRODUCTS = ("sparse_linear_kernel", "masked_linear_kernel")
 _MULTIPLY = ("mm", "addmm", "mv")
 _NO_LAUNCH = ("empty", "empty_like", "new_empty", "empty_strided", "detach", "_unsafe_view", "lift_fresh")
@@ -204,13 +204,13 @@ def run(out: Path | None, toy: bool) -> None:
                         "share_outside": counted.share, "outside": dict(counted.outside.most_common()),
                     }
                 )  # fmt: skip
-                print(_line(lines[-1]), flush=True)
     content = {
         "benchmark": "launches", **size.facts, "vocabulary": vocabulary, "launch_microseconds": 1e6 * LAUNCH_SECONDS,
         "terabytes_per_second": BYTES_PER_SECOND / 1e12, "steps": lines,
     }  # fmt: skip
     file = out or Path(__file__).parent / "results" / "launches.json"
     write_json(file, content)
+    print("\n".join(launch_table(lines)))
     if out is None:
         write_launches(PAGE, lines)
     print(f"-> {file}")
@@ -220,14 +220,3 @@ def _name(method: MethodSpec | None) -> str:
     if method is None:
         return "dense"
     return f"{'top k' if method.selection == 'topk' else 'threshold'}, {method.masks}"
-
-
-def _line(step: dict[str, Any]) -> str:
-    misses = step["step"] == "fused" and step["share_outside"] > AT_MOST
-    return (
-        f"{step['step']:12} {step['gates']:19} {100 * step['sparsity']:3.0f} %, context {step['context']:5}: "
-        f"{step['launches_of_products']:4} products {step['microseconds_of_products']:6.0f} us, outside "
-        f"{step['launches_outside']:5} launches {step['megabytes_outside']:6.1f} MB "
-        f"{step['microseconds_outside']:6.0f} us = {100 * step['share_outside']:4.1f} %"
-        + (f", MISSED: at most {100 * AT_MOST:g} %" if misses else "")
-    )

@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,9 +45,6 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec, QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 
-if TYPE_CHECKING:
-    from gguf import GGUFWriter
-
 METHOD = MethodSpec(name="wina", masks="shared")
 PEERS = ("F16", "Q8_0", "Q4_0", "Q4_K_M")
 DENSE = "transformers"
@@ -67,10 +64,6 @@ WANTED = {(16, 0.5): 1.6, (8, 0.5): 1.4, (4, 0.5): 1.2, (16, 0.0): 0.9, (8, 0.0)
 DIFFERENT = 5e-3
 """Relative deviation of logits from which on the models differ; llama.cpp's cache has 16 bits."""
 RESULTS = Path(__file__).parent / "results" / "peers-cpu.json"
-_ARCHITECTURES = {"llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "phi3": "phi3"}
-"""llama.cpp's architecture by transformers' `model_type`."""
-_PAIRED = ("llama",)
-"""Architectures whose rotary embedding turns neighbours (0, 1), (2, 3), ... instead of the halves of a head."""
 _BLOCK = 256
 """Weights of a row that llama.cpp's k-quants store together."""
 Line = dict[str, Any]
@@ -279,39 +272,62 @@ def _say(text: str) -> None:
 
 
 def write_gguf(model: Any, file: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Write a transformers model as GGUF, matrices in float16 or float32, vectors in float32.
+    """Write a Llama of transformers as GGUF, matrices in float16 or float32, vectors in float32.
 
     The MLP is padded with zeros to a multiple of 256, which changes no output: llama.cpp leaves rows of other lengths
     in more bits.
 
-    Raises WinaError for an architecture that is not in the table, scaled rotary embeddings and missing packages.
+    Raises WinaError for other models, scaled rotary embeddings and missing packages.
     """
     gguf = peer_package("gguf")
-    config = model.config
-    if config.model_type not in _ARCHITECTURES:
+    config, rope = model.config, model.config.rope_parameters or {}
+    if config.model_type != "llama" or rope["rope_type"] != "default":
         raise WinaError(
-            f"There is no GGUF writer for models of type {config.model_type}; take one of {', '.join(_ARCHITECTURES)}."
+            f"Only a Llama without scaled rotary embeddings is written as GGUF, not a model of type {config.model_type}"
+            "; choose another model, or wina export-gguf."
         )
-    rope = config.rope_parameters
-    if rope.get("rope_type", "default") != "default":
-        raise WinaError(f"There is no GGUF writer for rotary embeddings of type {rope['rope_type']}.")
-    architecture = _ARCHITECTURES[config.model_type]
-    writer = gguf.GGUFWriter(file, architecture)
-    _add_sizes(writer, config, float(rope["rope_theta"]))
-    names = gguf.get_tensor_name_map(
-        next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == architecture), config.num_hidden_layers
-    )
-    for name, tensor in _tensors(model).items():
-        values = _padded(name, tensor.detach().float())
-        if architecture in _PAIRED and name.split(".")[-2] in ("q_proj", "k_proj"):
-            heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
-            values = _neighbours(values, heads)
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_tokenizer_model("no_vocab")
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(_multiple(config.intermediate_size))
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_key_length(config.head_dim)
+    writer.add_value_length(config.head_dim)
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(float(rope["rope_theta"]))
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    for name, tensor in model.state_dict().items():
+        if tied and name == "lm_head.weight":  # llama.cpp uses the embedding if there is none
+            continue
+        values = _as_in_llama_cpp(name.split(".")[-2], tensor.detach().float(), config)
         target = names.get_name(name, try_suffixes=(".weight", ".bias"))
         writer.add_tensor(target, values.to(torch.float32 if values.dim() == 1 else dtype).contiguous().numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _as_in_llama_cpp(module: str, values: Tensor, config: Any) -> Tensor:
+    """Return a matrix of the MLP with zeros for the added hidden units, and rows of q and k in another order.
+
+    The rotary embedding of llama.cpp's Llamas turns neighbours (0, 1), (2, 3), ... instead of the halves of a head.
+    """
+    added = _multiple(config.intermediate_size) - config.intermediate_size
+    if module == "down_proj":
+        return functional.pad(values, (0, added))
+    if module in ("gate_proj", "up_proj"):
+        return functional.pad(values, (0, 0, 0, added))
+    if module in ("q_proj", "k_proj"):
+        heads = config.num_attention_heads if module == "q_proj" else config.num_key_value_heads
+        return values.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+    return values
 
 
 def quantize_gguf(source: Path, target: Path, kind: str, threads: int = 2) -> None:
@@ -331,8 +347,6 @@ class TensorStorage:
     """One tensor of a GGUF file."""
 
     name: str
-    kind: str
-    """Such as Q4_0."""
     weights: int
     bytes: int
     is_matrix: bool
@@ -345,52 +359,9 @@ def tensor_storage(file: Path, units: int) -> tuple[TensorStorage, ...]:
     for tensor in gguf.GGUFReader(file).tensors:
         real = units / _multiple(units) if ".ffn_" in tensor.name and len(tensor.shape) > 1 else 1.0
         weights, stored = round(real * int(tensor.n_elements)), round(real * int(tensor.n_bytes))
-        storage.append(TensorStorage(str(tensor.name), tensor.tensor_type.name, weights, stored, len(tensor.shape) > 1))
+        storage.append(TensorStorage(str(tensor.name), weights, stored, len(tensor.shape) > 1))
     return tuple(storage)
-
-
-def _tensors(model: Any) -> dict[str, Tensor]:
-    """Return the state dict without a tied head: llama.cpp uses the embedding if there is none."""
-    tensors = dict(model.state_dict())
-    if model.get_output_embeddings().weight.data_ptr() == model.get_input_embeddings().weight.data_ptr():
-        del tensors["lm_head.weight"]
-    return tensors
-
-
-def _add_sizes(writer: GGUFWriter, config: Any, theta: float) -> None:
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    writer.add_tokenizer_model("no_vocab")
-    writer.add_vocab_size(config.vocab_size)
-    writer.add_context_length(config.max_position_embeddings)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(_multiple(config.intermediate_size))
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(head)
-    writer.add_value_length(head)
-    writer.add_rope_dimension_count(head)
-    writer.add_rope_freq_base(theta)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-
-
-def _padded(name: str, weight: Tensor) -> Tensor:
-    """Return a matrix of the MLP with zeros for the added hidden units, and any other tensor unchanged."""
-    module = name.split(".")[-2]
-    if module == "down_proj":
-        return functional.pad(weight, (0, _multiple(weight.shape[1]) - weight.shape[1]))
-    if module in ("gate_proj", "up_proj"):
-        return functional.pad(weight, (0, 0, 0, _multiple(len(weight)) - len(weight)))
-    if module == "gate_up_proj":
-        return torch.cat([_padded("gate_proj.weight", half) for half in weight.chunk(2)])
-    return weight
 
 
 def _multiple(units: int) -> int:
     return -(-units // _BLOCK) * _BLOCK
-
-
-def _neighbours(weight: Tensor, heads: int) -> Tensor:
-    """Reorder rows so that halves of a head that turn together become neighbours."""
-    halves = weight.view(heads, 2, weight.shape[0] // heads // 2, *weight.shape[1:])
-    return halves.transpose(1, 2).reshape(weight.shape)

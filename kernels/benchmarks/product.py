@@ -20,6 +20,7 @@ multiplying; segments of 512 bytes, the next one fetched while this one is inter
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
@@ -136,11 +137,9 @@ def _threshold(step: PreparedPlanes, x: Tensor, bits: float) -> float:
 
 
 def _copies(weight: Copied, cold: int) -> list[Copied]:
+    """Return copies that share no memory: cached scales would make those with many of them look too fast."""
     size = weight.nbytes if isinstance(weight, Tensor) else weight.bytes
-    copies = range(max(1, cold // size))
-    if isinstance(weight, Tensor):
-        return [weight, *(weight.clone() for _ in copies)]
-    return [weight, *(replace(weight, codes=weight.codes.clone()) for _ in copies)]
+    return [weight, *(deepcopy(weight) for _ in range(max(1, cold // size)))]
 
 
 def _product(backend: str, weight: Weight, x: Tensor, scale: Tensor, threshold: float) -> Callable[[], object]:

@@ -3,7 +3,7 @@ on a random Llama of hidden size 1024.
 
 Expected: V of W g is found from W^T W in d^3 instead of m^2 n operations and without U, some nine times faster for each
 basis, so `per_site` takes at most a fifth of the peer's time and `global`, with one decomposition, less. Logits deviate
-alike. Peak memory above the model: ours some ten float64 [d, d] matrices, the peer's twice as much or more.
+alike.
 
 Seen (`results/rotation-cpu.json`): the bar is missed at this size, because the peer's weight products in float64 alone
 take a third of its time. `global` is 2.5 times as fast in float32 and 4.1 times for 16-bit weights, which are
@@ -16,21 +16,12 @@ the right singular vectors of k_proj become the basis of the attention's input, 
 paper, appendix "Orthogonal Tensor Transformation"; the authors' code calls torch.linalg.svd with full matrices).
 Weights are multiplied whole in float64, as in SliceGPT. Left out: inexact steps of the released code (it subtracts the
 embedding's mean and rounds twice) and its garbage collections.
-
-The peak memory above the model is measured in a process of its own (Linux), which this file starts with the name of a
-route and the sizes as JSON. The kernel's highest resident size of the process is reset once the model exists. Larger
-blocks are mapped separately, so freed memory is really gone and the figure repeats up to some hundred KiB.
 """
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 
 import torch
 from comparing import Contender, Facts, TimingComparison, compare
@@ -51,20 +42,15 @@ SIZE = Size(hidden=1024, intermediate=2816, layers=4, heads=16, kv_heads=4)
 AT_MOST = 0.2
 PEER = "full_svd"
 Route = Callable[[ModelView], None]
-_LARGE_BLOCK = 1 << 16
-_RESET_PEAK = "5"
-"""See proc(5), /proc/pid/clear_refs."""
 
 
 def measure(toy: bool) -> list[TimingComparison]:
-    """Measure in float32 and bfloat16 with two threads; peak memory in float32 with one."""
+    """Measure in float32 and bfloat16 with two threads."""
     size, repetitions, count = (TOY, 1, 1) if toy else (SIZE, 3, 2)
     comparisons = []
     for dtype in (torch.float32, torch.bfloat16):
         loaded = random_llama(size, dtype)
         facts = {name: _facts(route, loaded) for name, route in ROUTES.items()}
-        if dtype == torch.float32 and not toy:  # a process for each
-            facts = {name: route_facts | peak_memory(name, size.facts) for name, route_facts in facts.items()}
         contenders = [
             Contender(name, partial(_ready, route, loaded), None if name == PEER else AT_MOST)
             for name, route in ROUTES.items()
@@ -152,39 +138,3 @@ ROUTES: dict[str, Route] = {
     "global + heads": ours(RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))),
 }
 """The second computes the peer's own bases, up to what is arbitrary in them; the others are free at run time."""
-
-
-def peak_memory(route: str, size: dict[str, int]) -> dict[str, int]:
-    """Return the peak of one of `ROUTES` on a random Llama in float32; empty if the system does not report
-    it."""
-    if not sys.platform.startswith("linux"):
-        return {}
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(_LARGE_BLOCK), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, route, json.dumps(size)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    figures: dict[str, int] = json.loads(done.stdout)
-    return figures
-
-
-def _measure_peak(route: str, size: dict[str, int]) -> dict[str, int]:
-    rotated = random_llama(Size(**size)).view
-    torch.linalg.eigh(torch.eye(8, dtype=torch.float64))  # loads libraries now, whose memory is no part of the peak
-    torch.linalg.svd(torch.eye(8, dtype=torch.float64))
-    Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
-    before = _status("VmRSS")
-    ROUTES[route](rotated)
-    return {
-        "peak_bytes": _status("VmHWM") - before,
-        "model_bytes": sum(parameter.numel() * parameter.element_size() for parameter in rotated.model.parameters()),
-        "layer_float64_bytes": 8 * sum(rotated.layout.parameters[0]),
-    }
-
-
-def _status(field: str) -> int:
-    """Return a size from /proc/self/status, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-
-
-if __name__ == "__main__":
-    print(json.dumps(_measure_peak(sys.argv[1], json.loads(sys.argv[2]))))

@@ -31,15 +31,13 @@ import argparse
 import json
 import math
 import os
-import pty
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -75,10 +73,7 @@ _MOST = 2.5
 """Bar: time of five configurations over that of one."""
 _INTERVAL = 0.1
 SPARSITIES = ("0.25", "0.4", "0.5", "0.65")
-_SCALING = (
-    "Cost of a rotation and of an evaluation in streaming mode, against layers, hidden size, tokens and configurations."
-)
-_REAL_SIZE = "Models of real size on this machine: time and peak memory of every stage, of a random model in bfloat16."
+_FIDELITY = ("--method", "wina", "--fidelity", "--tokens", "4096", "--yes")
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ PARTS = ("costs", "sharing")
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="run.py scaling", description=_SCALING)
+    parser = argparse.ArgumentParser(prog="run.py scaling", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling-cpu.json")
     parser.add_argument("--toy", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--only", choices=PARTS, help="measure one part, and keep the other of the file")
@@ -161,11 +156,7 @@ def _sharing(toy: bool) -> dict[str, Any]:
 
 
 def _measure(case: Case) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "model"
-        write_random_folder(case.config, folder)
-        os.environ["WINA_HOME"] = f"{scratch}/home"
-        source = ModelSource(location=str(folder))
+    with _fresh_model(case.config) as source:
         rotation = RotationSpec(text=TextSpec(tokens=case.tokens))
         start = time.perf_counter()
         Session().prepare(source, rotation, NullReporter())
@@ -176,13 +167,20 @@ def _measure(case: Case) -> dict[str, float]:
 
 def _configurations(shape: dict[str, Any], tokens: int, count: int) -> float:
     """Return the seconds of the dense model's fidelity pass with a number of gated configurations."""
+    with _fresh_model(shape) as source:
+        start = time.perf_counter()
+        _evaluate(source, NO_ROTATION, tokens, count)
+        return time.perf_counter() - start
+
+
+@contextmanager
+def _fresh_model(shape: dict[str, Any]) -> Iterator[ModelSource]:
+    """Yield a random model of a config, with an empty cache."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         write_random_folder(shape, folder)
         os.environ["WINA_HOME"] = f"{scratch}/home"
-        start = time.perf_counter()
-        _evaluate(ModelSource(location=str(folder)), NO_ROTATION, tokens, count)
-        return time.perf_counter() - start
+        yield ModelSource(location=str(folder))
 
 
 def _evaluate(source: ModelSource, rotation: RotationSpec, tokens: int, configurations: int) -> None:
@@ -224,7 +222,7 @@ class ScalingStage:
 
 
 def main_real_size(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=_REAL_SIZE)
+    parser = argparse.ArgumentParser(prog="run.py real-size", description=__doc__.splitlines()[0])
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--folder", type=Path, help="the model's folder, written unless it is there; else temporary")
     parser.add_argument("--memory", help="limit, such as 8GB")
@@ -270,21 +268,7 @@ def _commands(folder: Path, sparsities: Sequence[str], decode: bool) -> list[tup
     sparsity_options = [word for sparsity in sparsities for word in ("--sparsity", sparsity)]
     commands = [
         ("rotate", ["rotate", str(folder), *rotation]),
-        (
-            "fidelity",
-            [
-                "eval",
-                *model,
-                *rotation,
-                "--method",
-                "wina",
-                *sparsity_options,
-                "--fidelity",
-                "--tokens",
-                "4096",
-                "--yes",
-            ],
-        ),
+        ("fidelity", ["eval", *model, *rotation, *sparsity_options, *_FIDELITY]),
     ]
     if decode:
         commands.append(("decode", ["latency", str(folder), "--decode", "--sparsity", "0.5"]))
@@ -319,62 +303,40 @@ def _run_through_kills(name: str, words: Sequence[str], variables: dict[str, str
 
 
 def _run(name: str, words: Sequence[str], variables: dict[str, str], kill_after: float) -> ScalingStage:
-    """Run a command in a terminal of its own and follow its memory; raise RuntimeError if it fails.
+    """Run a command and follow its memory; raise RuntimeError if it fails.
 
     After so many seconds it is killed, with its children.
     """
-    start = time.perf_counter()
-    main_end, own_end = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "wina_core.cli", *words],
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "200", **variables},
-        stdout=own_end,
-        stderr=own_end,
-    )
-    # Reading ends when no process holds this end any more, this one included.
-    os.close(own_end)
-    output: list[str] = []
-    reading = threading.Thread(target=_read, args=(main_end, output))
-    reading.start()
-    peak = anonymous = 0
-    killed = False
-    while process.poll() is None:
-        resident = [_resident(pid) for pid in (process.pid, *_children(process.pid))]
-        peak = max(peak, sum(whole for whole, _ in resident))
-        anonymous = max(anonymous, sum(own_bytes for _, own_bytes in resident))
-        if time.perf_counter() - start > kill_after:
-            for pid in (*_children(process.pid), process.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            killed = process.wait() == -signal.SIGKILL
-            break
-        time.sleep(_INTERVAL)
-    end = time.perf_counter()
-    reading.join()
-    os.close(main_end)
-    if process.returncode and not killed:
-        raise RuntimeError("".join(output)[-2000:])
+    start, peak, anonymous, killed = time.perf_counter(), 0, 0, False
+    # A file: nothing drains a pipe meanwhile, and a full one would stop the command.
+    with tempfile.TemporaryFile() as output:
+        command = [sys.executable, "-m", "wina_core.cli", *words]
+        process = psutil.Popen(command, env=os.environ | variables, stdout=output, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            family = [process]
+            with suppress(psutil.NoSuchProcess):
+                family += process.children(recursive=True)
+            resident = [_resident(member) for member in family]
+            peak = max(peak, sum(whole for whole, _ in resident))
+            anonymous = max(anonymous, sum(own_bytes for _, own_bytes in resident))
+            if time.perf_counter() - start > kill_after:
+                for member in reversed(family):
+                    with suppress(psutil.NoSuchProcess):
+                        member.kill()
+                killed = process.wait() == -signal.SIGKILL
+                break
+            time.sleep(_INTERVAL)
+        end = time.perf_counter()
+        if process.returncode and not killed:
+            output.seek(0)
+            raise RuntimeError(output.read().decode(errors="replace")[-2000:])
     return ScalingStage(name, end - start, peak, anonymous, kills=int(killed))
 
 
-def _read(file: int, output: list[str]) -> None:
-    """Collect what a terminal shows until its other end is closed."""
-    with suppress(OSError):  # Linux answers EIO once the other end is closed
-        while text := os.read(file, 65536):
-            output.append(text.decode(errors="replace"))
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _resident(pid: int) -> tuple[int, int]:
+def _resident(process: psutil.Process) -> tuple[int, int]:
     """Return the resident bytes of a process, with and without pages of files; 0 once it has ended."""
     try:
-        memory = psutil.Process(pid).memory_info()
+        memory = process.memory_info()
     except psutil.NoSuchProcess:
         return 0, 0
     return memory.rss, memory.rss - memory.shared

@@ -1,5 +1,6 @@
 """Splits depend on names alone and share no paragraph."""
 
+import pytest
 from demo_model import corpus
 from demo_model.corpus import Document
 
@@ -16,6 +17,7 @@ def test_split_of_known_names_never_changes() -> None:
     assert corpus.split_of("argparse.py") == "train"
 
 
+@pytest.mark.nightly  # building the splits takes seconds, and the library seldom changes
 def test_the_standard_library_splits_in_sensible_shares(splits: dict[corpus.Split, list[Document]]) -> None:
     size = {split: sum(len(d.text) for d in documents) for split, documents in splits.items()}
     assert size["train"] > 5e6

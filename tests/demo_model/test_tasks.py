@@ -83,6 +83,7 @@ def test_a_shared_window_is_found_wherever_it_lies() -> None:
     assert tasks.shared_windows(["x" + copied[1:]], ["yy" + copied + "z"]) == set()
 
 
+@pytest.mark.nightly  # tests/end_to_end runs stock lm-eval on both
 def test_lm_eval_runs_both_tasks_from_any_folder_and_the_dense_model_is_neither_guessing_nor_perfect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,20 +121,6 @@ def test_the_published_design_that_is_compared_with(benchmark: Callable[[str], A
 
 
 @runs
-@pytest.mark.parametrize(("warps", "depth", "shares"), [(1, 4, 1), (2, 4, 4)])
-def test_the_design_that_lists_kept_inputs_first(
-    benchmark: Callable[[str], Any], warps: int, depth: int, shares: int
-) -> None:
-    variants = benchmark("gpu_variants")
-    random = torch.Generator().manual_seed(0)
-    x, weight_t = torch.randn(330, generator=random).to(DEVICE), torch.randn(330, 300, generator=random).to(DEVICE)
-    scale = (torch.rand(330, generator=random) + 0.5).to(DEVICE)
-    for threshold in (0.7, 100.0, 0.0):
-        y = variants.list_linear(x, weight_t, scale, threshold, variants.ListDesign(warps, depth, shares))
-        assert torch.allclose(y, reference.sparse_linear(x, weight_t, scale, threshold), atol=1e-4)
-
-
-@runs
 @pytest.mark.parametrize(("rows", "number"), [(1, 1), (1, 4), (3, 2)])
 def test_what_is_kept_is_counted_on_the_device(rows: int, number: int) -> None:
     random = torch.Generator().manual_seed(0)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,16 +33,6 @@ many = settings(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
-
-
-@pytest.fixture(params=["portable", "avx2", "avxvnni", "avx512", "avx512vnni"])
-def instructions(request: pytest.FixtureRequest) -> Iterator[str]:
-    library = abi.loaded()
-    before = abi.instructions()
-    if library is None or before is None or not library.wina_use_instructions(request.param.encode()):
-        pytest.skip(f"this processor has no {request.param}")
-    yield request.param
-    library.wina_use_instructions(before.encode())
 
 
 @pytest.mark.parametrize("check", [check_sparse_linear, check_top_k_linear, check_masked_linear])

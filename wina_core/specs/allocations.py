@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from wina_core.specs.base import Spec, SpecPart
 from wina_core.specs.evaluations import TextSpec
@@ -50,13 +50,6 @@ class AllocatorSpec(Spec):
     """The text to measure errors and divergences on."""
     seed: int = Field(default=0, ge=0)
 
-    @field_validator("variant", mode="before")
-    @classmethod
-    def _named(cls, variant: object) -> object:
-        if variant == "as_released":
-            raise ValueError('"as_released" is now "wina_released" or, by TEAL\'s own code, "teal_released"')
-        return variant
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.variant != "corrected" and self.name != "greedy":
@@ -95,10 +88,8 @@ def allocator_names() -> tuple[str, ...]:
 
 def check_allocator(plan: object, *, load: bool = False) -> None:
     """Raise WinaError for a plan whose allocator is not known; with `load`, also for one that cannot be used."""
-    if isinstance(plan, AllocatedSparsity) and plan.allocator.name not in BUILT_IN_ALLOCATORS:
-        name = plan.allocator.name
-        if not ALLOCATOR_PLUGINS.has(name, load=load):
-            raise ALLOCATOR_PLUGINS.unknown(name, allocator_names())
+    if isinstance(plan, AllocatedSparsity):
+        ALLOCATOR_PLUGINS.check(plan.allocator.name, BUILT_IN_ALLOCATORS, load=load)
 
 
 class AllocatedSparsity(SpecPart):

@@ -84,9 +84,14 @@ class Plugins(Generic[Loaded]):
                     self._points.pop(name, None)
             return self._loaded.get(name)
 
-    def has(self, name: str, *, load: bool) -> bool:
-        """Return whether a package offers a name; with `load`, one whose object can be used."""
-        return self.get(name) is not None if load else name in self._points
+    def check(self, name: str, built_in: Collection[str], *, load: bool = False) -> None:
+        """Raise WinaError for a name that is neither built in nor of a package.
+
+        With `load`, an object of a package is loaded, and also refused if it cannot be used.
+        """
+        is_offered = self.get(name) is not None if load else name in self._points
+        if name not in built_in and not is_offered:
+            raise self.unknown(name, (*built_in, *self.names))
 
     def version(self, name: str) -> str:
         """Return the package that offers a name, with its version; empty for what is built in or unknown."""

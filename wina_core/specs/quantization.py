@@ -25,9 +25,7 @@ WeightBits = Literal[16, 8, 6, 4, 3, 2]
 WEIGHT_BITS: tuple[WeightBits, ...] = get_args(WeightBits)
 Quantizer = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 BUILT_IN_QUANTIZERS = ("rtn", "hqq", "gptq", "planes")
-NESTED = "nested"
-"""A quantizer in databases of a version that was not released; its weights are no longer made."""
-QUANTIZER_PLUGINS: Plugins[Callable[..., Any]] = Plugins("quantizer", (*BUILT_IN_QUANTIZERS, NESTED), callable_of)
+QUANTIZER_PLUGINS: Plugins[Callable[..., Any]] = Plugins("quantizer", BUILT_IN_QUANTIZERS, callable_of)
 GroupSize = Literal[16, 32, 64, 128]
 PLANES_BITS = (12, 10, 8, 6, 4, 2)
 """Bits of a matrix whose inputs have equally many planes."""
@@ -302,18 +300,7 @@ class JointSpec(Spec):
         return ", ".join(("joint", *named))
 
 
-NOT_MADE = "weights of the quantizer nested are no longer made; choose planes"
-"""Answer to specs of a version that was not released."""
-
-
 def check_made(quantization: Quantization, *, load: bool = False) -> None:
-    """Raise WinaError for a quantizer that only old databases and files name, and for one that is not installed.
-
-    With `load`, a package's quantizer is loaded, and also refused if it cannot be used.
-    """
-    if isinstance(quantization, str) or quantization.quantizer in BUILT_IN_QUANTIZERS:
-        return
-    if quantization.quantizer == NESTED:
-        raise WinaError(f"{NOT_MADE[0].upper()}{NOT_MADE[1:]}.")
-    if not QUANTIZER_PLUGINS.has(quantization.quantizer, load=load):
-        raise QUANTIZER_PLUGINS.unknown(quantization.quantizer, quantizer_names())
+    """Raise WinaError for a quantizer that is not installed; with `load`, also for a package's that cannot be used."""
+    if isinstance(quantization, QuantizationSpec):
+        QUANTIZER_PLUGINS.check(quantization.quantizer, BUILT_IN_QUANTIZERS, load=load)

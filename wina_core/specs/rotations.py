@@ -157,26 +157,27 @@ class RotationSpec(Spec):
             file = re.split(r"[/\\]", self.matrices)[-1]
             text += f" (given: {' '.join(word for word in (file, self.matrices_fingerprint[:6]) if word)})"
         else:
-            steps, read = USUAL_EFFORT[self.objective]
-            text += self._basis_label
-            if self.objective != "eigen":
-                text += " refined" if self.objective == "error" else " refined on KL"
-                text += f" for {self.noise_bits} bits" if self.noise_bits != 16 else ""
-                text += f" in {self.steps} steps" if self.steps != steps else ""
-            elif self.weighting == "sensitivity" and self.mode != "none":
+            text += self._basis_label + self._refined
+            if self.objective == "eigen" and self.weighting == "sensitivity" and self.mode != "none":
                 text += " by sensitivity"
-            if self.reads_text and self.text != read:
+            if self.reads_text and self.text != USUAL_EFFORT[self.objective][1]:
                 text += f" on {self.text.label}"
         return f"{text}{' + heads' * self.per_head}{_FOLDED[self.fold_norms]}"
 
     @property
+    def _refined(self) -> str:
+        if self.objective == "eigen":
+            return ""
+        text = " refined" if self.objective == "error" else " refined on KL"
+        text += f" for {self.noise_bits} bits" if self.noise_bits != 16 else ""
+        return text + (f" in {self.steps} steps" if self.steps != USUAL_EFFORT[self.objective][0] else "")
+
+    @property
     def _auto_label(self) -> str:
-        steps, read = USUAL_EFFORT[self.objective]
+        usual = AUTO_TEXT if self.objective == "eigen" else USUAL_EFFORT[self.objective][1]
         text = "auto" if self.sparsity == AUTO_SPARSITY else f"auto at {100 * self.sparsity:.4g} %"
-        if self.objective != "eigen":
-            text += " refined" if self.objective == "error" else " refined on KL"
-            text += f" in {self.steps} steps" if self.steps != steps else ""
-        text += "" if self.text == (AUTO_TEXT if self.objective == "eigen" else read) else f" on {self.text.label}"
+        text += self._refined
+        text += "" if self.text == usual else f" on {self.text.label}"
         text += "" if self.per_head else " without heads"
         return text + {"exact": "", "none": ", norms read", "all": ", all norms folded"}[self.fold_norms]
 

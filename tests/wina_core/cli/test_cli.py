@@ -199,7 +199,7 @@ def test_free_is_the_proposed_rotation_and_any_flag_changes_just_that() -> None:
         (1, ("eval", "--by-energy"), "The other flags of quantization need --bits; add for example --bits 4."),
         (1, ("eval", "--bits", "4", "--quantization", "int8"), "Give either --quantization int8 or --bits 4."),
         (1, ("eval", "--bits", "none.json"), "none.json cannot be read"),
-        (1, ("eval", "--bits", "8", "--quantizer", "nested"), "nested are no longer made; choose planes."),
+        (1, ("eval", "--bits", "8", "--quantizer", "awq"), 'no quantizer "awq"; choose one of rtn, hqq, gptq, planes'),
         (1, ("allocate", "demo", "--allocator", "gredy"), 'There is no allocator "gredy"; choose one of uniform,'),
         (1, ("eval", "--bits", "8", "--quantizer", "planes", "--group", "32"), "leave out --group"),
         (

@@ -48,13 +48,13 @@ def test_a_plan_that_is_not_there_is_named(wina, command):
     assert "no saved sparsity plan called 'missing'" in wina.fails(1, "plan", command, "missing")
 
 
-def test_a_plan_with_weights_that_are_no_longer_made_is_refused_before_anything_is_loaded(tmp_path, wina):
+def test_a_plan_with_a_quantizer_that_is_not_installed_is_refused_before_anything_is_loaded(tmp_path, wina):
     file = tmp_path / "old.json"
-    file.write_text(PlanPair(plan=PLAN, quantization=QuantizationSpec(quantizer="nested", bits=8)).text())
+    file.write_text(PlanPair(plan=PLAN, quantization=QuantizationSpec(quantizer="absent", bits=8)).text())
     message = wina.fails(1, "eval", "--plan", file, "--no-fidelity", "--tasks", "demo_choice")
-    assert message == "wina: Weights of the quantizer nested are no longer made; choose planes."
+    assert message.startswith('wina: There is no quantizer "absent"')
     wina.succeeds("plan", "save", file, "old")
-    assert "8 bits nested" in wina.succeeds("plan", "show", "old"), "it can still be read"
+    assert "8 bits absent" in wina.succeeds("plan", "show", "old"), "it can still be read"
 
 
 def test_a_joint_allocation_in_planes_says_how_to_evaluate_its_plan(tmp_path, wina):

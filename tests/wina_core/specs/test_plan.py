@@ -1,7 +1,5 @@
 """Sparsity plans: budget, bounds, edits, and the model they were made for."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +7,6 @@ from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
-from wina_core.specs.quantization import load_pair
 
 LAYOUT = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 30), (10, 30)))
 targets = st.floats(min_value=0.0, max_value=1.0, exclude_max=True)
@@ -73,20 +70,3 @@ def test_a_plan_for_another_model_is_refused_by_name() -> None:
         "This sparsity plan was made for a model with 3 layers x (q, down) and 120 gated weights, but the loaded model "
         "has 2 layers x (q, down) and 90 gated weights; open the plan's own model or start a new plan."
     )
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"kind": "uniform", "sparsity": 0.5}', "not JSON", "[" * 10_000])
-def test_a_file_that_is_no_plan_says_so(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(content)
-    with pytest.raises(WinaError, match=r"is not a sparsity plan \(.*\); choose one saved from the Sparsity page\.$"):
-        load_pair(path)
-    with pytest.raises(WinaError, match=r"none.json cannot be read \(No such file or directory\); check the path\.$"):
-        load_pair(tmp_path / "none.json")
-
-
-def test_a_file_too_large_for_a_plan_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    path.write_text(" " * 5_000_000)
-    with pytest.raises(WinaError, match="is larger than 4 MiB, too large for a plan"):
-        load_pair(path)

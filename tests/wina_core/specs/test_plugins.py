@@ -12,7 +12,7 @@ import torch
 import wina_core
 from tests.plugin_package import install, install_template, offer
 from tests.wina_core.conftest import Wina
-from tests.wina_core.tiny import tiny_loaded
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.compute.evaluation.local_data import UserTasks
 from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.quantization.apply import by_package
@@ -63,14 +63,6 @@ TEMPLATE = {
     QUANTIZER_PLUGINS: {"extremes": "wina_example.quantizer:quantize"},
     TASK_PLUGINS: {"example": "wina_example.tasks"},
 }
-STUDY = StudySpec(
-    name="template",
-    models=(ModelSource(location="demo", quantization=QuantizationSpec(quantizer="extremes")),),
-    configurations=(Configuration(method=MethodSpec(name="mean_norm")),),
-    sparsities=(0.5,),
-    allocators=(AllocatorSpec(name="later", text=TextSpec(tokens=512)),),
-    evaluation=EvaluationSpec(tasks=("example_capitals",), limit=2, fidelity=TextSpec(tokens=512)),
-)
 
 
 @pytest.fixture
@@ -94,15 +86,29 @@ def in_process(*words: object) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("installed")
-def test_the_template_runs_in_an_engine_and_its_runs_are_read_without_it(tmp_path, wina: Wina):
+@pytest.mark.parametrize("engines", [1, pytest.param(0, marks=pytest.mark.nightly)], ids=["here", "processes"])
+def test_the_template_runs_and_its_runs_are_read_without_it(tmp_path, wina: Wina, engines: int):
     """With `engines=0`, engine processes compute, which find the package by themselves."""
+    source = ModelSource(
+        location=str(tiny_folder(tmp_path / "model", layers=1)),
+        quantization=QuantizationSpec(quantizer="extremes", group=16),
+    )
+    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
+    study = StudySpec(
+        name="template",
+        models=(source,),
+        configurations=(Configuration(method=MethodSpec(name="mean_norm")),),
+        sparsities=(0.5,),
+        allocators=(AllocatorSpec(name="later", text=text),),
+        evaluation=EvaluationSpec(tasks=("example_capitals",), limit=2, fidelity=text),
+    )
     store = ("--database", tmp_path / "results.sqlite")
     with pytest.MonkeyPatch.context() as patch:
         for plugins, values in TEMPLATE.items():
             offer(patch, plugins, **values)
-        wina_core.run_study(STUDY, engines=0, database=store[1])
+        wina_core.run_study(study, engines=engines, database=store[1])
     (row,) = json.loads(wina("results", "--json", *store)[1])
-    assert (row["model"], row["method"]) == ("demo (4 bits extremes)", "mean_norm")
+    assert (row["model"], row["method"]) == ("model (4 bits extremes, group 16)", "mean_norm")
     assert 0 <= row["example_capitals acc"] <= 1
     code, _, message = wina("eval", "--method", "mean_norm", *store)
     assert code == 1

@@ -158,11 +158,9 @@ def test_sites_weighted_by_sensitivity_have_no_named_bases() -> None:
         RotationSpec(weighting="sensitivity", mlp_basis=("gate",))
 
 
-def test_only_greedy_has_released_variants_and_an_old_name_says_which() -> None:
+def test_only_greedy_has_released_variants() -> None:
     with pytest.raises(ValidationError, match='only greedy has the variant "teal_released"; leave it out for curves'):
         AllocatorSpec(name="curves", variant="teal_released")
-    with pytest.raises(ValidationError, match='"as_released" is now "wina_released" or'):
-        AllocatorSpec.model_validate({"name": "greedy", "variant": "as_released"})
 
 
 def test_labels_tell_allocators_apart() -> None:

@@ -49,7 +49,7 @@ def costs(
     rotations' choice, None for what the model has.
 
     Raises WinaError for an unknown method, another model's plan, a sparsity that the method cannot reach, and a
-    quantizer that is no longer made.
+    quantizer that is not installed.
     """
     check_made(quantization)
     if fold_norms is not None:

@@ -16,7 +16,7 @@ from wina_app.widgets.fields import choices
 from wina_app.widgets.help_button import HelpButton
 from wina_app.widgets.plain_text import plain_tip
 from wina_core.specs import quantization_label
-from wina_core.specs.quantization import NESTED, QUANTIZER_PLUGINS, GroupSize, HeadBits
+from wina_core.specs.quantization import QUANTIZER_PLUGINS, GroupSize, HeadBits
 
 _NOTHING = "Select cells in the heatmap first, or turn the brush on"
 
@@ -165,8 +165,6 @@ _QUANTIZERS = (
         "Planes of 2 bits, the highest first: gates read the first planes of inputs of low scores alone",
     ),
 )
-_NESTED = "Nested"
-"""Shown of old files and databases; it cannot be chosen."""
 _BY_ENERGY = (
     "More bits for the inputs that carry more energy, E[x²] ‖W‖²: at most four runs of equal bits in a matrix, whose "
     "mean is the cell's number; with equal cells, each matrix gets its share of the model's bits"
@@ -178,7 +176,6 @@ _PLANES_BY_ENERGY = (
 )
 _GROUP = "Consecutive inputs with one scale and zero; smaller groups are closer and hold more"
 _NO_GROUPS = "Planes have no groups: each input has one scale"
-_REFUSED = "weights of the quantizer nested are no longer made; choose planes"
 _NOT_QUANTIZED = "not quantized: choose bits below 16"
 
 
@@ -224,13 +221,13 @@ class QuantizationBar(QWidget):
         settings = bits.settings
         in_planes, name = settings.quantizer == "planes", settings.quantizer
         installed = self.quantizer.findData(name) >= 0
-        self._refused = "" if installed else _REFUSED if name == NESTED else f"no package with {name}"
+        self._refused = "" if installed else f"no package with {name}"
         with QSignalBlocker(self.by_energy):
             self.by_energy.setChecked(settings.by_energy)
         for field, box in self._boxes().items():
             with QSignalBlocker(box):
                 box.setCurrentIndex(box.findData(getattr(settings, field)))
-        self.quantizer.setPlaceholderText("" if installed else _NESTED if name == NESTED else name)
+        self.quantizer.setPlaceholderText("" if installed else name)
         self.quantizer.setToolTip(self._refused or self._quantizers[self.quantizer.currentIndex()][2])
         self.by_energy.setToolTip(plain_tip(_PLANES_BY_ENERGY if in_planes else _BY_ENERGY))
         self.group.setEnabled(not in_planes)

@@ -205,11 +205,11 @@ def test_a_group_that_planes_do_not_read_makes_no_other_model_and_comes_back(ben
     assert workspace.quantization == QuantizationSpec(quantizer="rtn", bits=4, group=32)
 
 
-def test_a_plan_of_weights_that_are_no_longer_made_is_shown_and_changed_by_another_quantizer(bench):
+def test_a_plan_of_a_quantizer_that_is_not_installed_is_shown_and_changed_by_another(bench):
     editing, view, workspace = bench
-    old = QuantizationSpec(quantizer="nested", bits=6)
+    old = QuantizationSpec(quantizer="absent", bits=6)
     editing.replace_plan(PlanPair(plan=HALF, quantization=old), "open old.json")
-    assert view.last("show_notice") == "Weights of the quantizer nested are no longer made; choose planes."
+    assert view.last("show_notice").startswith('There is no quantizer "absent"')
     assert workspace.quantization == old
     assert editing.pair == PlanPair(plan=HALF, quantization=old), "nothing is lost"
     editing.change_quantizer(quantizer="planes")

@@ -113,11 +113,11 @@ def test_budgets_that_planes_cannot_meet_are_refused(bench, budget, by_energy, s
     assert not engine.submitted
 
 
-def test_old_weights_are_refused(bench):
+def test_a_quantizer_that_is_not_installed_is_refused(bench):
     controller, view, workspace, engine, _ = bench
-    workspace.set_quantization(QuantizationSpec(quantizer="nested", bits=8))
+    workspace.set_quantization(QuantizationSpec(quantizer="absent", bits=8))
     controller.allocate_jointly(JointBudget(4.0, None))
-    assert view.last("show_error") == "Weights of the quantizer nested are no longer made; choose planes."
+    assert view.last("show_error").startswith('There is no quantizer "absent"')
     assert not engine.submitted
 
 

@@ -6,7 +6,7 @@ from tests.wina_app.pages.sparsity.sparsity_pages import open_page
 from tests.wina_app.stored_runs import SOURCE, summary
 from wina_core.specs import QuantizationSpec
 
-REFUSED = "weights of the quantizer nested are no longer made; choose planes"
+REFUSED = "no package with absent"
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def test_planes_have_bits_of_their_own_no_group_and_about_so_many_bits_read(page
     assert "runs of equal bits" in bar.by_energy.toolTip()
 
 
-def test_a_quantizer_of_old_files_is_shown_and_cannot_be_chosen(page):
+def test_a_quantizer_that_is_not_installed_is_shown_and_cannot_be_chosen(page):
     bar = page.quantization
-    assert bar.quantizer.findData("nested") == -1
-    page.workspace.set_quantization(QuantizationSpec(quantizer="nested", bits=8))
+    assert bar.quantizer.findData("absent") == -1
+    page.workspace.set_quantization(QuantizationSpec(quantizer="absent", bits=8))
     assert bar.quantizer.currentIndex() == -1
-    assert bar.quantizer.placeholderText() == "Nested"
+    assert bar.quantizer.placeholderText() == "absent"
     assert (bar.quantizer.toolTip(), bar.state.whole()) == (REFUSED, REFUSED)
     assert page.figures.isVisible()
     choose(page, "planes")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
+from tests.wina_core.tiny import KINDS, WITH_EXPERTS, tiny_loaded, tiny_model, tiny_tokens
 from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating import attach
 from wina_core.compute.models.architectures import view
@@ -142,7 +142,7 @@ def test_norms_are_charged_where_the_shares_of_a_plan_make_rsparse_as_released_s
     assert net < gated - 3 * 32 / sum(map(sum, shape.layout.parameters))
 
 
-@pytest.mark.parametrize("family", FAMILY_SETTINGS)
+@pytest.mark.parametrize("family", KINDS)
 def test_every_weight_of_every_family_is_accounted_for(family, tmp_path):
     model = tiny_model(family, tied=family == "qwen2")
     model.config.save_pretrained(tmp_path)
@@ -163,7 +163,7 @@ def test_every_weight_of_every_family_is_accounted_for(family, tmp_path):
 @pytest.mark.parametrize(
     ("family", "settings"),
     [
-        *((family, {}) for family in FAMILY_SETTINGS),
+        *((family, {}) for family in KINDS),
         ("phi", {"qk_layernorm": False}),
         ("stablelm", {"qk_layernorm": False}),
         ("stablelm", {"use_parallel_residual": True}),

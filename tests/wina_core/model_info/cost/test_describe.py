@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import FAMILY_SETTINGS, tiny_folder, tiny_model
+from tests.wina_core.tiny import KINDS, tiny_folder, tiny_model
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
@@ -17,7 +17,7 @@ from wina_core.specs import ModelSource
 
 @pytest.mark.parametrize(
     ("family", "tied"),
-    [*((each, False) for each in FAMILY_SETTINGS), ("llama", True), ("opt", True)],
+    [*((each, False) for each in KINDS), ("llama", True), ("opt", True)],
 )
 def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tied: bool) -> None:
     source = ModelSource(location=str(tiny_folder(tmp_path, family, tied=tied)))
