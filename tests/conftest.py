@@ -22,15 +22,18 @@ settings.load_profile("repeatable")
 
 _LONG = (
     *("test_first_light.py", "test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py"),
-    *("test_remote.py", "test_slurm.py"),
 )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs at night, and begin with the longest tests, so that no process waits for one at the end."""
-    if "WINA_LONG_TESTS" not in os.environ:
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+    """Leave out what runs at night and what starts servers, and begin with the longest tests, so that no process waits
+    for one at the end."""
+    left_out = [] if "WINA_LONG_TESTS" in os.environ else ["nightly"]
+    if "service" not in config.option.markexpr:
+        left_out.append("service")
+    for marker in left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(marker)])
+        items[:] = [item for item in items if not item.get_closest_marker(marker)]
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.trust.attack import verdict
+
 SPARSITIES = tuple(f"0.{step:02}" for step in range(10, 70, 5))
 READING = (
     ["results", "--json"],
@@ -29,10 +31,7 @@ def main() -> int:
     """Run the check, print its report and verdict, and return the exit status."""
     with tempfile.TemporaryDirectory() as folder, small_disk(Path(folder, "disk")) as disk:
         report = run(disk, Path(folder, "home"))
-    faults = [name for name, holds in report.items() if holds is False]
-    print(json.dumps(report, indent=1))
-    print(f"Full disk: {'missed: ' + ', '.join(faults) if faults else 'nothing lost, all readable'}.")
-    return 1 if faults else 0
+    return verdict("full disk", report, [name for name, holds in report.items() if holds is False])
 
 
 def run(disk: Path, home: Path) -> dict[str, object]:
@@ -47,7 +46,7 @@ def run(disk: Path, home: Path) -> dict[str, object]:
     fill(disk / "filler")
     _, said = study.communicate(timeout=WAIT_SECONDS)
     before = stored(file)
-    waiting = [path for path in home.parent.rglob("*.waiting-*.jsonl") if path.is_file()]
+    waiting = [path for path in home.parent.rglob("*.waiting-*.sqlite") if path.is_file()]
     report: dict[str, object] = {
         "measurements": len(SPARSITIES),
         "stored when the disk was full": before,

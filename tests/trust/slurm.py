@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trust.inputs import called
+from tests.trust.attack import called
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.remote.slurm_server import SlurmServer, running_slurm
 

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.trust.slurm import run
 from tests.wina_core.remote.slurm_server import SlurmServer, slurm
 
 __all__ = ["slurm"]
+
+pytestmark = pytest.mark.service
 
 
 def test_an_array_whose_elements_die_is_complete_each_run_once(tmp_path: Path, slurm: SlurmServer) -> None:
