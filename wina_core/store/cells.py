@@ -128,9 +128,9 @@ def cell_stats(
             LayerStatTable.value,
         )
         other_metrics = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
-        query = query.where(owner, LayerStatTable.metric.not_in(read_metrics), *other_metrics).order_by(
-            LayerStatTable.id
-        )
+        # A spectrum has a row for each of many directions, and is shown with its rotation alone.
+        query = query.where(owner, LayerStatTable.metric.not_in({*read_metrics, SPECTRUM}), *other_metrics)
+        query = query.order_by(LayerStatTable.id)
         new = [CellStat._make(row) for row in connection.execute(query)]
         read_metrics |= {row.metric for row in new}
         stats += new
