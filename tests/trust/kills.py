@@ -69,10 +69,10 @@ class Report:
     """Studies computed to their end."""
     seconds: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
-    """Measurements that a kill removed or changed ("lost") or that are stored twice ("doubled"), processes that outlived
-    their program or a signal that asked them to end ("orphans"), what SQLite finds wrong ("damages"), runs marked as
-    waiting or running although nobody computes them ("unmarked"), and tables of finished studies that differ from
-    those of the undisturbed one ("differing")."""
+    """Measurements that a kill removed or changed ("lost") or that are stored twice ("doubled"), processes that
+    outlived their program or a signal that asked them to end ("orphans"), what SQLite finds wrong ("damages"), runs
+    marked as waiting or running although nobody computes them ("unmarked"), and tables of finished studies that differ
+    from those of the undisturbed one ("differing")."""
 
 
 @dataclass
