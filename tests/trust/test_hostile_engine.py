@@ -174,39 +174,23 @@ def mutated(number: int) -> Case:
     chance = random.Random(number)
     content = lines(READY, *HONEST).splitlines(keepends=True)
     for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(content))
+        at, other = chance.randrange(len(content)), chance.randrange(len(content))
         line = content[at]
-        match chance.randrange(7):
-            case 0:
+        start, end = sorted((chance.randrange(len(line)), chance.randrange(len(line))))
+        match chance.randrange(5):
+            case 0 if len(content) > 1:
                 content.pop(at)
             case 1:
-                content.insert(chance.randrange(len(content)), line)
+                content.insert(other, line)
             case 2:
-                other = chance.randrange(len(content))
                 content[at], content[other] = content[other], line
             case 3:
-                place = chance.randrange(len(line))
-                content[at] = line[:place] + chance.randbytes(chance.randint(1, 4)) + line[place + 1 :]
-            case 4:
-                place = chance.randrange(len(line))
-                content[at] = line[:place] + line[chance.randrange(place, len(line)) :]
-            case 5:
-                digits = [place for place, byte in enumerate(line) if chr(byte).isdigit()]
-                if digits:
-                    place = chance.choice(digits)
-                    wild = chance.choice([b"-1", b"1e400", b"NaN", b"9" * 50, b"null", b'"x"', b"0.5"])
-                    content[at] = line[:place] + wild + line[place + 1 :]
-            case 6:
-                letters = [place for place, byte in enumerate(line) if chr(byte).isalpha()]
-                if letters:
-                    place = chance.choice(letters)
-                    content[at] = (
-                        line[:place]
-                        + chance.choice([b"\\u001b[2J", b"\\n", b"\xff", b"../../", b"\\u0000"])
-                        + line[place:]
-                    )
-        if not content:
-            break
+                content[at] = line[:start] + line[end:]
+            case _:
+                piece = chance.choice(
+                    (b"-1", b"1e400", b"NaN", b"9" * 50, b"\\u001b[2J", b"\xff", b"../../", b"\\u0000")
+                )
+                content[at] = line[:start] + piece + line[start + 1 :]
     return Case(f"mutation {number}", b"".join(content))
 
 

@@ -1,6 +1,7 @@
 """A study on a machine over a real sshd."""
 
 import os
+import shutil
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -36,15 +37,6 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, os.environ.get(name, ""))
 
 
-def copy_files(here: Path, there: Path) -> None:
-    there.parent.mkdir(parents=True, exist_ok=True)
-    if here.is_file():
-        there.write_bytes(here.read_bytes())
-    else:
-        for file in here.iterdir():
-            copy_files(file, there / file.name)
-
-
 def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +53,9 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
     with running_sshd() as server, Store(away / "results.sqlite") as store:
         there = server.home / "work"
         for path in (model, text):
-            copy_files(path, there / path.relative_to(tmp_path))
+            target = there / path.relative_to(tmp_path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if path.is_dir() else shutil.copyfile)(path, target)
         server.give(there)
         server.put_on_path(monkeypatch, tmp_path / "bin")
         save_machine(server.machine(folders={str(tmp_path): str(there)}))

@@ -1,6 +1,5 @@
 """A disk that fills while a study is computed: the study goes on, and nothing that it computes is lost."""
 
-
 import pytest
 
 from tests.wina_core.store.full_disk import limit

@@ -228,12 +228,15 @@ def test_a_killed_merge_leaves_a_valid_database_that_merging_again_completes(fil
         ("UPDATE rotations SET spec = '{\"z\": 1}'", r"filled.sqlite is damaged \("),
         ("UPDATE samples SET response = x'ff'", r"filled.sqlite is damaged \("),
         ("UPDATE metrics SET value = 'x'", r"filled.sqlite is damaged \("),
-        ("UPDATE runs SET note = CAST(zeroblob(100000000) AS TEXT) WHERE id = 1", "a value of more than 64 MiB"),
+        ("UPDATE runs SET note = CAST(zeroblob(2000000) AS TEXT) WHERE id = 1", "a value of more than 64 MiB"),
     ],
 )
-def test_what_cannot_be_a_source_is_refused(filled: Path, tmp_path: Path, change: str, reason: str) -> None:
-    with closing(sqlite3.connect(filled)) as connection, connection:
-        connection.execute(change)
+def test_what_cannot_be_a_source_is_refused(
+    filled: Path, tmp_path: Path, change: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wina_core.store.connection.LARGEST_CELL", 2**20)
+    with closing(sqlite3.connect(filled)) as database, database:
+        database.execute(change)
     target = tmp_path / "target.sqlite" if change else filled
     before = counts(target) if not change else {}
     with Store(target) as store, pytest.raises(WinaError, match=reason):
