@@ -52,7 +52,7 @@ class ResultColumn:
 
 def _column(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
     """Return a column whose title and source are its key unless they are given."""
-    named = {"title": key, "source": key} | more
+    named: dict[str, Any] = {"title": key, "source": key, **more}
     return ResultColumn(key, width=width, explanation=explanation, **named)
 
 
