@@ -20,10 +20,7 @@ atexit.register(gc.unfreeze)  # libraries look for leaks when the interpreter en
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
-_LONG = (
-    *("test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py"),
-    *("test_remote.py", "test_slurm.py"),
-)
+_LONG = ("test_first_use.py", "test_engines.py", "test_interpreted.py", "test_kills.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,14 +1,10 @@
 """Hostile files, one command for each: `python -m tests.trust.hostile [words of a case]`.
 
 Every case writes files that try to create a canary or to write outside of the folders of a run, and calls the command
-line on them, in this process, which watches itself (PEP 578), or in one of its own. It prints one object in JSON and a
-verdict, and exits with 1 if anything was executed or written outside.
+line on them, in this process, which watches itself (PEP 578), or in one of its own.
 """
 
-import contextlib
 import faulthandler
-import io
-import json
 import os
 import subprocess
 import sys
@@ -19,10 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pytest adds from pyproject.toml
-
-from tests.trust import hostile_files, hostile_tasks  # noqa: E402
+from tests.trust import PATHS, hostile_files, hostile_tasks
+from tests.trust.attack import called, counted, verdict
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CHANGES = {
@@ -91,13 +85,10 @@ def main(words: list[str]) -> int:
         tempfile.tempdir = None
         os.environ |= {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         os.environ.pop("WINA_DATABASE", None)
-        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3])
+        os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)
         sys.dont_write_bytecode = True
         counts = _run(root, allowed, words)
-    print(json.dumps(counts))
-    bad = counts["executed"] + counts["written_outside"]
-    print(f"{'FAILED' if bad else 'passed'}: {counts['cases']} hostile cases, {bad} of them did harm")
-    return 1 if bad else 0
+    return verdict("hostile", counts, counted({harm: counts[harm] for harm in ("executed", "written_outside")}))
 
 
 def _run(root: Path, allowed: Path, words: list[str]) -> dict[str, Any]:
@@ -129,8 +120,8 @@ def _run(root: Path, allowed: Path, words: list[str]) -> dict[str, Any]:
         counts["written_outside"] += outside
         broken = "Traceback" in told or any(status < 0 for status in statuses)
         counts["tracebacks"] += broken
-        found = {"EXECUTED": executed, "WROTE": outside, "TRACEBACK": broken}
-        marks = [word for word, is_so in found.items() if is_so]
+        harms = {"EXECUTED": executed, "WROTE": outside, "TRACEBACK": broken}
+        marks = [word for word, is_so in harms.items() if is_so]
         last = (told.strip().splitlines() or [""])[-1][:150]
         print(f"{name}: {statuses} {' '.join(marks)} {last}", file=sys.stderr)
         if marks:
@@ -156,18 +147,11 @@ def _evaluate(folder: Path) -> list[list[object]]:
 
 def _within(command: list[object]) -> tuple[int, str]:
     """Call the command line in this process; return its status and its messages."""
-    from wina_core import cli
-
-    said = io.StringIO()
-    sys.argv = ["wina", *map(str, command)]
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            cli.main()
-    except SystemExit as ended:
-        return int(ended.code or 0), said.getvalue()
+        status, out, err = called(list(map(str, command)))
     except BaseException:
-        return 1, said.getvalue() + traceback.format_exc()
-    return 0, said.getvalue()
+        return 1, traceback.format_exc()
+    return status, out + err
 
 
 def _apart(command: list[object]) -> tuple[int, str]:

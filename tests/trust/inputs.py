@@ -1,17 +1,15 @@
 """Every kind of file that the program reads, an undamaged original of each, and the commands that read it."""
 
 import json
-import logging
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.trust.attack import called
 from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.tiny import tiny_model, tiny_text, tiny_tokenizer
 from tests.wina_core.tiny_gguf import tiny_gguf
-from wina_core import cli
 from wina_core.studies.tasks.index import index_file, load_index
 
 _EVAL = "eval --model {case}/%s --method wina --sparsity 0.5 --text {base}/text.txt --tokens 512"
@@ -255,27 +253,3 @@ def _write_settings() -> None:
     settings = Settings()
     settings.update(page="results", recent=["demo"], studies=["/a.toml"], prompts=["hi"], geometry=b"abc")
     settings.session = {"model": {"location": "demo"}, "plan": None}
-
-
-def called(command: str | Sequence[str]) -> tuple[int, str, str]:
-    """Run a command line, or its words, in this process and return exit code, stdout and stderr."""
-    import io
-
-    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-    words = command.split() if isinstance(command, str) else command
-    before = sys.argv, sys.stdout, sys.stderr
-    sys.argv, sys.stdout, sys.stderr = ["wina", *words], out, err
-    code: object = 0
-    try:
-        cli.main()
-    except SystemExit as end:
-        code = end.code
-    finally:
-        sys.argv, sys.stdout, sys.stderr = before
-        logging.getLogger().handlers.clear()
-    texts = []
-    for stream in (out, err):
-        stream.flush()
-        texts.append(stream.buffer.getvalue().decode(errors="replace"))  # type: ignore[attr-defined]
-    return int(code or 0) if isinstance(code, int | None) else 1, texts[0], texts[1]

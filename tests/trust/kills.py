@@ -8,18 +8,18 @@ and the command line or one of its two engines. It checks the database after eve
 wherever a study is complete, the measurements against those of an undisturbed run.
 """
 
-import argparse
-import json
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.trust.attack import counted, options, verdict
 from tests.trust.killed_programs import (
     Background,
     Program,
@@ -61,28 +61,18 @@ ROUND = 10
 
 @dataclass
 class Report:
-    """Counts of what went wrong; all but the kills and seconds must be 0."""
+    """The kills, and counts of what went wrong."""
 
-    kills: dict[str, int] = field(default_factory=dict)
-    lost: int = 0
-    """Measurements that a kill removed or changed."""
-    doubled: int = 0
-    """Measurements that are stored twice."""
-    orphans: int = 0
-    """Processes that outlived their program, or a signal that asked them to end."""
-    integrity_failures: int = 0
-    unmarked: int = 0
-    """Runs marked as waiting or running although nobody computes them."""
-    differing: int = 0
-    """Tables of finished studies that differ from those of the undisturbed one."""
+    kills: Counter[str] = field(default_factory=Counter)
+    """By scenario."""
     studies: int = 0
     """Studies computed to their end."""
     seconds: float = 0.0
-
-    @property
-    def faults(self) -> int:
-        """Number of all faults."""
-        return self.lost + self.doubled + self.orphans + self.integrity_failures + self.unmarked + self.differing
+    faults: Counter[str] = field(default_factory=Counter)
+    """Measurements that a kill removed or changed ("lost") or that are stored twice ("doubled"), processes that
+    outlived their program or a signal that asked them to end ("orphans"), what SQLite finds wrong ("damages"), runs
+    marked as waiting or running although nobody computes them ("unmarked"), and tables of finished studies that differ
+    from those of the undisturbed one ("differing")."""
 
 
 @dataclass
@@ -121,7 +111,6 @@ class Killer:
     def kill(self, scenario: Scenario, kills: int, chance: random.Random) -> None:
         """Kill programs of a scenario so many times. The next scenario's programs continue the study."""
         self._scenario, self._chance = scenario, chance
-        self._report.kills[scenario.name] = 0
         while self._report.kills[scenario.name] < kills:
             if self._kill_once():
                 self._report.kills[scenario.name] += 1
@@ -183,19 +172,19 @@ class Killer:
     def _check_end(self, code: int | None, number: int | None, before: Units) -> None:
         """Check what a program that has ended left behind; `code` is None if it has not."""
         self._program = None
-        self._report.orphans += len(wait_until_gone(self._home, 0.0 if code is None else ORPHAN_SECONDS))
+        self._report.faults["orphans"] += len(wait_until_gone(self._home, 0.0 if code is None else ORPHAN_SECONDS))
         if number is not None and code == 128 + number:  # it ended by itself, and marked its runs
-            self._report.unmarked += self._stored.unfinished()
+            self._report.faults["unmarked"] += self._stored.unfinished()
         self._stored.open_again()
-        self._report.unmarked += self._stored.unfinished()
+        self._report.faults["unmarked"] += self._stored.unfinished()
         self._complete = code == 0 and self._stored.is_done()  # a window ends with 0 after a signal, too
         self._check_stored(before)
 
     def _check_stored(self, before: Units) -> None:
         after = self._stored.units()
-        self._report.lost += sum(after.get(key) != values for key, values in before.items())
-        self._report.doubled += self._stored.doubled()
-        self._report.integrity_failures += self._stored.damages()
+        self._report.faults["lost"] += sum(after.get(key) != values for key, values in before.items())
+        self._report.faults["doubled"] += self._stored.doubled()
+        self._report.faults["damages"] += self._stored.damages()
 
     def _finish_round(self) -> None:
         """Compute the study to its end, compare it, and begin another one."""
@@ -208,7 +197,7 @@ class Killer:
         self._report.studies += 1
         results, expected = self._stored.results(), self._expected
         for table in (table for table in expected if results[table] != expected[table]):
-            self._report.differing += 1
+            self._report.faults["differing"] += 1
             odd = sorted({*map(repr, results[table])} ^ {*map(repr, expected[table])})
             print(f"{self._home.name}: {table} differ in {len(odd)} rows, such as {odd[:2]}", file=sys.stderr)
         self._begin_round()
@@ -248,18 +237,12 @@ def run(kills: int, seed: int, folder: Path) -> Report:
     return report
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--kills", type=int, default=200)
-    options.add_argument("--seed", type=int, default=1)
-    chosen = options.parse_args(arguments)
+def main() -> int:
+    """Kill, print the report, and return the exit status."""
+    given = options(__doc__, kills=200, seed=1)
     with tempfile.TemporaryDirectory() as folder:
-        report = run(chosen.kills, chosen.seed, Path(folder))
-    print(json.dumps(asdict(report)))
-    killed = sum(report.kills.values())
-    print(f"{killed} kills, {report.studies} studies finished: {report.faults or 'no'} faults", file=sys.stderr)
-    return int(bool(report.faults))
+        report = run(given.kills, given.seed, Path(folder))
+    return verdict("kills", vars(report), counted(report.faults))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ sentence, within 10 s and 2 GiB: seconds of processor time, or a minute of waiti
 meanwhile. Cases are numbered from the seed; `--only SEED` repeats one.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -24,6 +23,8 @@ from typing import Any
 
 import psutil
 
+from tests.trust.attack import called, options, verdict
+
 SECONDS, WAITING, MEMORY = 10.0, 60.0, 2 * 2**30
 _DEFECTS = ("traceback", "panicked", "something unforeseen")
 _LONGEST = 3200
@@ -35,7 +36,7 @@ BAD = ("traceback", "hang", "memory", "died")
 def run_case(seed: int, base: Path, case: Path) -> dict[str, Any]:
     """Damage one file in a copy of the originals, run a command on it, and return the verdict."""
     from tests.trust.damage import damage, rename
-    from tests.trust.inputs import FUNCTIONS, INPUTS, called
+    from tests.trust.inputs import FUNCTIONS, INPUTS
     from wina_core.errors import WinaError
 
     random = Random(seed)
@@ -89,7 +90,7 @@ def prepare(base: Path) -> None:
     os.environ |= {"HF_HUB_OFFLINE": "1", "WINA_HOME": str(base / "home"), "TQDM_DISABLE": "1"}
     import torch
 
-    from tests.trust.inputs import called, make_originals
+    from tests.trust.inputs import make_originals
     from wina_core.compute.evaluation import index
 
     torch.set_num_threads(1)
@@ -171,47 +172,41 @@ def results(seeds: Sequence[int], jobs: int, folder: Path) -> Iterator[dict[str,
 
 
 def main() -> int:
-    """Print one JSON object and a line of verdict; return 1 if a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1, help="number of the first case")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--kind", help="damage only files of this kind, such as database")
-    parser.add_argument("--only", type=int, help="run this case alone and print all of it")
-    parser.add_argument("--log", type=Path, help="write every case's result to this file, one JSON object a line")
-    options = parser.parse_args()
-    seeds: Sequence[int] = range(options.seed, options.seed + options.cases)
-    if options.kind:
-        of_kind = (seed for seed in count(options.seed) if kind_of(seed) == options.kind)
-        seeds = list(islice(of_kind, options.cases))
-    if options.only is not None:
-        seeds = [options.only]
+    """Try the cases, print the results, and return the exit status."""
+    # `kind`: damage only files of this kind, such as database. `only`: run this case alone and print all of it.
+    # `log`: write every case's result to this file, one JSON object a line.
+    given = options(__doc__, cases=2000, seed=1, jobs=2, kind="", only=-1, log="")
+    seeds: Sequence[int] = range(given.seed, given.seed + given.cases)
+    if given.kind:
+        of_kind = (seed for seed in count(given.seed) if kind_of(seed) == given.kind)
+        seeds = list(islice(of_kind, given.cases))
+    if given.only >= 0:
+        seeds = [given.only]
     began = time.monotonic()
-    found: list[dict[str, Any]] = []
+    tried: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="wina-malformed-") as folder:
-        for result in results(seeds, min(options.jobs, len(seeds)), Path(folder)):
-            found.append(result)
-            if options.log:
-                with options.log.open("a", encoding="utf-8") as log:
+        for result in results(seeds, min(given.jobs, len(seeds)), Path(folder)):
+            tried.append(result)
+            if given.log:
+                with open(given.log, "a", encoding="utf-8") as log:
                     log.write(json.dumps(result) + "\n")
-    if options.only is not None:
-        print("\n".join(f"{name}: {value}" for name, value in found[0].items()))
-    failed = [result for result in found if result["verdict"] in BAD]
+    if given.only >= 0:
+        print("\n".join(f"{name}: {value}" for name, value in tried[0].items()))
     counts: dict[str, Counter[str]] = {}
-    for result in found:
+    for result in tried:
         counts.setdefault(result["kind"], Counter())[result["verdict"]] += 1
-    total = Counter(result["verdict"] for result in found)
+    total = Counter(result["verdict"] for result in tried)
+    failed = [
+        f"{result['seed']} ({result['kind']}: {result['verdict']})" for result in tried if result["verdict"] in BAD
+    ]
     summary = {
-        "cases": len(found),
+        "cases": len(tried),
         "seconds": round(time.monotonic() - began),
-        "slowest": max((result.get("seconds", SECONDS) for result in found), default=0),
-        "verdicts": {verdict: total[verdict] for verdict in (*GOOD, *BAD)},
+        "slowest": max((result.get("seconds", SECONDS) for result in tried), default=0),
+        "verdicts": {name: total[name] for name in (*GOOD, *BAD)},
         "kinds": {kind: dict(sorted(each.items())) for kind, each in sorted(counts.items())},
-        "failed": {str(result["seed"]): f"{result['kind']}: {result['verdict']}" for result in failed},
     }
-    print(json.dumps(summary, indent=1))
-    print(f"{'FAILED' if failed else 'PASSED'}: {len(failed)} of {len(found)} cases give no sentence")
-    return 1 if failed else 0
+    return verdict("malformed", summary, failed)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,21 @@
     python -m tests.trust.ray_grid --runs 200 --workers 4 --kills 2
 
 The cluster is a head and some workers, all on this machine, with room for one engine each. The runs sleep, so that two
-processors suffice. Without `--kills` it measures how efficiently the engines share the runs.
+processors suffice (`--seconds` for each). With `--kills 0` it measures how efficiently the engines share the runs.
 """
 
-import argparse
-import json
 import os
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.trust.attack import counted, options, verdict
 from tests.wina_core.engine.engine_events import SHORT, Events, evaluate, run
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, Log, Partial, Ready, RunFailed, RunFinished, Submit
@@ -121,20 +120,12 @@ def run_grid(cluster: Any, runs: int, kills: int, seconds: float, seed: int = 1,
     return report
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=200)
-    options.add_argument("--workers", type=int, default=4)
-    options.add_argument("--kills", type=int, default=2)
-    options.add_argument("--seconds", type=float, default=0.5, help="sleep of each run")
-    options.add_argument("--seed", type=int, default=1)
-    chosen = options.parse_args(arguments)
-    with ray_cluster(chosen.workers) as cluster:
-        report = run_grid(cluster, chosen.runs, chosen.kills, chosen.seconds, chosen.seed)
-    print(json.dumps(asdict(report)))
-    print(f"{report.kills} nodes killed, {report.runs} runs: {report.faults or 'no'} faults", file=sys.stderr)
-    return int(bool(report.faults))
+def main() -> int:
+    """Kill, print the report, and return the exit status."""
+    given = options(__doc__, runs=200, workers=4, kills=2, seconds=0.5, seed=1)
+    with ray_cluster(given.workers) as cluster:
+        report = run_grid(cluster, given.runs, given.kills, given.seconds, given.seed)
+    return verdict("ray_grid", vars(report), counted({"lost": report.lost, "doubled": report.doubled}))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Over 100 hostile programs in the sandbox: `python -m tests.trust.sandboxed`. It takes about a minute.
 
 Each escape reports whether it got out, and the command looks for itself: at the user's file and folder, at a port that
-listens, at processes left behind. Each forgery passes only by a forged verdict. One JSON object is printed, then a
-verdict; the exit status is 1 if any program escaped or passed.
+listens, at processes left behind. Each forgery passes only by a forged verdict.
 """
 
-import json
 import os
 import secrets
 import socket
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.trust.attack import verdict
 from tests.trust.escapes import ESCAPES, TESTS, escape
 from tests.trust.forgeries import FORGERIES
 from wina_core.compute.sandbox import SandboxLimits, run_confined
@@ -79,12 +78,8 @@ def main() -> int:
     """Run all programs, print the results, and return the exit status."""
     began = time.perf_counter()
     escapes, forgeries = escaped(ESCAPES), forged(FORGERIES)
-    programs = len(ESCAPES) + len(FORGERIES)
-    seconds = round(time.perf_counter() - began, 1)
-    print(json.dumps({"programs": programs, "escapes": escapes, "forged": forgeries, "seconds": seconds}))
-    failed = len(escapes) + len(forgeries)
-    print(f"{'MISSED' if failed else 'MET'}: {failed} of {programs} hostile programs escaped or forged a verdict")
-    return 1 if failed else 0
+    report = {"programs": len(ESCAPES) + len(FORGERIES), "seconds": round(time.perf_counter() - began, 1)}
+    return verdict("sandboxed", report | {"escapes": escapes, "forged": forgeries}, escapes + forgeries)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ before a time limit. `wina jobs follow` merges the results, and is killed once, 
 submitted again.
 """
 
-import argparse
-import json
 import os
 import random
 import signal
@@ -17,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.trust.inputs import called
+from tests.trust.attack import called, counted, options, verdict
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.remote.slurm_server import SlurmServer, running_slurm
 
@@ -41,23 +39,14 @@ SECONDS = 900.0
 
 @dataclass
 class Report:
-    """Counts of what went wrong; all but the kills and seconds must be 0."""
+    """The kills, and counts of what went wrong."""
 
-    kills: dict[str, int] = field(default_factory=dict)
-    missing: int = 0
-    """Measurements that are not stored at the end."""
-    doubled: int = 0
-    differing: int = 0
-    """Measurements that differ from those of this process."""
-    damages: int = 0
-    left: int = 0
-    """Files that are left of the array, and runs that are not marked as done."""
+    kills: Counter[str] = field(default_factory=Counter)
+    """By the way of killing."""
     seconds: float = 0.0
-
-    @property
-    def faults(self) -> int:
-        """Number of all faults."""
-        return self.missing + self.doubled + self.differing + self.damages + self.left
+    faults: Counter[str] = field(default_factory=Counter)
+    """Measurements that are missing at the end, doubled, or differ from those of this process; what SQLite finds wrong;
+    and files of the array, and runs that are not done, that are "left"."""
 
 
 def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, per_element: int = 2) -> Report:
@@ -84,7 +73,7 @@ def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, p
                 way = ("kill", "preempt", "kill_script", "warn")[left % 4]
                 getattr(slurm, way)(element)
                 hit.add(element)
-                report.kills[way] = report.kills.get(way, 0) + 1
+                report.kills[way] += 1
                 left -= 1
             if left <= kills // 2 and not killed_follower:
                 follower.send_signal(signal.SIGKILL)
@@ -97,17 +86,21 @@ def run(runs: int, kills: int, seed: int, folder: Path, slurm: SlurmServer, *, p
 
 
 def _check(report: Report, stored: StoredStudy, folder: Path, study: Path, runs: int) -> None:
-    found = stored.results()
-    report.missing = runs - len(found["units"])
-    report.doubled, report.damages = stored.doubled(), stored.damages()
-    report.left = len(list((folder / "data" / "arrays").iterdir()))
-    report.left += not stored.is_done()
+    results = stored.results()
     here = folder / "here"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WINA_HOME", str(here))
         called(["study", "run", str(study)])
     expected = StoredStudy(here / "data").results()
-    report.differing = sum(len({*found[table]} ^ {*expected[table]}) for table in ("runs", "units", "metrics"))
+    report.faults.update(
+        {
+            "missing": runs - len(results["units"]),
+            "doubled": stored.doubled(),
+            "damages": stored.damages(),
+            "left": len(list((folder / "data" / "arrays").iterdir())) + (not stored.is_done()),
+            "differing": sum(len({*results[table]} ^ {*expected[table]}) for table in ("runs", "units", "metrics")),
+        }
+    )
 
 
 def _wina(environment: dict[str, str], *words: object) -> str:
@@ -126,19 +119,12 @@ def _follow(environment: dict[str, str]) -> subprocess.Popen[bytes]:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report as JSON and a verdict; return 1 if anything went wrong."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=40)
-    options.add_argument("--kills", type=int, default=10)
-    options.add_argument("--per-element", type=int, default=2)
-    options.add_argument("--seed", type=int, default=1)
-    chosen = options.parse_args(arguments)
+def main() -> int:
+    """Kill, print the report, and return the exit status."""
+    given = options(__doc__, runs=40, kills=10, per_element=2, seed=1)
     with tempfile.TemporaryDirectory() as folder, running_slurm() as slurm:
-        report = run(chosen.runs, chosen.kills, chosen.seed, Path(folder), slurm, per_element=chosen.per_element)
-    print(json.dumps(asdict(report)))
-    print(f"{sum(report.kills.values())} kills: {report.faults or 'no'} faults", file=sys.stderr)
-    return int(bool(report.faults))
+        report = run(given.runs, given.kills, given.seed, Path(folder), slurm, per_element=given.per_element)
+    return verdict("slurm", vars(report), counted(report.faults))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ tenth of the time to its end memory grows by at most 5 % and handles by at most 
 the main thread for over 100 ms.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -16,10 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "app"), str(ROOT / "kernels")]  # what pytest adds from pyproject.toml
+from tests.trust.attack import options, verdict
 
-MEMORY_PERCENT, HANDLES = 5.0, 2
+BARS = {"memory_percent": 5.0, "handles": 2}
 DIFFERENT = 60
 """Different jobs, a third of each kind. They are computed again and again, so that the results in the window do not
 grow: a stored run takes some 20 KB of it."""
@@ -165,11 +163,20 @@ def soak(jobs: int, minutes: float) -> dict[str, Any]:
         "growth": grown,
         "first": soaking.samples[0],
         "last": soaking.samples[-1],
-        "met": soaking.done == jobs
-        and not watchdog.stalls
-        and all(each["memory_percent"] <= MEMORY_PERCENT and each["handles"] <= HANDLES for each in grown.values()),
         "stacks": watchdog.stalls[:3],
     }
+
+
+def faults_of(report: dict[str, Any]) -> list[str]:
+    """Return the bars that a soak missed."""
+    faults = [
+        f"{kind} of the {process}"
+        for process, each in report["growth"].items()
+        for kind, bar in BARS.items()
+        if each[kind] > bar
+    ]
+    faults += ["jobs"] if report["done"] < report["jobs"] else []
+    return faults + (["stalls"] if report["stalls"] else [])
 
 
 def _wait(app: Any, done: Any, seconds: float = _PATIENCE_SECONDS) -> None:
@@ -186,18 +193,13 @@ def _wait(app: Any, done: Any, seconds: float = _PATIENCE_SECONDS) -> None:
 
 
 def main() -> int:
-    """Run a soak in a home of its own, print its report as JSON, and return 1 if a bar is missed."""
-    options = argparse.ArgumentParser(prog="python -m tests.trust.soak", description=__doc__.splitlines()[0])
-    options.add_argument("--jobs", type=int, default=2000)
-    options.add_argument("--minutes", type=float, default=60.0)
-    given = options.parse_args()
+    """Run a soak in a home of its own, print its report, and return the exit status."""
+    given = options(__doc__, jobs=2000, minutes=60.0)
     with tempfile.TemporaryDirectory() as home:
         os.environ |= {"QT_QPA_PLATFORM": "offscreen", "WINA_HOME": home, "OMP_NUM_THREADS": "1"}
         os.environ.pop("WINA_DATABASE", None)
         report = soak(given.jobs, given.minutes)
-    print(json.dumps(report, indent=1))
-    print("soak:", "met" if report["met"] else "MISSED")
-    return 0 if report["met"] else 1
+    return verdict("soak", report, faults_of(report))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""A study on a machine over a real sshd, and a few of the engines of `python -m tests.trust.hostile_engine`."""
+"""A study on a machine over a real sshd."""
 
 import os
+import shutil
 import sys
 from collections import Counter
 from contextlib import suppress
@@ -9,14 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.trust import hostile_engine
-from tests.trust.inputs import called
+from tests.trust.attack import called
 from tests.trust.kills import STUDY
 from tests.trust.stored_study import StoredStudy
 from tests.wina_core.engine.engine_events import Events
 from tests.wina_core.remote.sshd import running_sshd
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.engine.client import client, job_queue
 from wina_core.engine.client.pool import EnginePool
 from wina_core.jobs import Done, EvaluateJob, Event, Partial, Submit
 from wina_core.remote.machine_client import open_place
@@ -26,7 +25,7 @@ from wina_core.store.recorder import Recorders
 from wina_core.studies.expand import labelled, specs_of
 from wina_core.studies.gallery import find_study
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no sshd for tests on this system")
+pytestmark = [pytest.mark.service, pytest.mark.skipif(sys.platform == "win32", reason="no sshd for tests here")]
 CUT_AFTER = 3
 """Measurements before the connection is cut."""
 
@@ -36,15 +35,6 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo the changes of the environment."""
     for name in ("WINA_HOME", "PATH", "OMP_NUM_THREADS"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
-
-
-def copy_files(here: Path, there: Path) -> None:
-    there.parent.mkdir(parents=True, exist_ok=True)
-    if here.is_file():
-        there.write_bytes(here.read_bytes())
-    else:
-        for file in here.iterdir():
-            copy_files(file, there / file.name)
 
 
 def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
@@ -63,7 +53,9 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
     with running_sshd() as server, Store(away / "results.sqlite") as store:
         there = server.home / "work"
         for path in (model, text):
-            copy_files(path, there / path.relative_to(tmp_path))
+            target = there / path.relative_to(tmp_path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (shutil.copytree if path.is_dir() else shutil.copyfile)(path, target)
         server.put_on_path(monkeypatch, tmp_path / "bin")
         save_machine(server.machine(folders={str(tmp_path): str(there)}))
         named = find_study(str(study))
@@ -91,13 +83,3 @@ def test_a_study_over_ssh_has_the_local_numbers_over_a_cut_connection(
     assert arrived.total() == sum(len(run.units) for run in job.runs)
     assert StoredStudy(away).doubled() == 0
     assert StoredStudy(away).results() == StoredStudy(local).results()
-
-
-def test_hostile_engines_fail_their_own_jobs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_queue, "MOST_ENGINES", 1)  # the first one says all
-    monkeypatch.setattr(client, "SHUTDOWN_GRACE_SECONDS", 0.5)  # which most of them do not answer
-    monkeypatch.setattr(hostile_engine, "TOGETHER", 15)  # one pool for all
-    monkeypatch.setattr(client, "TERMINATE_GRACE_SECONDS", 0.5)
-    report = hostile_engine.run(15, tmp_path)
-    assert report.cases == 15
-    assert report.faults == 0, report

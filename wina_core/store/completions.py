@@ -21,6 +21,7 @@ from wina_core.records.completions import (
 from wina_core.specs import DENSE
 from wina_core.specs.generation import CompletionPoint
 from wina_core.store.columns import environment_of
+from wina_core.store.run_reader import RunReader
 from wina_core.store.tables import CompletionTable, EnvironmentTable, ModelTable
 
 _TOKENS = TypeAdapter(tuple[CompletionToken, ...])
@@ -62,61 +63,67 @@ def is_superseded(connection: Connection, row: dict[str, Any]) -> bool:
     return connection.scalar(whole) is not None
 
 
-def list_completions(connection: Connection, search: str, limit: int, *, pairs: bool) -> list[CompletionRow]:
-    """Return completions with every word of a search in prompt, text, configuration or model, the latest first.
+class CompletionReader(RunReader):
+    """Queries on completions."""
 
-    With `pairs`, dense completions are left out if a gated one of their prompt is stored.
-    """
-    query = (
-        select(
-            CompletionTable.id,
-            ModelTable.label,
-            func.substr(CompletionTable.prompt, 1, _SHOWN),
-            CompletionTable.configuration_label,
-            CompletionTable.method,
-            CompletionTable.token_count,
-            CompletionTable.end,
-            CompletionTable.sparsity,
-            CompletionTable.first_token_seconds,
-            CompletionTable.tokens_per_second,
-            CompletionTable.dense_tokens_per_second,
-            CompletionTable.speedup,
-            CompletionTable.divergence,
-            CompletionTable.recorded,
-            EnvironmentTable.hardware,
+    def completions(self, search: str = "", limit: int = 200, *, pairs: bool = False) -> list[CompletionRow]:
+        """Return completions with every word of a search in prompt, text, configuration or model, the latest first.
+
+        With `pairs`, dense completions are left out if a gated one of their prompt is stored.
+        """
+        query = (
+            select(
+                CompletionTable.id,
+                ModelTable.label,
+                func.substr(CompletionTable.prompt, 1, _SHOWN),
+                CompletionTable.configuration_label,
+                CompletionTable.method,
+                CompletionTable.token_count,
+                CompletionTable.end,
+                CompletionTable.sparsity,
+                CompletionTable.first_token_seconds,
+                CompletionTable.tokens_per_second,
+                CompletionTable.dense_tokens_per_second,
+                CompletionTable.speedup,
+                CompletionTable.divergence,
+                CompletionTable.recorded,
+                EnvironmentTable.hardware,
+            )
+            .join(ModelTable, ModelTable.id == CompletionTable.model_id)
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == CompletionTable.environment_id)
+            .order_by(desc(CompletionTable.recorded), desc(CompletionTable.id))
+            .limit(limit)
         )
-        .join(ModelTable, ModelTable.id == CompletionTable.model_id)
-        .outerjoin(EnvironmentTable, EnvironmentTable.id == CompletionTable.environment_id)
-        .order_by(desc(CompletionTable.recorded), desc(CompletionTable.id))
-        .limit(limit)
-    )
-    columns = (CompletionTable.prompt, CompletionTable.text, CompletionTable.configuration_label, ModelTable.label)
-    for word in search.split():
-        query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
-    if pairs:
-        query = query.where(or_(CompletionTable.method != DENSE.name, ~_gated_beside().exists()))
-    return [CompletionRow._make(row) for row in connection.execute(query)]
+        columns = (CompletionTable.prompt, CompletionTable.text, CompletionTable.configuration_label, ModelTable.label)
+        for word in search.split():
+            query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
+        if pairs:
+            query = query.where(or_(CompletionTable.method != DENSE.name, ~_gated_beside().exists()))
+        with self._reading() as connection:
+            return [CompletionRow._make(row) for row in connection.execute(query)]
 
+    def completion(self, completion: int) -> StoredCompletion:
+        """Return a completion with the dense one of its prompt: of its own environment if possible, else the latest.
 
-def read_completion(connection: Connection, completion: int) -> StoredCompletion:
-    """Return a completion with the dense one of its prompt: of its own environment if possible, else the latest.
-
-    Raises WinaError for an unknown id.
-    """
-    stored = _read(connection, CompletionTable.id == completion)
-    if stored is None:
-        raise WinaError(unknown_completion(completion))
-    record, recorded = stored
-    if record.point.configuration.is_dense:
-        return StoredCompletion(completion, record, recorded, None)
-    environment = select(CompletionTable.environment_id).where(CompletionTable.id == completion).scalar_subquery()
-    dense = _read(
-        connection,
-        CompletionTable.hash == record.point.dense.content_hash(),
-        # NULL if an environment is unknown, which PostgreSQL would put first, and SQLite last.
-        desc(CompletionTable.environment_id == environment).nulls_last(),
-    )
-    return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
+        Raises WinaError for an unknown id.
+        """
+        with self._reading() as connection:
+            stored = _read(connection, CompletionTable.id == completion)
+            if stored is None:
+                raise WinaError(unknown_completion(completion))
+            record, recorded = stored
+            if record.point.configuration.is_dense:
+                return StoredCompletion(completion, record, recorded, None)
+            environment = (
+                select(CompletionTable.environment_id).where(CompletionTable.id == completion).scalar_subquery()
+            )
+            dense = _read(
+                connection,
+                CompletionTable.hash == record.point.dense.content_hash(),
+                # NULL if an environment is unknown, which PostgreSQL would put first, and SQLite last.
+                desc(CompletionTable.environment_id == environment).nulls_last(),
+            )
+            return StoredCompletion(completion, record, recorded, dense[0] if dense else None)
 
 
 def erase_completions(connection: Connection, completions: Collection[int]) -> None:

@@ -5,6 +5,7 @@ which differ between databases.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,13 +53,6 @@ class _Kind(NamedTuple):
     table: Table
     identity: tuple[str, ...]
     children: tuple[Table, ...] = ()
-
-
-class _Batch(NamedTuple):
-    """Rows of one kind in the other database, with what belongs to them."""
-
-    rows: list[Row]
-    children: list[list[Row]]
 
 
 _TABLES = StoreTable.metadata.tables
@@ -136,7 +130,7 @@ class _Merge:
         """State of each run that is done in the other database, by its id here."""
         self._deleted: set[int] = set()
         """Ids of the runs that were deleted here."""
-        self._added: dict[str, int] = {}
+        self._added: Counter[str] = Counter()
 
     def run(self, on_progress: OnProgress) -> dict[str, int]:
         """Merge all kinds; return the rows added by table."""
@@ -147,9 +141,10 @@ class _Merge:
         total, done = sum(size for *_, size in plan), 0
         for kind, numbers, size in plan:
             with explained(self._source.engine.url):
-                batch = self._read(kind, numbers)
+                rows = self._rows(kind.table, "id", numbers)
+                children = [self._rows(child, _owner(child, kind.table), numbers) for child in kind.children]
             with explained(self._target.url), for_writing(self._target).begin() as writing:
-                self._write(writing, kind, batch)
+                self._write(writing, kind, rows, children)
             done += size
             on_progress(done, total)
         with explained(self._target.url):
@@ -157,13 +152,7 @@ class _Merge:
             for runs in _portions(self._ids.get(_RUNS, {}).values(), _MOST_VALUES):
                 with for_writing(self._target).begin() as writing:
                     self._complete(writing, runs)
-        return self._added
-
-    def _read(self, kind: _Kind, numbers: Sequence[int]) -> _Batch:
-        """Return the rows with these ids, in their order, and those that belong to them."""
-        rows = self._rows(kind.table, "id", numbers)
-        children = [self._rows(child, _owner(child, kind.table), numbers) for child in kind.children]
-        return _Batch(rows, children)
+        return dict(+self._added)
 
     def _rows(self, table: Table, column: str, values: Sequence[int]) -> list[Row]:
         kinds = {field.name: kinds_of(field) for field in table.c}
@@ -181,12 +170,12 @@ class _Merge:
                 rows.append(row)
         return rows
 
-    def _write(self, writing: Connection, kind: _Kind, batch: _Batch) -> None:
-        """Add a batch's rows that are missing here, with their children; note their ids in both databases."""
+    def _write(self, writing: Connection, kind: _Kind, theirs: list[Row], children: list[list[Row]]) -> None:
+        """Add the other database's rows that are missing here, with their children; note their ids in both."""
         table = kind.table
         # Their ids are taken out of the rows, so that the insertion gives them new ones.
-        rows_by_id = dict(zip([row.pop("id") for row in batch.rows], batch.rows, strict=True))
-        for row in batch.rows:
+        rows_by_id = dict(zip([row.pop("id") for row in theirs], theirs, strict=True))
+        for row in theirs:
             self._translate(row, table)
         if "run_id" in kind.identity:
             # A run that was deleted here gets no units.
@@ -201,12 +190,12 @@ class _Merge:
         stored_now = _stored(writing, kind, rows_by_id.values()) if new else stored
         ids = self._ids.setdefault(table, {})
         ids.update((number, stored_now[_identity(kind, row)]["id"]) for number, row in rows_by_id.items())
-        self._count(table, len(new))
+        self._added[table.name] += len(new)
         if table is _RUNS:
             self._note_states(rows_by_id.values(), stored_now)
         # Of rows of one identity the last was inserted, and its children alone follow.
         owners = {number for number, row in rows_by_id.items() if new.get(_identity(kind, row)) is row}
-        for child, rows in zip(kind.children, batch.children, strict=True):
+        for child, rows in zip(kind.children, children, strict=True):
             column = _owner(child, table)
             rows = [row for row in rows if row[column] in owners]
             for row in rows:
@@ -214,7 +203,7 @@ class _Merge:
                 self._translate(row, child)
             if rows:
                 writing.execute(insert(child), rows)
-                self._count(child, len(rows))
+                self._added[child.name] += len(rows)
 
     def _without_older(
         self, writing: Connection, kind: _Kind, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]
@@ -225,10 +214,6 @@ class _Merge:
         for ids in _portions(older, _MOST_VALUES):
             writing.execute(delete(kind.table).where(kind.table.c.id.in_(ids)))
         return {identity: row for identity, row in stored.items() if row["id"] not in older}
-
-    def _count(self, table: Table, rows: int) -> None:
-        if rows:
-            self._added[table.name] = self._added.get(table.name, 0) + rows
 
     def _translate(self, row: Row, table: Table) -> None:
         """Replace the ids in foreign keys by those of this database."""

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from wina_core.records.intervals import FEWEST_ROWS
@@ -21,6 +20,7 @@ from wina_core.store.metrics import (
     units_query,
 )
 from wina_core.store.rows import MetricFilter, MetricRow, RunDetails
+from wina_core.store.sql import CellError
 from wina_core.store.tables import MetricTable
 
 if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
@@ -88,20 +88,8 @@ _AT_ONCE = 500
 """Ids in one query; databases limit the values of a query, old versions of SQLite to 999."""
 _CHUNK = 5_000
 """Rows that are fetched at once."""
-_NUMBER_DTYPES = np.uint32, np.uint32, np.float64, np.float64
-
-
-class _Numbers(NamedTuple):
-    """Metrics in the order of their ids."""
-
-    unit: NDArray[Any]
-    measure: NDArray[Any]
-    value: NDArray[Any]
-    stderr: NDArray[Any]
-
-    def where_unit(self, units: Sequence[int], invert: bool = False) -> "_Numbers":
-        mask = np.isin(self.unit, units, invert=invert)
-        return self if mask.all() else _Numbers(*(column[mask] for column in self))
+_NUMBERS = {"unit_id": "uint32", "measure_id": "uint32", "value": "float64", "stderr": "float64"}
+"""Columns of the numbers, which are in the order of their ids."""
 
 
 class _Listing(NamedTuple):
@@ -116,7 +104,7 @@ class MetricsCache:
     whole, and its time of storage changes whenever it is computed again."""
 
     def __init__(self) -> None:
-        self._known: tuple[dict[int, float], _Numbers] = {}, _fetched(())
+        self._known: tuple[dict[int, float], pd.DataFrame] | None = None
         """Time at which each known unit was finished, by its id, and the numbers of these units."""
         self._last: _Listing | None = None
 
@@ -136,9 +124,9 @@ class MetricsCache:
             for rows, cells in ((units, OF_UNIT), (runs, OF_MODEL_AND_RUN), (measures, OF_MEASURE)):
                 check_cells(rows, cells)
             tables = (
-                table_frame(units, ("id", "run_id", *OF_UNIT)),
-                table_frame(runs, ("id", *OF_MODEL_AND_RUN)),
-                table_frame(measures, ("id", *OF_MEASURE)),
+                table_frame(units, ("unit_id", "run_id", *OF_UNIT)),
+                table_frame(runs, ("run_id", *OF_MODEL_AND_RUN)),
+                table_frame(measures, ("measure_id", *OF_MEASURE)),
             )
             del runs, units, measures  # ten times as large as the tables
             last = self._last = _Listing(of_runs, heads, _joined(*tables, self._numbers_of(finished, connection)))
@@ -147,67 +135,54 @@ class MetricsCache:
             frame = frame[frame[column].isin(values)].reset_index(drop=True) if values else frame
         return frame
 
-    def _numbers_of(self, finished: dict[int, float], connection: Connection) -> _Numbers:
+    def _numbers_of(self, finished: dict[int, float], connection: Connection) -> "pd.DataFrame":
         """Return the numbers of these units, and of others; new and changed units are read.
 
         `finished` has the time at which each unit was finished, by its id.
         """
-        times, numbers = self._known  # both in one assignment: other threads may be listing
+        import pandas as pd
+
+        times, numbers = self._known or ({}, None)  # both in one assignment: other threads may be listing
         unknown = [unit for unit, when in finished.items() if times.get(unit) != when]
-        if unknown:
-            unchanged, new = numbers.where_unit(unknown, invert=True), _numbers(unknown, len(finished), connection)
-            numbers = _Numbers(*map(np.concatenate, zip(unchanged, new, strict=True))) if len(unchanged.unit) else new
+        if unknown or numbers is None:
+            new = _read_numbers(unknown, len(finished), connection)
+            if numbers is not None:
+                new = pd.concat([numbers[~numbers["unit_id"].isin(unknown)], new], ignore_index=True)
+            numbers = new
             self._known = times | {unit: finished[unit] for unit in unknown}, numbers
         return numbers
 
 
-def _joined(unit: "pd.DataFrame", run: "pd.DataFrame", measure: "pd.DataFrame", numbers: _Numbers) -> "pd.DataFrame":
-    """Join the tables by their ids, which ascend."""
+def _joined(
+    units: "pd.DataFrame", runs: "pd.DataFrame", measures: "pd.DataFrame", numbers: "pd.DataFrame"
+) -> "pd.DataFrame":
+    """Return the numbers of the units, in their order, with what the tables have of them. Raises CellError for a unit
+    whose run is missing."""
+    measures["is_hidden"] = measures["n"].astype("float64") < FEWEST_ROWS
+    of_units = units.merge(runs, on="run_id")
+    if len(of_units) < len(units):
+        raise CellError("run_id")
+    # The small tables first: there may be a million numbers.
+    frame = numbers.sort_values("unit_id", kind="stable").merge(of_units, on="unit_id").merge(measures, on="measure_id")
+    frame["stderr"] = frame["stderr"].mask(frame["is_hidden"])
+    return frame[list(MetricRow._fields)]
+
+
+def _read_numbers(units: Sequence[int], of: int, connection: Connection) -> "pd.DataFrame":
+    """Read all metrics of these units, of `of` that are listed."""
     import pandas as pd
 
-    units_at, of_unit = _positions(unit.pop("id").to_numpy(), numbers.unit)
-    measures_at, of_measure = _positions(measure.pop("id").to_numpy(), numbers.measure)
-    order: Any = np.flatnonzero(of_unit & of_measure)
-    order = order[np.argsort(units_at[order], kind="stable")]
-    if np.array_equal(order, np.arange(len(numbers.unit))):
-        order = slice(None)  # as a rule; the frame then shares the numbers
-    units_at, measures_at = units_at[order], measures_at[order]
-    runs_at = _positions(run.pop("id").to_numpy(), unit.pop("run_id").to_numpy())[0][units_at]
-    stderrs, few = numbers.stderr[order], measure["n"].astype(np.float64).to_numpy() < FEWEST_ROWS
-    if few.any():
-        stderrs = np.where(few[measures_at], np.nan, stderrs)
-    columns: dict[str, Any] = {"value": numbers.value[order], "stderr": stderrs}
-    for table, positions in ((run, runs_at), (unit, units_at), (measure, measures_at)):
-        columns |= {str(name): table[name].array.take(positions) for name in table}
-    return pd.DataFrame({name: columns[name] for name in MetricRow._fields}, copy=False)
-
-
-def _positions(ids: NDArray[Any], searched: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the position of each searched id among ascending ids, and whether it is there."""
-    positions = np.searchsorted(ids, searched).astype(np.int32)
-    # An id above all others has the position len(ids), and no id is -1.
-    return positions, np.append(ids, -1)[positions] == searched
-
-
-def _numbers(units: Sequence[int], of: int, connection: Connection) -> _Numbers:
-    """Read all metrics of these units, of `of` that are listed."""
     query: Query = select(MetricTable.unit_id, MetricTable.measure_id, MetricTable.value, MetricTable.stderr).order_by(
         MetricTable.id
     )
-    if 2 * len(units) > of > _AT_ONCE:  # reading all is faster than selecting most of them by id
-        return _fetched([query], connection).where_unit(units)
-    portions = (units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE))
-    return _fetched([query.where(MetricTable.unit_id.in_(portion)) for portion in portions], connection)
-
-
-def _fetched(queries: Iterable[Query], connection: Connection | None = None) -> _Numbers:
-    pieces = [[np.empty(0, dtype)] for dtype in _NUMBER_DTYPES]
-    for query in queries:
-        assert connection is not None
-        cursor = connection.execute(query).cursor
+    reads_all = 2 * len(units) > of > _AT_ONCE  # which is faster than selecting most of them by id
+    portions = [] if reads_all else [units[start : start + _AT_ONCE] for start in range(0, len(units), _AT_ONCE)]
+    queries = [query] if reads_all else [query.where(MetricTable.unit_id.in_(portion)) for portion in portions]
+    chunks = [pd.DataFrame(np.empty((0, len(_NUMBERS))), columns=list(_NUMBERS)).astype(_NUMBERS)]
+    for selected in queries:
+        cursor = connection.execute(selected).cursor
         while rows := cursor.fetchmany(_CHUNK):
             table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
-            for chunks, cells, dtype in zip(pieces, table.T, _NUMBER_DTYPES, strict=True):
-                chunks.append(cells.astype(dtype))
-    # Popped, so that the chunks of a column are freed once they are joined.
-    return _Numbers(*(np.concatenate(pieces.pop(0)) for _ in _NUMBER_DTYPES))
+            chunks.append(pd.DataFrame(table, columns=list(_NUMBERS)).astype(_NUMBERS))
+    numbers = pd.concat(chunks, ignore_index=True)
+    return numbers[numbers["unit_id"].isin(units)] if reads_all else numbers

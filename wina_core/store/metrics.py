@@ -91,7 +91,6 @@ def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
         (RunTable.rotation_label, metric_filter.rotations),
         (RunTable.method_label, metric_filter.methods),
         (RunTable.selection, metric_filter.selections),
-        (RunTable.status, metric_filter.statuses),
     ):
         query = query.where(in_list(column, values)) if values else query
     return query

@@ -1,7 +1,6 @@
 """The queries behind every list and plot."""
 
 import json
-import math
 import statistics
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -23,29 +22,17 @@ from wina_core.records import (
     RotationReport,
     SampleRecord,
 )
-from wina_core.records.completions import CompletionRow, StoredCompletion
 from wina_core.records.imports import ImportedFile, StoredImport
-from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
-from wina_core.specs.plans import PlanLayout
+from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
-from wina_core.store import cells, completions
-from wina_core.store.cells import report_layers
+from wina_core.store.cells import CellReader, report_layers
 from wina_core.store.columns import environment_of
+from wina_core.store.completions import CompletionReader
 from wina_core.store.imported import points as imported
 from wina_core.store.metrics import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
-from wina_core.store.rows import (
-    CellStat,
-    MetricFilter,
-    MetricRow,
-    PlannedRun,
-    PlanRow,
-    RotationRow,
-    RunLayerMap,
-)
-from wina_core.store.run_reader import RunReader
-from wina_core.store.sql import CellError
+from wina_core.store.rows import MetricFilter, MetricRow, PlanRow, RotationRow
 from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
@@ -66,12 +53,10 @@ if TYPE_CHECKING:
     from wina_core.store.metric_frames import MetricsCache
 
 EVERYTHING = MetricFilter()
-_MOST_LAYERS = 100_000
-"""Far above any model: a larger number of a layer is damage, and would make a huge table."""
 _Timing = TypeVar("_Timing", LatencyRecord, DecodeRecord)
 
 
-class Reader(RunReader):
+class Reader(CellReader, CompletionReader):
     """All reading of a database; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -152,47 +137,6 @@ class Reader(RunReader):
             for row in rows
         ]
 
-    # ---- layers --------------------------------------------------------------------------------------------------
-
-    def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> RunLayerMap | None:
-        """Return a metric of a run over layers x projections, as measured during `unit` or else its first unit."""
-        query = (
-            select(UnitTable.unit, LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.value)
-            .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
-            .join(RunTable, RunTable.id == UnitTable.run_id)
-            .where(RunTable.hash == run, LayerStatTable.metric == metric)
-            .order_by(UnitTable.id, LayerStatTable.id)
-        )
-        if unit:
-            query = query.where(UnitTable.unit == unit)
-        with self._reading() as connection:
-            rows = connection.execute(query).all()
-            if not all(0 <= row.layer < _MOST_LAYERS for row in rows):
-                raise CellError("layer")
-        if not rows:
-            return None
-        first = rows[0][0]
-        cells = {(layer, projection): value for name, layer, projection, value in rows if name == first}
-        projections = tuple(dict.fromkeys(projection for _, projection in cells))
-        layers = 1 + max(layer for layer, _ in cells)
-        table = tuple(tuple(cells.get((row, column), math.nan) for column in projections) for row in range(layers))
-        return RunLayerMap(first, projections, table)
-
-    def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
-        """Return a value that changes whenever `cell_stats` does, and is read faster."""
-        with self._reading() as connection:
-            return cells.stamp(connection, model, rotation, method)
-
-    def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
-        """Return the cells' numbers: each metric of the latest calibration that has it, and the rotation's."""
-        with self._reading() as connection:
-            return cells.cell_stats(connection, model, rotation, method)
-
-    def expert_stats(self, run: str) -> list[CellStat]:
-        """Return the numbers of each expert of a run (`records.EXPERT_METRICS`), as measured during its first unit."""
-        with self._reading() as connection:
-            return cells.expert_stats(connection, run)
-
     # ---- latency -------------------------------------------------------------------------------------------------
 
     def latency_rows(self, environment: str = "", points: Collection[str] | None = None) -> list[LatencyRow]:
@@ -269,18 +213,6 @@ class Reader(RunReader):
                     timed.append((row, kind.model_validate(content)))
         return timed
 
-    # ---- completions ---------------------------------------------------------------------------------------------
-
-    def completions(self, search: str = "", limit: int = 200, *, pairs: bool = False) -> list[CompletionRow]:
-        """Return the latest completions first, as `completions.list_completions`."""
-        with self._reading() as connection:
-            return completions.list_completions(connection, search, limit, pairs=pairs)
-
-    def completion(self, completion: int) -> StoredCompletion:
-        """Return a completion with the dense one of its prompt. Raises WinaError for an unknown id."""
-        with self._reading() as connection:
-            return completions.read_completion(connection, completion)
-
     # ---- results of other tools ----------------------------------------------------------------------------------
 
     def imports(self) -> list[StoredImport]:
@@ -350,23 +282,6 @@ class Reader(RunReader):
         if plan is None:
             raise WinaError(unknown_plan(name))
         return PlanPair.parse(plan)
-
-    def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
-        """Return a model's latest sparse runs, one for each configuration, plan and budget."""
-        with self._reading() as connection:
-            return cells.planned_runs(connection, model, limit)
-
-    def run_plan(self, run: str, layout: PlanLayout) -> PlanPair:
-        """Return the plan of the run with this hash, and its model's quantization. Raises WinaError for an unknown run,
-        a plan of another layout, and one that is to be allocated and not stored yet."""
-        spec = self.run_spec(run)
-        if spec is None:
-            raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
-        if isinstance(spec.plan, AllocatedSparsity):
-            plan = cells.allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
-        else:
-            plan = spec.plan.for_layout(layout)
-        return PlanPair(plan=plan, quantization=spec.model.quantization)
 
 
 def unknown_plan(name: str) -> str:

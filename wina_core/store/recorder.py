@@ -55,8 +55,6 @@ from wina_core.store.writer import Writer
 
 Recorded = Submit | Ready | RunStarted | Partial | Measured | CompletionFinished | RunFailed | Result | Failed | Done
 """A message that the recorder of a job needs."""
-
-
 NOT_REACHED = "Its job ended before this run was finished; run it again to compute what is missing."
 
 
@@ -115,20 +113,16 @@ class Recorder:
                 self._store.record_calibration(job.model, job.rotation, job.method, job.calibration.measured, value)
             case AllocateJob() as job, AllocationRecord():
                 self._curves(job, value)  # the engine's cache has the rest, and every run under it stores its table
-            case AllocateJointlyJob(), JointRecord():
-                pass  # in the engine's cache; its plan and bits are saved as any
-            case CostJob(), CostRecord():
-                pass  # arithmetic, done again sooner than read
-            case InspectGateJob(), GateRecord():
-                pass  # seconds of work, and megabytes of numbers to look at once
-            case ExportModelJob(), ExportRecord():
-                pass  # in the folder that the user named
-            case ExportGgufJob(), GgufRecord():
-                pass  # in the file that the user named
-            case EstimateJob(), EstimateRecord():
-                pass  # true for this machine at this moment
-            case LatencyJob() | DecodeJob(), SweepReport():
-                pass  # each point is stored already
+            case (
+                (AllocateJointlyJob(), JointRecord())  # in the engine's cache; its plan and bits are saved as any
+                | (CostJob(), CostRecord())  # arithmetic, done again sooner than read
+                | (InspectGateJob(), GateRecord())  # seconds of work, and megabytes of numbers to look at once
+                | (ExportModelJob(), ExportRecord())  # in the folder that the user named
+                | (ExportGgufJob(), GgufRecord())  # in the file that the user named
+                | (EstimateJob(), EstimateRecord())  # true for this machine at this moment
+                | (LatencyJob() | DecodeJob(), SweepReport())  # each point is stored already
+            ):
+                pass
             case _:
                 raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
 
@@ -165,11 +159,7 @@ class Recorders:
         self._environment: Environment | None = None
         self._jobs: dict[str, Recorder] = {}
 
-    def record(
-        self,
-        message: Recorded,
-        at: float | None = None,
-    ) -> None:
+    def record(self, message: Recorded, at: float | None = None) -> None:
         """Store a message's content, dated `at`, in seconds since 1970, if it came earlier.
 
         A job's Submit comes before its events; another one while the job lives changes nothing. Raises WinaError for an

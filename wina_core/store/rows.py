@@ -100,7 +100,6 @@ class MetricFilter:
     selections: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

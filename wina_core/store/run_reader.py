@@ -26,59 +26,6 @@ from wina_core.store.tables import (
 )
 from wina_core.studies.run_labels import RunLabel
 
-# ---- details beside the numbers: annotations, studies, seed, hardware and rotation -----------------------------------
-
-
-class RunDetailRows:
-    """Details of all runs. The spec of a run never changes, so it is read and described only once."""
-
-    def __init__(self) -> None:
-        self._rotations: dict[str, str] = {}
-        """By the run's hash."""
-
-    def read(self, connection: Connection) -> dict[str, RunDetails]:
-        """Return the details of all runs that are not deleted, by hash."""
-        query = (
-            select(
-                *(RunTable.id, RunTable.hash, RunTable.tags, RunTable.note, RunTable.pinned, RunTable.seed),
-                *(EnvironmentTable.hardware, RunTable.user, RunTable.host, RunTable.chosen_rotation),
-            )
-            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
-            .where(RunTable.deleted.is_(None))
-        )
-        rows = connection.execute(query).all()
-        self._read_rotations(connection, {row.hash: row.id for row in rows})
-        studies = _studies(connection)
-        return {
-            run: RunDetails(
-                tags,
-                note,
-                pinned,
-                seed,
-                hardware or "",
-                studies.get(number, ""),
-                chosen or self._rotations[run],
-                user,
-                host,
-            )
-            for number, run, tags, note, pinned, seed, hardware, user, host, chosen in rows
-        }
-
-    def _read_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
-        unknown = [number for run, number in runs.items() if run not in self._rotations]
-        if unknown:
-            described: dict[str, str] = {}
-            # Ids grow, so these are usually the new runs alone, and the query needs no list of ids.
-            query = select(RunTable.hash, RunTable.spec).where(RunTable.id >= min(unknown))
-            for run, spec in connection.execute(query):
-                if run not in self._rotations:
-                    # Thousands of runs share the part before the plan, which contains the rotation.
-                    head = spec.partition('"plan":')[0]
-                    if head not in described:
-                        rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
-                        described[head] = rotation_details(rotation)
-                    self._rotations[run] = described[head]
-
 
 def rotation_details(rotation: RotationSpec) -> str:
     """Describe a rotation with all its settings; empty for none. `RotationSpec.label` leaves out the usual ones."""
@@ -131,7 +78,8 @@ class RunReader:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._details = RunDetailRows()
+        self._rotations: dict[str, str] = {}
+        """Descriptions of the runs' rotations by the runs' hashes. A run's spec never changes, so it is read once."""
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -256,8 +204,49 @@ class RunReader:
         return self._parsed(select(StudyTable.spec).where(StudyTable.hash == study), StudySpec)
 
     def run_details(self) -> dict[str, RunDetails]:
+        """Return the details of all runs that are not deleted, by hash."""
+        query = (
+            select(
+                *(RunTable.id, RunTable.hash, RunTable.tags, RunTable.note, RunTable.pinned, RunTable.seed),
+                *(EnvironmentTable.hardware, RunTable.user, RunTable.host, RunTable.chosen_rotation),
+            )
+            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
+            .where(PRESENT)
+        )
         with self._reading() as connection:
-            return self._details.read(connection)
+            rows = connection.execute(query).all()
+            self._describe_rotations(connection, {row.hash: row.id for row in rows})
+            studies = _studies(connection)
+            return {
+                row.hash: RunDetails(
+                    tags=row.tags,
+                    note=row.note,
+                    pinned=row.pinned,
+                    seed=row.seed,
+                    hardware=row.hardware or "",
+                    studies=studies.get(row.id, ""),
+                    rotation=row.chosen_rotation or self._rotations[row.hash],
+                    user=row.user,
+                    host=row.host,
+                )
+                for row in rows
+            }
+
+    def _describe_rotations(self, connection: Connection, runs: Mapping[str, int]) -> None:
+        """Describe the rotations of the runs that are new among these, which have their ids by hash."""
+        unknown = [number for run, number in runs.items() if run not in self._rotations]
+        if not unknown:
+            return
+        described: dict[str, str] = {}
+        # Ids grow, so these are usually the new runs alone, and the query needs no list of ids.
+        for run, spec in connection.execute(select(RunTable.hash, RunTable.spec).where(RunTable.id >= min(unknown))):
+            if run not in self._rotations:
+                # Thousands of runs share the part before the plan, which contains the rotation.
+                head = spec.partition('"plan":')[0]
+                if head not in described:
+                    rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
+                    described[head] = rotation_details(rotation)
+                self._rotations[run] = described[head]
 
     def deleted_runs(self) -> list[DeletedRow]:
         """Return the runs that can be restored, the last deleted first."""

@@ -101,7 +101,7 @@ def prepare(engine: Engine) -> None:
     if version == HEAD:
         # A damaged database may lack tables in spite of its version.
         if not set(StoreTable.metadata.tables) <= set(inspect(engine).get_table_names()):
-            raise WinaError(damaged(_address(engine)))
+            raise WinaError(damaged(place_of(engine.url)))
         return
     if version is None:
         _create(engine)
@@ -133,7 +133,7 @@ def stored_version(engine: Engine) -> str | None:
             return None
         versions = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
     if len(versions) != 1 or not re.fullmatch(r"\d{4}", str(versions[0])):
-        raise WinaError(damaged(_address(engine)))
+        raise WinaError(damaged(place_of(engine.url)))
     return str(versions[0])
 
 
@@ -145,8 +145,8 @@ def check_readable(engine: Engine, refusal: WinaError) -> None:
     _check_known(engine, version)
     if version != HEAD:
         raise WinaError(
-            f"The results database {_address(engine)} has schema {version} and can be read only after an upgrade to "
-            f"{HEAD}. {refusal}"
+            f"The results database {place_of(engine.url)} has schema {version} and can be read only after an upgrade "
+            f"to {HEAD}. {refusal}"
         )
 
 
@@ -154,18 +154,18 @@ def check_source(engine: Engine) -> None:
     """Raise WinaError for a database that cannot be merged as it is: without results, or of another schema."""
     version = stored_version(engine)
     if version is None:
-        raise WinaError(f"{_address(engine)} holds no results yet; check the path.")
+        raise WinaError(f"{place_of(engine.url)} holds no results yet; check the path.")
     _check_known(engine, version)
     if version != HEAD:
         raise WinaError(
-            f"{_address(engine)} has the older schema {version}; open it once with this version of the program, which "
-            "upgrades it."
+            f"{place_of(engine.url)} has the older schema {version}; open it once with this version of the program, "
+            "which upgrades it."
         )
 
 
 def _check_known(engine: Engine, version: str) -> None:
     """Raise WinaError for a schema that this program neither reads nor upgrades."""
-    address = _address(engine)
+    address = place_of(engine.url)
     if version < OLDEST:
         raise WinaError(
             f"The results database {address} was written before version 0.2.0 of WINA Workbench (schema {version}) and "
@@ -205,11 +205,11 @@ def _upgrade(engine: Engine, version: str) -> None:
     except Exception as error:
         copy_note = f" and a copy is in {saved}" if saved else ""
         cause = str(getattr(error, "orig", None) or error)
-        if isinstance(explain_sqlite(cause, _address(engine)), UnwritableError):  # for now, such as on a full disk
+        if isinstance(explain_sqlite(cause, place_of(engine.url)), UnwritableError):  # for now, such as on a full disk
             raise
         reason = (cause.splitlines() or [type(error).__name__])[0][:_LONGEST_REASON]
         raise WinaError(
-            f"The results database {_address(engine)} could not be upgraded from schema {version} to {HEAD} "
+            f"The results database {place_of(engine.url)} could not be upgraded from schema {version} to {HEAD} "
             f"({reason}); it is as it was{copy_note}."
         ) from error
     finally:
@@ -237,7 +237,3 @@ def back_up(file: Path, version: str) -> Path:
     for old in sorted(older, key=lambda path: path.stat().st_mtime)[: 1 - BACKUPS_KEPT]:
         old.unlink()
     return target
-
-
-def _address(engine: Engine) -> str:
-    return place_of(engine.url)

@@ -26,7 +26,7 @@ def shared(server: postgres.Server) -> str:
     return url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the address of an empty results database: a file that is not made yet, or one on a server."""
     if request.param == "sqlite":

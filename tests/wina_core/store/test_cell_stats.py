@@ -9,7 +9,7 @@ from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.comparison import norm_spreads
 from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJob, Result
-from wina_core.records import AllocationRecord, CalibrationRecord, LayerRecord, RotationReport
+from wina_core.records import AllocationRecord, CalibrationRecord, LayerRecord, RotationReport, SiteSpectrum
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -84,7 +84,7 @@ def test_an_allocators_curves_stand_beside_calibrations_and_take_nothing_away(st
 def test_a_rotations_residuals_serve_until_a_calibration_brings_its_own(store):
     report = RotationReport(
         rotation="r", logits_deviation=0.0, residuals=(stat("off_diagonal_energy", 0.7),), shortcut_parameters=0,
-        seconds=1.0,
+        seconds=1.0, spectra=(SiteSpectrum(layer=0, site="mlp", directions=(1, 9), cumulative=(0.5, 1.0)),),
     )  # fmt: skip
     store.record_rotation(MODEL, ROTATION, report)
     assert values_by_metric(store) == {"off_diagonal_energy": [0.7]}

@@ -13,7 +13,7 @@ from wina_core.store import Recorder, Store
 from wina_core.store.timings import TimedRow
 
 SPEC = LatencySpec(shapes=(Shape(outputs=64, inputs=48),), batches=(1,), backends=("reference",), dense_products=())
-DECODE = DecodeSpec(model=MODEL, sparsities=(0.25, 0.5))
+BATCHES = DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), batches=(1, 4))
 ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.13.0"})
 
 
@@ -46,14 +46,6 @@ def test_the_best_dense_product_and_the_stability_of_a_point_are_read_with_it(st
     drifted = {row.record.point.backend: row for row in store.latency_rows()}["reference"]
     assert (round(drifted.drift, 6), drifted.stable) == (1.3, False)
     assert store.latency_rows(ELSEWHERE.key) == []
-
-
-def test_decoding_is_compared_with_our_kernels_at_zero(store: Store) -> None:
-    zero, half = (decoded(point) for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5)).points())
-    store.record_decoding(half)
-    assert [row.best_speedup for row in store.decode_rows()] == [None]
-    store.record_decoding(zero.model_copy(update={"tokens_per_second": 25.0}))
-    assert [round(row.best_speedup or 0, 6) for row in store.decode_rows()] == [1.2, 1.0]
 
 
 def test_runs_that_disagree_make_a_point_unstable_whichever_model_they_are_of(store: Store) -> None:
@@ -110,19 +102,6 @@ def test_points_are_stored_as_they_arrive_once_for_each_environment(store: Store
     assert store.measured_points(()) == {}
 
 
-def test_decoding_is_stored_beside_it(store: Store) -> None:
-    recorder = Recorder(store, DecodeJob(spec=DECODE), ENVIRONMENT)
-    for point in DECODE.points():
-        recorder.record(Measured(job_id="1", record=decoded(point)))
-    rows = store.decode_rows(ENVIRONMENT.key, DECODE.hashes())
-    assert [row.record for row in rows] == [decoded(point) for point in DECODE.points()]
-    assert {(row.model, row.rotation, row.method, row.selection) for row in rows} == {
-        ("small llama", "none", "wina", "topk")
-    }
-    assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
-    assert set(store.measured_points(DECODE.hashes())[ENVIRONMENT.key]) == DECODE.hashes()
-
-
 def test_decoding_of_an_older_version_is_read_and_measured_again(store: Store) -> None:
     (point,) = DecodeSpec(model=MODEL).points()
     store.record_decoding(decoded(point).model_copy(update={"prefill_tokens_per_second": None}))
@@ -131,13 +110,22 @@ def test_decoding_of_an_older_version_is_read_and_measured_again(store: Store) -
     assert store.measured_points({point.content_hash()}) == {}
 
 
-def test_batches_are_judged_apart(store: Store) -> None:
-    for point in DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), batches=(1, 4)).points():
-        speed = {(0.0, 1): 22.0, (0.5, 1): 44.0, (0.0, 4): 30.0, (0.5, 4): 33.0}[point.sparsity, point.batch]
-        store.record_decoding(decoded(point).model_copy(update={"tokens_per_second": speed}))
-    rows = [(row.record.point, row.best_speedup or 0) for row in store.decode_rows()]
-    speedups = {(point.sparsity, point.batch): round(speedup, 6) for point, speedup in rows}
-    assert speedups == {(0.0, 1): 1.0, (0.5, 1): 2.0, (0.0, 4): 1.0, (0.5, 4): 1.1}
+def test_decoding_is_compared_with_our_kernels_at_zero_at_each_batch(store: Store) -> None:
+    speeds = {(0.5, 1): 44.0, (0.5, 4): 33.0, (0.0, 1): 22.0, (0.0, 4): 30.0}
+    points = {(point.sparsity, point.batch): point for point in BATCHES.points()}
+    recorder = Recorder(store, DecodeJob(spec=BATCHES), ENVIRONMENT)
+    for count, (key, speed) in enumerate(speeds.items(), 1):
+        record = decoded(points[key]).model_copy(update={"tokens_per_second": speed})
+        recorder.record(Measured(job_id="1", record=record))
+        if count == 2:
+            assert [row.best_speedup for row in store.decode_rows()] == [None, None], "nothing is timed at zero"
+    rows = store.decode_rows(ENVIRONMENT.key, BATCHES.hashes())
+    assert {(row.model, row.rotation, row.method, row.selection) for row in rows} == {
+        ("small llama", "none", "wina", "topk")
+    }
+    assert [round(row.best_speedup or 0, 6) for row in rows] == [2.0, 1.1, 1.0, 1.0]
+    assert store.decode_rows(ELSEWHERE.key) == store.decode_rows(points=()) == []
+    assert set(store.measured_points(BATCHES.hashes())[ENVIRONMENT.key]) == BATCHES.hashes()
 
 
 def test_a_record_that_this_version_cannot_read_is_left_out_and_one_without_json_is_told(file_store: Store) -> None:
@@ -156,7 +144,7 @@ def test_a_record_that_this_version_cannot_read_is_left_out_and_one_without_json
 
 def test_every_column_of_files_has_a_value(store: Store) -> None:
     store.record_latency(timed(SPEC.points()[1]))
-    store.record_decoding(decoded(DECODE.points()[0]))
+    store.record_decoding(decoded(BATCHES.points()[0]))
     rows: list[TimedRow[Any]] = [*store.latency_rows(), *store.decode_rows()]
     for row in rows:
         cells = dict(zip(row.COLUMNS, row.cells, strict=True))

@@ -13,13 +13,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from tests.wina_core.samples import LAYOUT, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, upgrade
-from wina_core.store.connection import open_engine, open_to_read, parse_url
+from wina_core.store.connection import open_to_read, parse_url
 
 VERSION = upgrade.VERSION_TABLE
 
@@ -46,28 +45,18 @@ def _change(file: Path, script: str) -> None:
         connection.executescript(script)
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(parse_url(tmp_path / "results.sqlite"))
-    yield engine
-    engine.dispose()
-
-
 def test_a_fresh_database_is_made_with_its_folder_and_opened_again_without_a_backup(tmp_path: Path) -> None:
     file = tmp_path / "a folder" / "😀 it's ?%20#" / "results.sqlite"
     _fill(file)
     with Store(file) as store:
         assert len(store.metric_rows()) == 1
+    (tmp_path / "empty.sqlite").touch()
+    with Store(f"sqlite:///{tmp_path / 'empty.sqlite'}") as store:
+        assert store.runs() == []
     assert list(file.parent.glob("*.backup-*")) == []
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-
-
-def test_a_url_is_taken_as_well_and_an_empty_file_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "a.sqlite").touch()
-    with Store(f"sqlite:///{tmp_path / 'a.sqlite'}"):
-        assert (tmp_path / "a.sqlite").stat().st_size
 
 
 def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,10 +64,7 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
         raise ModuleNotFoundError("No module named 'driver'", name="driver")
 
     monkeypatch.setattr("wina_core.store.postgres.create_engine", missing)
-    message = (
-        r"^The results database postgresql://me@host/results needs the Python package driver, .* install it with: pip"
-    )
-    with pytest.raises(WinaError, match=message):
+    with pytest.raises(WinaError, match=r"postgresql://me@host/results needs the Python package driver, .* pip"):
         Store("postgresql://me:secret@host/results")
 
 
@@ -152,27 +138,16 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mon
         assert len(store.metric_rows()) == 1
 
 
-def test_only_the_last_backups_are_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("epoch", [0, 2**33], ids=["", "the clock was set back"])
+def test_only_the_last_backups_are_kept_with_the_new_one(tmp_path: Path, epoch: int) -> None:
     file = tmp_path / "results [1]*.sqlite"
     _fill(file)
-    for index in range(5):
-        old = tmp_path / f"{file.name}.backup-0001-2026010{index}-000000"
+    olds = [tmp_path / f"{file.name}.backup-0001-2026010{index}-000000" for index in range(5)]
+    for index, old in enumerate(olds):
         old.write_bytes(b"")
-        os.utime(old, (index, index))
+        os.utime(old, (epoch + index, epoch + index))
     newest = upgrade.back_up(file, "0001")
-    backups = sorted(path.name for path in tmp_path.iterdir() if ".backup-" in path.name)
-    assert backups == [f"{file.name}.backup-0001-2026010{index}-000000" for index in (3, 4)] + [newest.name]
-
-
-def test_a_backup_survives_its_own_making_when_the_clock_was_set_back(tmp_path: Path) -> None:
-    file = tmp_path / "results.sqlite"
-    _fill(file)
-    for index in range(upgrade.BACKUPS_KEPT):
-        later = tmp_path / f"{file.name}.backup-0001-2999010{index}-000000"
-        later.write_bytes(b"")
-        os.utime(later, (2**35 + index, 2**35 + index))
-    assert upgrade.back_up(file, "0001").exists()
-    assert len(list(tmp_path.glob("*.backup-*"))) == upgrade.BACKUPS_KEPT
+    assert {path for path in tmp_path.iterdir() if ".backup-" in path.name} == {*olds[3:], newest}
 
 
 def _overwrite(file: Path) -> None:
@@ -190,21 +165,19 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
     [
         (
             f"UPDATE {VERSION} SET version_num = '0999'",
-            "was written by a newer version of WINA Workbench (schema 0999, this one knows "
-            f"{upgrade.HEAD}); update the program or set WINA_DATABASE to another file.",
+            f"was written by a newer version of WINA Workbench (schema 0999, this one knows {upgrade.HEAD})",
         ),
         (
             f"UPDATE {VERSION} SET version_num = '0016'",
-            "was written before version 0.2.0 of WINA Workbench (schema 0016) and is not read any more. Export its "
-            "results with the version that wrote it: wina export results.csv --long --database ",
+            "was written before version 0.2.0 of WINA Workbench (schema 0016) and is not read any more. Export",
         ),
         (
             lambda file: _change(file, "CREATE TABLE runs (name TEXT)"),
-            "belongs to another program; set WINA_DATABASE to another file, nothing in it was changed.",
+            "belongs to another program",
         ),
         (
             lambda file: file.write_text("not a database at all\n" * 100),
-            "is not a results database; move it away or set WINA_DATABASE to another file.",
+            "is not a results database",
         ),
         (_overwrite, DAMAGED),
         (f"DELETE FROM {VERSION}", DAMAGED),
@@ -212,6 +185,12 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
         (f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} AS SELECT NULL AS version_num", DAMAGED),
         (f"ALTER TABLE {VERSION} RENAME version_num TO other", DAMAGED),
         ("PRAGMA foreign_keys = OFF; DROP TABLE metrics", DAMAGED),
+        ("CREATE VIEW evil AS SELECT 1", "holds the view or trigger 'evil'"),
+        (
+            "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
+            "the view or trigger 'evil'",
+        ),
+        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "holds the view or trigger 'runs'"),
     ],
 )
 def test_a_file_that_cannot_be_opened_is_refused_untouched(
@@ -226,7 +205,8 @@ def test_a_file_that_cannot_be_opened_is_refused_untouched(
     before = file.read_bytes()
     with pytest.raises(WinaError) as caught:
         Store(file)
-    assert f"{file} {message}" in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
     assert file.read_bytes() == before
     assert list(tmp_path.glob("*.backup-*")) == []
 
@@ -238,6 +218,7 @@ def test_a_file_that_cannot_be_opened_is_refused_untouched(
         ("n" * 300, "cannot be written"),
         ("://nonsense", "'://nonsense' is not a database that can be opened here; give the path of a file"),
         ("nosuchdatabase://host/name", "'nosuchdatabase://host/name' is not a database that can be opened here; give"),
+        ("sqlite:///x.sqlite?plugin=evil", "is not a database that can be opened here"),
     ],
 )
 def test_a_place_where_no_database_can_be_is_refused(tmp_path: Path, name: str, message: str) -> None:
@@ -377,26 +358,3 @@ def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code, str(tmp_path / "r.sqlite")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("statement", "name"),
-    [
-        ("CREATE VIEW evil AS SELECT 1", "evil"),
-        ("CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END", "evil"),
-        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "runs"),
-    ],
-)
-def test_a_database_that_computes_by_itself_is_refused(tmp_path: Path, statement: str, name: str) -> None:
-    file = tmp_path / "results.sqlite"
-    Store(file).close()
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(statement)
-        connection.commit()
-    with pytest.raises(WinaError, match=f"view or trigger '{name}'"):
-        Store(file)
-
-
-def test_a_plugin_in_an_address_is_refused() -> None:
-    with pytest.raises(WinaError, match="is not a database that can be opened here"):
-        Store("sqlite:///x.sqlite?plugin=evil")

@@ -16,6 +16,8 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Backlog, Store, backlog, postgres, upgrade
 from wina_core.store.connection import parse_url, place_of
 
+pytestmark = pytest.mark.service
+
 
 @pytest.fixture
 def url(server: Server) -> str:

@@ -29,7 +29,6 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.store.columns import run_columns
 from wina_core.store.metric_frames import metric_rows_of
-from wina_core.store.reader import EVERYTHING
 
 TEAL = MethodSpec(name="teal")
 RUNS = (
@@ -89,11 +88,10 @@ def test_one_row_per_metric_in_the_order_of_arrival(store: Store) -> None:
         (MetricFilter(rotations=(AS_RELEASED_ROTATION.label,)), 2),
         (MetricFilter(tasks=(FIDELITY,)), 5),
         (MetricFilter(runs=(RUNS[0].content_hash(),)), 2),
-        (MetricFilter(models=(MODEL.content_hash(),), selections=("topk",), statuses=("done",)), 10),
+        (MetricFilter(models=(MODEL.content_hash(),), selections=("topk",)), 10),
         (MetricFilter(models=("another",)), 0),
         (MetricFilter(study=study().content_hash()), 10),
         (MetricFilter(study="another"), 0),
-        (MetricFilter(statuses=("failed",)), 0),
     ],
 )
 def test_filters_narrow_the_rows(store: Store, metric_filter: MetricFilter, count: int) -> None:
@@ -120,12 +118,12 @@ def test_a_list_made_again_shows_what_changed_meanwhile(store: Store, address: s
     assert math.isnan(changed.value)
     assert (added.run, added.target_sparsity, added.status) == (run(0.75).content_hash(), 0.75, "queued")
     store.finish_run(run(0.75).content_hash(), "failed", "why")
-    assert store.metrics(MetricFilter(statuses=("failed",)))["status"].tolist() == ["failed"]
+    assert store.metrics(MetricFilter(runs=(run(0.75).content_hash(),)))["status"].tolist() == ["failed"]
 
 
-def accuracy(store: Store, metric_filter: MetricFilter = EVERYTHING) -> tuple[FrontierLine, ...]:
+def accuracy(store: Store) -> tuple[FrontierLine, ...]:
     """Return the frontier lines of the task's accuracy."""
-    return sparsity_lines([row for row in store.metric_rows(metric_filter) if row.metric == "acc"])
+    return sparsity_lines([row for row in store.metric_rows() if row.metric == "acc"])
 
 
 def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(store: Store) -> None:
@@ -136,48 +134,44 @@ def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(stor
         "wina, per_site (k, gate)": [(0.5, 0.9 - 0.3)],
         "teal": [(0.5, 0.5)],
     }
-    point = accuracy(store)[0].points[0]
-    assert (point.stderr, point.run) == (0.01, RUNS[0].content_hash())
 
 
-def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(store: Store) -> None:
-    changes: list[dict[str, object]] = [
-        {"plan": SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})},
-        {"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})},
-        {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()},
-        {"method": WINA.model_copy(update={"variant": "as_released"})},
-    ]
-    variants = [RUNS[1].model_copy(update=change) for change in changes]
-    save(store, study("variants"), *variants)
-    labels = {line.label: len(line.points) for line in accuracy(store)}
-    assert labels == {
-        "dense": 1,
-        "wina": 2,
-        "wina, per_site (k, gate)": 1,
-        "teal": 1,
-        "wina, edited": 1,
-        "wina, limit 10, first 1 % dense": 1,
-        "wina, threshold": 1,
-        "wina (as released)": 1,
-    }
+LINES = {"dense": 1, "wina": 2, "wina, per_site (k, gate)": 1, "teal": 1}
+REFINED, ON_TEXT = (
+    AllocatorSpec(name="refine", rounds=1),
+    AllocatorSpec(name="refine", text=TextSpec(source="demo:heldout", tokens=8192)),
+)
 
 
-def test_runs_of_allocators_that_saw_different_texts_are_not_joined_in_a_line(store: Store) -> None:
-    allocators = (
-        AllocatorSpec(name="refine", rounds=1),
-        AllocatorSpec(name="refine", text=TextSpec(source="demo:heldout", tokens=8192)),
-    )
-    variants = [
-        RUNS[1].model_copy(update={"plan": AllocatedSparsity(sparsity=sparsity, allocator=allocator)})
-        for allocator in allocators
-        for sparsity in (0.5, 0.65)
-    ]
-    save(store, study("allocators"), *variants)
-    lines = accuracy(store, MetricFilter(runs=tuple(spec.content_hash() for spec in variants)))
-    assert {line.label: len(line.points) for line in lines} == {
-        "wina, refine (1 round)": 2,
-        "wina, refine (on 8192 tokens of demo:heldout)": 2,
-    }
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"plan": SparsityPlan.uniform(LAYOUT, 0.5).with_cells({(0, 0): 0.9})}, LINES | {"wina, edited": 1}),
+        (
+            {"evaluation": EVALUATION.model_copy(update={"limit": 10, "dense_prefix": 0.01})},
+            LINES | {"wina, limit 10, first 1 % dense": 1},
+        ),
+        (
+            {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()},
+            LINES | {"wina, threshold": 1},
+        ),
+        ({"method": WINA.model_copy(update={"variant": "as_released"})}, LINES | {"wina (as released)": 1}),
+        ({"plan": AllocatedSparsity(sparsity=0.5, allocator=REFINED)}, LINES | {"wina, refine (1 round)": 1}),
+        (
+            {"plan": AllocatedSparsity(sparsity=0.5, allocator=ON_TEXT)},
+            LINES | {"wina, refine (on 8192 tokens of demo:heldout)": 1},
+        ),
+        (
+            {"model": ModelSource(location="org/other", dtype="float32")},
+            {f"small llama, {label}": count for label, count in LINES.items()} | {"other (float32), wina": 1},
+        ),
+    ],
+)
+def test_runs_that_differ_in_more_than_sparsity_are_not_joined_in_a_line(
+    store: Store, changes: dict[str, object], lines: dict[str, int]
+) -> None:
+    save(store, study("variant"), RUNS[1].model_copy(update=changes))
+    assert {line.label: len(line.points) for line in accuracy(store)} == lines
 
 
 CORPUS = TextSpec(source="/texts/corpus.txt", tokens=1024, fingerprint="3fa9c1" + 10 * "0")
@@ -221,22 +215,7 @@ def test_lines_of_a_task_asked_otherwise_are_told_apart(store: Store) -> None:
     assert [line.label for line in sparsity_lines([*rows, *limited])] == ["wina, n 400", "wina, limit 100"]
 
 
-def test_the_frontier_of_several_models_names_them(store: Store) -> None:
-    other = RUNS[1].model_copy(update={"model": ModelSource(location="org/other", dtype="float32")})
-    save(store, study("other"), other)
-    labels = [line.label for line in accuracy(store)]
-    assert labels == [
-        "small llama, dense",
-        "small llama, wina",
-        "small llama, wina, per_site (k, gate)",
-        "small llama, teal",
-        "other (float32), wina",
-    ]
-    narrowed = accuracy(store, MetricFilter(models=(other.model.content_hash(),)))
-    assert [line.label for line in narrowed] == ["wina"]
-
-
-def test_the_layer_map_is_of_one_unit(store: Store) -> None:
+def test_the_layer_map_is_of_one_unit_and_nan_where_a_cell_has_no_value(store: Store) -> None:
     name = RUNS[1].content_hash()
     first = store.layer_map(name)
     assert first is not None
@@ -246,6 +225,12 @@ def test_the_layer_map_is_of_one_unit(store: Store) -> None:
     assert chosen.values[0] == (0.1, 0.1)
     assert store.layer_map(name, "unknown") is None
     assert store.layer_map("unknown") is None
+    cells = ((0, "q"), (2, "q"), (2, "down"))
+    layers = tuple(LayerRecord(layer=at, projection=of, metric="sparsity", value=0.5) for at, of in cells)
+    store.record_unit(unit(RUNS[1]).model_copy(update={"layers": layers}))
+    holes = store.layer_map(name, unit="choice")
+    assert holes is not None
+    assert repr(holes.values) == "((0.5, nan), (nan, nan), (0.5, 0.5))"
 
 
 def test_numbers_of_experts_are_of_one_unit_and_stay_out_of_the_layers_map(store: Store) -> None:
@@ -271,22 +256,6 @@ def test_numbers_of_experts_are_of_one_unit_and_stay_out_of_the_layers_map(store
     assert layer_map is not None
     assert layer_map.values == ((0.5,),)
     assert store.expert_stats(RUNS[1].content_hash()) == []
-
-
-def test_cells_without_a_value_are_nan(store: Store) -> None:
-    spec = run(0.125)
-    store.save_study(study("holes"), (spec,))
-    layers = tuple(
-        LayerRecord(layer=layer, projection=name, metric="sparsity", value=0.5)
-        for layer, name in ((0, "q"), (2, "q"), (2, "down"))
-    )
-    store.record_unit(unit(spec).model_copy(update={"layers": layers}))
-    layer_map = store.layer_map(spec.content_hash())
-    assert layer_map is not None
-    assert layer_map.values[0][0] == 0.5
-    assert math.isnan(layer_map.values[0][1])
-    assert all(map(math.isnan, layer_map.values[1]))
-    assert layer_map.values[2] == (0.5, 0.5)
 
 
 def test_the_median_of_like_units_is_given_and_others_are_left_out(tmp_path: Path) -> None:

@@ -66,17 +66,15 @@ def test_units_are_stored_as_they_arrive_and_a_failed_run_does_not_touch_the_oth
 
 
 def test_a_dead_engine_fails_the_run_in_hand_and_interrupts_the_rest(store: Store, recorder: Recorder) -> None:
+    recorder.record(Failed(job_id=JOB, error="The machine is off."))
+    assert {(row.status, row.error) for row in store.runs()} == {("interrupted", "The machine is off.")}
+    store.save_study(study(), (FIRST, SECOND, THIRD))
     _computed(recorder, FIRST)
     recorder.record(RunStarted(job_id=JOB, run=SECOND.content_hash()))
     recorder.record(Failed(job_id=JOB, error="The engine ran out of memory.", run=None))
     assert _statuses(store) == ["done", "failed", "interrupted"]
     assert store.runs()[1].error == "The engine ran out of memory."
     assert [pending.spec for pending in store.pending((FIRST, SECOND, THIRD))] == [SECOND, THIRD]
-
-
-def test_runs_of_a_job_that_could_not_begin_say_why(store: Store, recorder: Recorder) -> None:
-    recorder.record(Failed(job_id=JOB, error="The machine is off."))
-    assert {(row.status, row.error) for row in store.runs()} == {("interrupted", "The machine is off.")}
 
 
 def test_cancelling_ends_what_is_not_done(store: Store, recorder: Recorder) -> None:

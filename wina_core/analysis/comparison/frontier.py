@@ -3,15 +3,16 @@ Pareto front."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
-from wina_core.records.imports import StoredImport
+from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
 from wina_core.specs import COST, ORIGINAL, ModelSource, quantization_label
 from wina_core.specs.evaluations import SECOND_HALF
+from wina_core.store.imported.metrics import date_text
 from wina_core.store.metric_frames import metric_rows_of
 from wina_core.store.rows import MetricRow
 from wina_core.store.timings import DecodeRow
@@ -19,10 +20,6 @@ from wina_core.studies.run_labels import model_label
 
 if TYPE_CHECKING:
     import pandas as pd
-from typing import NamedTuple
-
-from wina_core.records.imports import ImportedPoint, ImportedValue
-from wina_core.store.imported.metrics import date_text
 
 
 @dataclass(frozen=True)
@@ -230,19 +227,6 @@ def _imported(imports: Iterable[StoredImport], quality: Quality, axis: CostAxis)
 
 
 @dataclass(frozen=True)
-class FrontierPoint:
-    """One run on a frontier plot."""
-
-    run: str
-    target_sparsity: float
-    gated_sparsity: float | None
-    net_sparsity: float | None
-    value: float
-    stderr: float | None
-    n: int | None
-
-
-@dataclass(frozen=True)
 class FrontierLine:
     """Runs that differ in nothing but their sparsity, in its order."""
 
@@ -254,7 +238,7 @@ class FrontierLine:
     selection: str
     plan: str
     settings: str
-    points: tuple[FrontierPoint, ...]
+    points: tuple[MetricRow, ...]
 
 
 def sparsity_lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
@@ -287,14 +271,8 @@ def sparsity_lines(rows: list[MetricRow]) -> tuple[FrontierLine, ...]:
             settings,
         )
         members.sort(key=lambda row: row.target_sparsity)
-        points = tuple(
-            FrontierPoint(
-                row.run, row.target_sparsity, row.gated_sparsity, row.net_sparsity, row.value, row.stderr, row.n
-            )
-            for row in members
-        )
         label = ", ".join(label_part for label_part in label_parts if label_part)
-        lines.append(FrontierLine(label, model, method, rotation, selection, plan, settings, points))
+        lines.append(FrontierLine(label, model, method, rotation, selection, plan, settings, tuple(members)))
     return tuple(lines)
 
 

@@ -50,8 +50,10 @@ class ResultColumn:
     """Title in several lines, for a narrow column; the title where it is empty."""
 
 
-def _plain(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
-    return ResultColumn(key, more.pop("title", key), key, width=width, explanation=explanation, **more)
+def _column(key: str, width: int, explanation: str = "", **more: Any) -> ResultColumn:
+    """Return a column whose title and source are its key unless they are given."""
+    named: dict[str, Any] = {"title": key, "source": key, **more}
+    return ResultColumn(key, width=width, explanation=explanation, **named)
 
 
 def _percentage(fraction: float | None) -> float | None:
@@ -86,6 +88,14 @@ def _words(raw: object) -> str:
     return "" if raw is None else str(raw)
 
 
+def _pin(pinned: bool) -> str:
+    return PINNED if pinned else ""
+
+
+_FURTHER = {"of_run": True, "usual": False}
+"""Settings of a column of runs that is shown on request alone."""
+
+
 def made_of(frame: "pd.DataFrame", fields: Sequence[str], make: Callable[..., Any]) -> "pd.Categorical":
     """Return what a function makes of several categorical columns, called once for each combination that is there.
 
@@ -117,103 +127,83 @@ def _warnings(metrics: "pd.DataFrame") -> "pd.Categorical":
 
 
 COLUMNS: tuple[ResultColumn, ...] = (
-    _plain("model", 14),
-    _plain("method", 16),
-    _plain("rotation", 16),
-    _plain(
+    _column("model", 14),
+    _column("method", 16),
+    _column("rotation", 16),
+    _column(
         "selection",
         8,
         "topk: an exact number of inputs per token; threshold: one calibrated value for all tokens; mixed: threshold "
         "for gate and up, topk elsewhere",
     ),
-    _plain("settings", 12, "Evaluation settings that differ from the defaults"),
+    _column("settings", 12, "Evaluation settings that differ from the defaults"),
     _sparsity("gated", "Sparsity measured from the masks, over the gated weights"),
-    ResultColumn(
+    _column(
         "net",
-        "net %",
+        8,
+        "The same with shortcuts, norms and added biases counted as kept; may be negative",
+        title="net %",
+        source="",
         made=lambda metrics: made_of(metrics, ("gated_sparsity", "net_sparsity"), lambda *sparsities: sparsities),
         numeric=True,
-        width=8,
-        explanation="The same with shortcuts, norms and added biases counted as kept; may be negative",
         value=lambda sparsities: _percentage(sparsities[1]),
         text=_net_text,
         tip=lambda sparsities: sparsity_warning(*sparsities),
     ),
     _sparsity("target", "The plan's: its uniform target, or its budget"),
-    _plain("task", 14),
-    _plain("metric", 18),
-    _plain("value", 12, numeric=True, value=_known, text=lambda value: "nan" if value is None else number(value)),
-    _plain(
+    _column("task", 14),
+    _column("metric", 18),
+    _column("value", 12, numeric=True, value=_known, text=lambda value: "nan" if value is None else number(value)),
+    _column(
         "stderr",
         8,
         "Standard error over documents, or over rows of a text; none of fewer than 6, whose error is hardly known",
-        numeric=True,
         title="± stderr",
+        numeric=True,
         value=_known,
         text=error_text,
     ),
-    _plain("n", 7, "Documents (tasks) or tokens (fidelity) behind the value", numeric=True, text=count_text),
-    ResultColumn("when", "when", "finished", width=15, value=moment, text=lambda seconds: moment(seconds)[:16]),
-    _plain("status", 8, "Status of the run; finished measurements stay valid after any end"),
-    _plain("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
-    ResultColumn(
+    _column("n", 7, "Documents (tasks) or tokens (fidelity) behind the value", numeric=True, text=count_text),
+    _column("when", 15, source="finished", value=moment, text=lambda seconds: moment(seconds)[:16]),
+    _column("status", 8, "Status of the run; finished measurements stay valid after any end"),
+    _column("plan", 8, "Origin of the sparsity plan: uniform, edited, or an allocator"),
+    _column(
         "warning",
-        "warning",
+        8,
+        "Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
+        source="",
         made=_warnings,
-        width=8,
-        explanation="Superseded runs, rotations that cost more than they save, choices made on the evaluation's text",
     ),
-    _plain("tags", 12, "Your tags of the run, with commas between", of_run=True),
-    _plain("note", 20, "Your note on the run", of_run=True),
-    ResultColumn(
-        "pin",
-        "pin",
-        "pinned",
-        of_run=True,
-        width=7,
-        explanation="Pinned runs stay at the top",
-        value=lambda pinned: PINNED if pinned else "",
-        text=lambda pinned: PINNED if pinned else "",
-        usual=False,
-    ),
-    ResultColumn(
-        "details",
-        "rotation in detail",
-        "rotation",
-        of_run=True,
-        width=30,
-        explanation="All settings of the rotation",
-        usual=False,
-    ),
-    ResultColumn(
+    _column("tags", 12, "Your tags of the run, with commas between", of_run=True),
+    _column("note", 20, "Your note on the run", of_run=True),
+    _column("pin", 7, "Pinned runs stay at the top", source="pinned", value=_pin, text=_pin, **_FURTHER),
+    _column("details", 30, "All settings of the rotation", title="rotation in detail", source="rotation", **_FURTHER),
+    _column(
         "fewshot",
-        "few-shot",
-        "num_fewshot",
+        8,
+        "Solved examples before each question",
+        title="few-shot",
+        source="num_fewshot",
         numeric=True,
-        width=8,
-        explanation="Solved examples before each question",
         text=count_text,
         usual=False,
     ),
-    _plain("seed", 7, "Seed of the evaluation", of_run=True, numeric=True, usual=False),
-    _plain("hardware", 20, "Hardware of the run's last computation", of_run=True, usual=False),
-    _plain("user", 10, "Who computed the run last", of_run=True, usual=False),
-    _plain("host", 12, "Computer whose program computed the run last", of_run=True, usual=False),
-    _plain("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
-    ResultColumn(
-        "study", "study", "studies", of_run=True, width=16, explanation="Studies that contain the run", usual=False
-    ),
-    _plain("version", 8, "Version of the task's definition", value=_words, text=_words, usual=False),
-    ResultColumn(
+    _column("seed", 7, "Seed of the evaluation", numeric=True, **_FURTHER),
+    _column("hardware", 20, "Hardware of the run's last computation", **_FURTHER),
+    _column("user", 10, "Who computed the run last", **_FURTHER),
+    _column("host", 12, "Computer whose program computed the run last", **_FURTHER),
+    _column("seconds", 9, "Time to measure the task, or the fidelity", numeric=True, text=error_text, usual=False),
+    _column("study", 16, "Studies that contain the run", source="studies", **_FURTHER),
+    _column("version", 8, "Version of the task's definition", value=_words, text=_words, usual=False),
+    _column(
         "truncated",
-        "cut off",
-        "truncated",
+        8,
+        "Prompts that were longer than the model's window and lost their beginning",
+        title="cut off",
         numeric=True,
-        width=8,
-        explanation="Prompts that were longer than the model's window and lost their beginning",
         text=count_text,
         usual=False,
     ),
-    ResultColumn("hash", "run", "run", width=17, explanation="Content hash that identifies the run", usual=False),
+    _column("hash", 17, "Content hash that identifies the run", title="run", source="run", usual=False),
 )
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}

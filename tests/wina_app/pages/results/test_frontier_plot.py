@@ -96,7 +96,7 @@ def moved(data, **sparsities):
     """Replace fields of the lines' points by functions of the target."""
 
     def made(point):
-        return replace(point, **{key: of(point.target_sparsity) for key, of in sparsities.items()})
+        return point._replace(**{key: of(point.target_sparsity) for key, of in sparsities.items()})
 
     return replace(data, lines=tuple(replace(one, points=tuple(map(made, one.points))) for one in data.lines))
 
@@ -202,7 +202,7 @@ def test_a_divergence_is_not_shown_below_zero(plot, qapp, data):
 
 
 def _moved(lines, value):
-    return tuple(replace(line, points=tuple(replace(point, value=value) for point in line.points)) for line in lines)
+    return tuple(replace(line, points=tuple(point._replace(value=value) for point in line.points)) for line in lines)
 
 
 def test_what_is_no_finite_number_has_no_place(plot, qapp, data):

@@ -49,9 +49,9 @@ def numbers(mean: Comparison | None) -> tuple[float, ...]:
 def test_the_report_and_both_ways_of_comparing_have_one_mean(
     store: Store, compare: Callable[..., list[dict[str, Any]]]
 ) -> None:
-    fill(store, ADDITIONAL, samples=200)
+    fill(store, ADDITIONAL, samples=40)
     for spec in runs(ADDITIONAL):
-        store.record_unit(unit(spec, "mmlu", 0.9 if spec.method.name == "wina" else 0.1, samples=200))
+        store.record_unit(unit(spec, "mmlu", 0.9 if spec.method.name == "wina" else 0.1, samples=40))
     run, reference = pair(store, ADDITIONAL)
     comparison = compare_with(store, run, reference, study=ADDITIONAL)
     assert set(comparison.averaged) == set(COMMONSENSE)

@@ -19,8 +19,8 @@ from wina_core.studies.published import preferred_metric
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     import pandas as pd
 
-    from wina_core.analysis.comparison.frontier import FrontierLine, FrontierPoint, Point
-    from wina_core.store import Store
+    from wina_core.analysis.comparison.frontier import FrontierLine, Point
+    from wina_core.store import MetricRow, Store
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ def frontier(
     return FrontierData(measure, lines, dense, published, configurations, left_out, count)
 
 
-def readout(label: str, measure: FrontierMeasure, point: "FrontierPoint", count: Count = DEFAULT_COUNT) -> str:
+def readout(label: str, measure: FrontierMeasure, point: "MetricRow", count: Count = DEFAULT_COUNT) -> str:
     """Describe one point in one line; `count` is the measured sparsity to name first."""
     value = number(point.value) + (f" ± {error_text(point.stderr)}" if point.stderr is not None else "")
     texts = [label, f"{measure.title} {value}", *sparsity_parts(point, count)]
