@@ -210,7 +210,7 @@ def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sen
         (b"{}", "Its 'type' is missing."),
         (
             b'{"type": "x"}',
-            "Its 'type' should be one of 'submit', 'cancel', 'pause', 'resume', 'release', 'shutdown', not 'x'.",
+            "Its 'type' should be one of 'submit', 'cancel', 'pause', 'resume', 'shutdown', not 'x'.",
         ),
         (
             b'{"type": "submit", "job_id": "1", "job": {"kind": "inspect", "model": 3}}',

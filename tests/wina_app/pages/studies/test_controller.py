@@ -147,12 +147,12 @@ def test_a_file_of_ones_own_is_listed_shown_and_remembered(bench, tmp_path):
     assert file.exists()
 
 
-def test_a_broken_file_is_listed_with_its_line_and_reason(bench, tmp_path):
+def test_a_broken_file_is_listed_with_its_field_and_reason(bench, tmp_path):
     file = write(tmp_path, "broken", BROKEN)
     bench.controller.open_file(file)
     entry = bench.view.last("show_study")
     assert entry.study is None
-    assert "line 2" in entry.error
+    assert "sparsities[0]" in entry.error
     assert "1.5" in entry.error
     bench.controller.run()
     assert not bench.engine.submitted

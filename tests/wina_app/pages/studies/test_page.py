@@ -244,11 +244,11 @@ def test_what_keeps_a_study_from_running_is_told_in_place(page, entries):
     assert not page.detail.trouble.isVisible()
 
 
-def test_a_broken_file_shows_its_line_and_reason_in_place(page, entries):
+def test_a_broken_file_shows_its_field_and_reason_in_place(page, entries):
     choose(page, entries[2])
     assert page.detail.file.whole() == page.detail.file.toolTip() == str(entries[2].file)
     assert page.detail.error.isVisible()
-    assert "line 2" in page.detail.error.text()
+    assert "sparsities[0]" in page.detail.error.text()
     assert not page.primary.isEnabled()
     assert page.forget.isVisible()
     choose(page, entries[0])
