@@ -106,6 +106,7 @@ def test_a_config_that_was_edited_by_hand_is_refused(
         load_served(edited, "cpu", "auto")
 
 
+@pytest.mark.nightly
 def test_it_ends_as_by_sigterm_with_the_program_that_holds_its_stdin(client: Any, server: Server) -> None:
     texts: list[str] = []
     reasons: list[str] = []

@@ -28,7 +28,7 @@ from wina_core.studies.published import MEAN, mean_weights, preferred_metric, pu
 TWINS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.paper]
 SWEEPS = [entry.name for entry in gallery() if entry.kind == "demo" and entry.study and entry.study.latency]
 LONG = "WINA_LONG_TESTS" in os.environ
-BY_DAY = ("demo-commonsense-llama-2-7b", "demo-gsm8k", "demo-quantization", "demo-synthetic", "demo-gflops")
+BY_DAY = ("demo-commonsense-llama-2-7b", "demo-gsm8k", "demo-gflops")
 """One of each kind of steps; the others differ in tasks and models."""
 CONSENT = LaunchOptions(run_model_code=True)
 Cell = tuple[str, str, str, float, str]
@@ -163,6 +163,7 @@ def test_every_study_of_the_paper_has_a_twin_of_the_same_steps() -> None:
         assert bool(twin.latency) == bool(entry.study.latency)
 
 
+@pytest.mark.nightly
 def test_the_papers_own_recipe_runs_on_a_small_model(store: Store, tmp_path: Path) -> None:
     """Thresholds, greedy allocation and dense prefix as released, under all four methods, as Table 3's file says: only
     texts are shorter, steps coarser, and one document stands for eight tasks."""

@@ -86,6 +86,7 @@ def two_studies(monkeypatch):
     monkeypatch.setattr("wina_app.pages.studies.catalogue.gallery", lambda: entries)
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("two_studies")
 def test_a_demo_study_is_run_stored_reused_and_its_results_shown(application, qtbot, stall_watchdog, tmp_path):
     workbench, window = application.workbench, application.window

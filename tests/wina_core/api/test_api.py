@@ -22,7 +22,7 @@ from wina_core.api.session import in_job
 from wina_core.specs import RotationSpec
 
 FUNCTIONS = [name for name in wina_core.__all__ if name not in ("WinaError", "__version__", "Model")]
-LONGEST = ("allocate_jointly", "rotate")
+LONGEST = ("allocate", "allocate_jointly", "calibrate", "measure", "quantize", "rotate", "run_study")
 TOKENS = 512
 
 

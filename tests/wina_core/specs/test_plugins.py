@@ -106,6 +106,7 @@ def test_the_template_runs_and_its_runs_are_read_without_it(tmp_path, wina: Wina
     with pytest.MonkeyPatch.context() as patch:
         for plugins, values in TEMPLATE.items():
             offer(patch, plugins, **values)
+        patch.setattr("wina_core.compute.evaluation.tasks._stock_paths", dict)  # indexing lm-eval's own takes long
         wina_core.run_study(study, engines=engines, database=store[1])
     (row,) = json.loads(wina("results", "--json", *store)[1])
     assert (row["model"], row["method"]) == ("model (4 bits extremes, group 16)", "mean_norm")

@@ -115,6 +115,7 @@ def test_a_dense_prefix_needs_the_whole_prompt():
         loaded.model(ids, past_key_values=cache)  # the next turn of a conversation
 
 
+@pytest.mark.nightly
 def test_a_compiled_model_is_gated():
     loaded, ids = loaded_in(RTN, layers=1), tiny_tokens(1, 6)
     compiled = torch.compile(loaded.model, backend="eager")
