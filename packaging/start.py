@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> "int | str":
     except subprocess.CalledProcessError as error:
         return f"Set-up failed at: {' '.join(map(str, error.cmd))}\nFix the problem above, then run this again."
     if testing:
-        check_test_programs()
+        check_test_programs(by_night="WINA_LONG_TESTS" in os.environ or "service" in arguments)
         # Three processes on two cores, since some tests wait for servers, queues and engines.
         checks = [*map(str.split, CHECKS), ["pytest", "-n", "3", "--dist", "worksteal", *arguments[1:]]]
         failed = [" ".join(words) for words in checks if run(*words)]

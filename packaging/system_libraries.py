@@ -20,6 +20,7 @@ TEST_PROGRAMS = {
     "slurm": ("slurmctld", "slurmd", "sbatch", "munged"),
     "sandbox": ("bwrap",),
 }
+BY_DAY = ("sandbox",)
 # Debian's packages ask this program before they start a service.
 SERVICE_POLICY = "/usr/sbin/policy-rc.d"
 # Folders of servers that are not on a user's PATH.
@@ -47,9 +48,9 @@ def check_qt(python: Path) -> bool:
     return not error
 
 
-def check_test_programs() -> None:
-    """Install with apt the programs that tests need; if that fails, print which tests are skipped."""
-    for packages in TEST_PROGRAMS:
+def check_test_programs(by_night: bool) -> None:
+    """Install with apt the programs that tests need by day or by night; if that fails, print what is skipped."""
+    for packages in TEST_PROGRAMS if by_night else BY_DAY:
         purpose, missing = packages.replace("_", " "), missing_programs(packages)
         if missing and install_with_apt(packages, f"the tests' programs of {purpose}"):
             missing = missing_programs(packages)

@@ -121,6 +121,7 @@ def test_programs_of_tests_are_installed_as_root_or_their_tests_announced_as_ski
     packages: list[str],
     tmp_path: Path,
 ) -> None:
+    monkeypatch.setenv("WINA_LONG_TESTS", "1")
     policy = tmp_path / "policy-rc.d"
     monkeypatch.setattr(system_libraries, "SERVICE_POLICY", str(policy))
     monkeypatch.setattr(system_libraries, "SERVER_FOLDERS", ())
