@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 
+from wina_core.analysis.comparison.frontier import pareto_front
 from wina_core.studies.published import COMMONSENSE
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,6 +64,7 @@ def page() -> str:
     environment.globals.update(
         study=study_table,
         scores=scores_table,
+        front=front_table,
         worth=worth_table,
         products=products_table,
         cost=cost_table,
@@ -172,22 +175,48 @@ def scores_table(name: str, by: Sequence[str] = ("method", "rotation"), averaged
     A task's score is acc_norm if it has one, or else its other metric of SCORES. The first column of numbers is the
     mean over the tasks `averaged`, all by default, with its standard error; tasks are independent samples.
     """
-    scores: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in sorted(_read(name), key=lambda row: (row["model"], float(row["target_sparsity"]))):
-        if row["metric"] in SCORES:
-            task_rows = scores.setdefault((*_key(row, by), f"{100 * float(row['target_sparsity']):g} %"), {})
-            if row["metric"] == "acc_norm" or row["task"] not in task_rows:
-                task_rows[row["task"]] = row
+    scores = _scores(name, by)
     tasks = list(dict.fromkeys(task for task_rows in scores.values() for task in task_rows))
     lines = [
         [
-            *key,
+            *key[:-1],
+            f"{100 * float(key[-1]):g} %",
             _mean_score(task_rows, averaged or tasks),
             *(_score(task_rows[task]) if task in task_rows else "" for task in tasks),
         ]
         for key, task_rows in scores.items()
     ]
     return _markdown((*by, "target", "mean", *tasks), lines, left=len(by))
+
+
+def front_table(names: Iterable[str], averaged: Sequence[str]) -> str:
+    """Return the Pareto front of each model in these studies: the runs that no other beats in both the net sparsity and
+    the mean score over the tasks `averaged`."""
+    lines = []
+    runs: dict[str, list[tuple[float, float, list[str]]]] = {}
+    for name in names:
+        for (model, method, rotation, target), task_rows in _scores(name, ("model", "method", "rotation")).items():
+            if mean := _mean_score(task_rows, averaged):
+                net = float(next(iter(task_rows.values()))["net_sparsity"])
+                value = math.fsum(float(task_rows[task]["value"]) for task in averaged)
+                text = [model, method, rotation, f"{100 * float(target):g} %", f"{100 * net:.1f}", mean]
+                runs.setdefault(model, []).append((net, value, text))
+    for points in runs.values():
+        points.sort(key=lambda point: point[0])
+        front = pareto_front(*np.array([point[:2] for point in points]).T, x_up=True, y_up=True)
+        lines += [text for (_, _, text), is_front in zip(points, front, strict=True) if is_front]
+    return _markdown(("model", "method", "rotation", "target", "net", "mean"), lines, left=3)
+
+
+def _scores(name: str, by: Sequence[str]) -> dict[tuple[str, ...], dict[str, Row]]:
+    """Return a study's row of each task, by the columns `by` and the target."""
+    scores: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in sorted(_read(name), key=lambda row: (row["model"], float(row["target_sparsity"]))):
+        if row["metric"] in SCORES:
+            task_rows = scores.setdefault((*_key(row, by), row["target_sparsity"]), {})
+            if row["metric"] == "acc_norm" or row["task"] not in task_rows:
+                task_rows[row["task"]] = row
+    return scores
 
 
 def _score(row: Row) -> str:

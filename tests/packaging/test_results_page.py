@@ -81,13 +81,19 @@ def test_a_table_of_scores_has_their_mean_and_a_column_for_each_task(elsewhere):
     ]
 
 
-def test_the_page_shows_commonsense_scores_of_a_real_model_once_they_are_there(elsewhere):
-    (elsewhere / "results" / "real-commonsense.csv").unlink(missing_ok=True)
-    assert "real-commonsense --data-folder" not in results_page.page()
-    write_scores(elsewhere / "results", "real-commonsense")
-    page = results_page.page()
-    assert "real-commonsense --data-folder" in page
-    assert "| teal | none | 50 % |" in page
+def test_the_front_has_the_runs_that_no_other_beats_in_both_mean_and_net_sparsity(elsewhere):
+    row = dict.fromkeys(results_page.COLUMNS, "") | {"model": "small", "rotation": "none", "task": "piqa"}
+    runs = [("dense", 0.0, 0.0, 0.6), ("teal", 0.5, 0.49, 0.7), ("wina", 0.5, 0.5, 0.7), ("teal", 0.65, 0.6, 0.5)]
+    with (elsewhere / "results" / "real-tiny.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, results_page.COLUMNS)
+        writer.writeheader()
+        for method, target, net, value in runs:
+            numbers = {"target_sparsity": target, "net_sparsity": net, "metric": "acc", "value": value}
+            writer.writerow(row | {"method": method} | numbers)
+    assert results_page.front_table(["real-tiny"], averaged=("piqa",)).splitlines()[2:] == [
+        "| small | wina | none | 50 % | 50.0 | 70.0 |",
+        "| small | teal | none | 65 % | 60.0 | 50.0 |",
+    ]
 
 
 def test_the_files_of_real_models_alone_have_scores_of_tasks():
