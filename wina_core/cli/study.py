@@ -11,7 +11,7 @@ from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import makers, options
-from wina_core.cli.arrays import compute_element, update_arrays
+from wina_core.cli.arrays import compute_element
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products
@@ -20,10 +20,9 @@ from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.hardware import allow_memory
 from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
-from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.remote import slurm
-from wina_core.remote.slurm_settings import parse_settings
+from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
@@ -116,9 +115,8 @@ def submit(
     if spec.latency:
         typer.echo("The study's latencies are not submitted; measure them on a machine with: wina study run.", err=True)
     with Store(database) as store:
-        for _array, _update, problem in update_arrays(store):  # what an element has left is submitted again
-            if problem:
-                raise WinaError(problem)
+        for array in slurm.submitted_arrays(store):  # what an element has left is submitted again
+            slurm.update_array(array, store)
         job = launch_study(spec, launch, store).job
         runs = _not_queued(job.runs, store) if job is not None else ()
         if job is None or not runs:

@@ -33,8 +33,7 @@ class JobEntry(JobState):
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a server, a copy, an array job in a queue and another program's job: no engine of this window has
-        it, and it cannot be paused."""
+        """True for a server and another program's job: no engine of this window has it, and it cannot be paused."""
         return isinstance(self.job, HostedJob)
 
     @property
@@ -45,7 +44,7 @@ class JobEntry(JobState):
     @property
     def can_retry(self) -> bool:
         # The Playground completes prompts and serves models again itself.
-        return self.phase in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array", "other")
+        return self.phase in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "other")
 
     @property
     def seconds(self) -> float:

@@ -30,7 +30,6 @@ _PAGES = {
     "export_gguf": "rotation",
     "serve": "playground",
     "fetch": "model",
-    "array": "studies",
 }
 
 

@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from tests.wina_core.remote.fake_machine import wait_until
-from tests.wina_core.store.test_migrations import to_schema_0017
 from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -124,25 +123,20 @@ def test_a_later_program_merges_what_has_come(tmp_path: Path, queue: Queue) -> N
         assert store.run_status(HASHES[3]) == "queued", "its program ended, and it waits in the queue"
         assert slurm.queued_runs(store) == set(HASHES)
         assert slurm.submitted_arrays(store) == [array]
+        with Store(tmp_path / "other.sqlite") as other:
+            assert not slurm.submitted_arrays(other)
         for _ in range(2):  # what comes twice is stored once
-            assert slurm.update_array(array, store).progress.measurements == 2
+            assert slurm.update_array(array, store).done == 2
         assert len(store.metric_rows(MetricFilter())) == 2
         assert statuses(store) == ["done", "done", "queued", "queued"]
     queue.states = ["completed", "ended"]
     finish(array, 1)
     with Store(tmp_path / "results.sqlite") as store:
         look = slurm.update_array(array, store)
-        assert look.progress.states == "2 done"
-        assert (look.failures, look.dead) == ([], [])
+        assert (look.states, look.done, look.ended, look.failures) == ("1 completed, 1 ended", 4, True, [])
         assert statuses(store) == ["done"] * 4
         assert not slurm.submitted_arrays(store)
         assert not array.folder.exists()
-
-
-def test_a_database_lists_its_own_arrays_alone(store: Store, tmp_path: Path, queue: Queue) -> None:  # noqa: ARG001
-    submitted(store)
-    with Store(tmp_path / "other.sqlite") as other:
-        assert not slurm.submitted_arrays(other)
 
 
 def test_of_an_element_that_was_killed_stays_what_it_has_stored(store: Store, queue: Queue) -> None:
@@ -152,8 +146,7 @@ def test_of_an_element_that_was_killed_stays_what_it_has_stored(store: Store, qu
     queue.states = ["node fail", "running"]
     look = slurm.update_array(array, store)
     assert statuses(store) == ["done", "interrupted", "queued", "queued"]
-    assert look.progress.states == "1 node fail, 1 running"
-    assert look.dead == [0]
+    assert (look.states, look.ended) == ("1 node fail, 1 running", False)
     assert "submit the study again" in look.failures[0]
     assert slurm.queued_runs(store) == set(HASHES[2:])
     assert slurm.update_array(array, store).failures == []
@@ -165,23 +158,8 @@ def test_errors_of_runs_are_those_of_the_element(store: Store, queue: Queue) -> 
         record(file, HASHES[0])
         file.finish_run(HASHES[1], "failed", "no memory")
     queue.states = ["completed", "pending"]
-    look = slurm.update_array(array, store)
-    assert (look.failures, look.dead) == (["no memory"], [])
+    assert slurm.update_array(array, store).failures == ["no memory"]
     assert store.failed_runs() == {HASHES[1]: "no memory"}
-
-
-def test_what_an_earlier_version_computed_is_merged_at_its_end(store: Store, queue: Queue) -> None:
-    array = submitted(store)
-    for index in range(2):
-        finish(array, index)
-        to_schema_0017(array.folder / f"{index}.sqlite")
-    queue.states = ["running", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["queued", "queued", "done", "done"], "one that runs may have its file open"
-    queue.states = ["completed", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["done"] * 4
-    assert not array.folder.exists()
 
 
 def test_a_damaged_file_fails_its_element_alone(store: Store, queue: Queue) -> None:
@@ -207,9 +185,7 @@ def test_cancelling_keeps_what_was_stored(store: Store, queue: Queue) -> None:
     slurm.cancel(array, store)
     assert slurm.submitted_arrays(store) == [array], "one of its elements is just ending"
     queue.states = ["cancelled", "cancelled"]
-    look = slurm.update_array(array, store)
-    assert look.progress.cancelled
-    assert not look.failures
+    assert not slurm.update_array(array, store).failures
     assert statuses(store) == ["done", *["cancelled"] * 3]
     assert not slurm.submitted_arrays(store)
 
@@ -238,13 +214,6 @@ def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
         assert statuses(store)[:2] == ["done", "done"]
         assert [row.value for row in store.metric_rows(MetricFilter()) if row.run == HASHES[0]] == [-1.0]
     assert not file.with_name("0.sqlite-wal").exists()
-
-
-def test_an_element_begins_again_as_the_same_call(store: Store, queue: Queue) -> None:
-    pytest.importorskip("submitit", reason="the optional extra `slurm`")
-    submitted(store)
-    again = queue.elements[0].checkpoint().function
-    assert again is queue.elements[0]
 
 
 @pytest.fixture

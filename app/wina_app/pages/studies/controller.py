@@ -21,7 +21,7 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_dialog import SubmitChoice
-from wina_app.services.hosted_jobs import SubmittedArrays
+from wina_app.services.hosted_jobs import ArraySubmission
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.task_consent import ask_consent, or_refusal
@@ -48,7 +48,7 @@ class StudiesController(QObject):
         workbench: Workbench,
         view: StudiesPage,
         reports: StudyReports | None = None,
-        arrays: SubmittedArrays | None = None,
+        arrays: ArraySubmission | None = None,
     ) -> None:
         """Connect to the workbench; `reports` and `arrays` replace the processes of `wina` in tests."""
         super().__init__()
@@ -57,7 +57,7 @@ class StudiesController(QObject):
         self._jobs = StudyJobs(workbench)
         self._question = ProductQuestion(workbench, view)
         self._reports = reports or StudyReports(workbench)
-        self._arrays = arrays or SubmittedArrays(workbench)
+        self._arrays = arrays or ArraySubmission(workbench)
         self._submission = SubmitChoice()
         """Settings of the last submission."""
         self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
