@@ -27,7 +27,7 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products, stored_seconds
+from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.remote.machine_client import open_place
 from wina_core.remote.ray_client import ray_clients
@@ -79,10 +79,8 @@ def run_recorded(
             reporter.log("warning", notice)
         reporter.at_check = recorder.retry
         times = MeasurementTimes(job) if isinstance(job, EvaluateJob) else None
-        if times is None:
-            reporter.expect(stored_seconds(job))
-        else:
-            reporter.time_left = lambda done: times.left(done, [times.run])
+        if times is not None:
+            reporter.time_left = times.left
 
         def emit(event: Event) -> None:
             observe(event)

@@ -19,7 +19,6 @@ from wina_core.jobs import (
     AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
-    EstimateJob,
     EvaluateJob,
     ExportGgufJob,
     ExportModelJob,
@@ -124,16 +123,6 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     return tuple(product for product in missing.values() if product.job.model_dump() != product_of_job)
 
 
-def stored_seconds(job: Job) -> dict[str, float]:
-    """Return the seconds of an earlier computation of the products that a job computes first, by kind, where they are
-    known; nothing of an evaluation or an estimate, whose time left is that of measurements. Digests files, too."""
-    seconds: dict[str, float] = {}
-    for product in () if isinstance(job, EvaluateJob | EstimateJob) else missing_products(job):
-        if product.seconds is not None:
-            seconds[product.kind] = seconds.get(product.kind, 0.0) + product.seconds
-    return seconds
-
-
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
     """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
     try:
@@ -159,13 +148,6 @@ def _needs(job: Job) -> Iterator[_Need]:
                 if set(run.units) <= ({COST, SYNTHETIC} if counts_alone(run.spec) else {SYNTHETIC}):
                     continue
                 yield _of_run(run.spec)
-        case EstimateJob():
-            yield from (
-                # Documents are timed without rotation, whichever the runs have.
-                _Need(run.spec.model, NO_ROTATION)
-                for run in job.runs
-                if not {COST, SYNTHETIC}.issuperset(run.units)
-            )
         case InspectGateJob():
             yield _Need(job.model, job.rotation)
             for gate in job.gates:

@@ -8,7 +8,7 @@ from wina_app.style.number_format import duration, plural, size
 from wina_core.jobs import Assigned, Job, ResultValue
 from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
-from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, SweepReport
+from wina_core.records import GgufRecord, ModelSummary, SweepReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +98,6 @@ def _outcome(result: ResultValue | None) -> str:
             return f"{plural(result.measured, 'points', 'point')} measured"
         case GgufRecord():
             return gguf_text(result)
-        case EstimateRecord():
-            return f"About {duration(result.seconds + result.preparing_seconds)} to compute"
         case _:
             return ""
 

@@ -22,7 +22,6 @@ _PAGES = {
     "joint": "sparsity",
     "inspect_gate": "sparsity",
     "evaluate": "results",
-    "estimate": "studies",
     "latency": "latency",
     "decode": "latency",
     "generate": "playground",

@@ -229,7 +229,7 @@ class QueuedJob:
             done=done,
             total=total,
             unit="measurements",
-            eta_seconds=self.times.left(done, [assignment.run for assignment in self.assignments]),
+            eta_seconds=self.times.left(done, len(self.assignments)),
             metric=doing.metric,
         )
 

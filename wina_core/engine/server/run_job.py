@@ -31,7 +31,6 @@ from wina_core.jobs import (
     CostJob,
     DecodeJob,
     Emit,
-    EstimateJob,
     EvaluateJob,
     ExportGgufJob,
     ExportModelJob,
@@ -89,10 +88,6 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = export_gguf(job, session, reporter)
         case DecodeJob():
             value = time_decoding(job, session, emit, reporter, job_id)
-        case EstimateJob():
-            from wina_core.engine.server.estimate import estimate  # as below
-
-            value = estimate(job, session, reporter)
         case GenerateJob():
             generate(job, session, emit, reporter, job_id)
             return
@@ -111,8 +106,6 @@ def _quantizations(job: Job) -> tuple[Quantization, ...]:
     match job:
         case EvaluateJob() | LatencyJob():
             return ()
-        case EstimateJob():
-            return tuple(run.spec.model.quantization for run in job.runs)
         case DecodeJob() | ExportModelJob():
             return (job.spec.model.quantization,)
         case AllocateJointlyJob():

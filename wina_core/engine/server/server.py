@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -41,7 +40,6 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.jobs.planning import stored_seconds
 from wina_core.jobs.progress import Stage, StageEta, Throttle
 from wina_core.jobs.streams import take_standard_streams
 from wina_core.records import RefinementStep
@@ -285,7 +283,7 @@ class Server:
             ended: Done | Failed = Done(job_id=job_id)
             usable, exhausted = True, False
             try:
-                reporter = WireReporter(self, job_id, self._cancel, stored_seconds(submit.job))
+                reporter = WireReporter(self, job_id, self._cancel)
                 reporter.check()
                 run_job(submit.job, session, self.emit, reporter, job_id)
             except Cancelled:
@@ -324,11 +322,11 @@ class WireReporter(Reporter):
     The client estimates an evaluation, whose other engines it knows.
     """
 
-    def __init__(self, server: Server, job_id: str, cancel: threading.Event, later: Mapping[str, float]) -> None:
+    def __init__(self, server: Server, job_id: str, cancel: threading.Event) -> None:
         self._server = server
         self._job_id = job_id
         self._cancel = cancel
-        self._eta = StageEta(later)
+        self._eta = StageEta()
         self._throttle = Throttle()
 
     def stage(self, name: Stage) -> None:

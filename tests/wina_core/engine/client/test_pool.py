@@ -175,7 +175,7 @@ def test_the_time_left_is_that_of_the_missing_measurements_on_all_engines(pool: 
     second.begin(second.runs[0])
     first.say(Progress(job_id=first.job_id, done=0.5, total=2, unit="measurements", stage="rotation", metric="half"))
     half = pool.events.wait(Progress, lambda event: event.metric == "half")
-    assert (half.eta_seconds, half.label) == ((400.0 - 50.0) / 2, "half")
+    assert (half.eta_seconds, half.label) == (400.0 * 7 / 8 / 2, "half")
     assert first.job.stored == second.job.stored == {}  # type: ignore[union-attr]
 
 
