@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from wina_core.api.progress import TerminalReporter, duration, terminal_reporter
 from wina_core.compute.importing import without_collections
+from wina_core.engine.client.job_queue import OpenMachine
 from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.client.workers import OpenMachine
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
 from wina_core.jobs import (
     Cancel,

@@ -38,7 +38,7 @@ def test_the_remaining_time_is_that_of_the_named_stage(monkeypatch: pytest.Monke
     event = ProgressEvent(job_id="1", done=0.5, total=2, unit="points", eta_seconds=75.0, metric="wina, 50 %")
     reporter.follow(event)
     told = console.file.getvalue().splitlines()  # type: ignore[attr-defined]  # a StringIO
-    assert told == ["loading: reading weights: 30 of 60 bytes, 30 s left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
+    assert told == ["loading: reading weights: 30 of 60 bytes, 0:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
 
 
 def test_the_remaining_time_of_an_evaluation_is_that_of_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:

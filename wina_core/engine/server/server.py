@@ -52,7 +52,7 @@ def serve() -> int:
     """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code.
 
     SIGTERM ends the job at its next batch, and then this process without a word: its client takes it for killed.
-    WINA_ENGINE_NICE lowers its priority; with WINA_ENGINE_WARM it prepares for its first job (`warm`).
+    WINA_ENGINE_NICE lowers its priority.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
     if hasattr(os, "nice"):
@@ -273,10 +273,6 @@ class Server:
             from wina_core.engine.server.run_job import run_job
         gc.freeze()  # the libraries live as long as this process: collections after jobs need not go through them
         session = Session()
-        if os.environ.get("WINA_ENGINE_WARM"):
-            from wina_core.engine.server.run_job import CancelledByJob, warm
-
-            warm(session, CancelledByJob(lambda: self._job is not None or self._closing))
         while (submit := self._next()) is not None:
             job_id = submit.job_id
             self.emit(Started(job_id=job_id))
