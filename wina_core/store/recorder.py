@@ -121,7 +121,7 @@ class Recorder:
             ):
                 pass
             case _:
-                raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
+                raise WinaError(f"A {self._job.kind} job returned a {type(value).__name__}; nothing of it is stored.")
 
     def _completion(self, event: CompletionFinished) -> None:
         assert isinstance(self._job, GenerateJob)

@@ -148,11 +148,7 @@ def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine:
 @pytest.mark.parametrize(
     ("code", "stderr", "words"),
     [
-        (255, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "key is another"),
-        (255, "Host key verification failed.", "host key is not known yet"),
-        (255, "me@away: Permission denied (publickey).", "it refused the login"),
-        (255, "ssh: Could not resolve hostname away", "its name is unknown"),
-        (255, "config: line 1: Bad configuration option: nonsense", "ssh refuses its configuration file"),
+        (255, "WARNING!\nHost key verification failed.", "(Host key verification failed); try by hand: ssh away true"),
         (255, "", "ssh said nothing"),
         (127, "sh: wina: not found", "pip install wina-workbench"),
         (1, "", "ended with code 1"),
@@ -186,7 +182,7 @@ def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine
     assert machine_client.check_machine(machine.machine).environment.hardware == "fake in away"
     wait_until(lambda: not machine.processes())
     machine.cut(["down"])
-    with pytest.raises(WinaError, match='The machine "away" cannot be reached: nothing listens on its ssh port'):
+    with pytest.raises(WinaError, match=r'The machine "away" cannot be reached .*Connection refused'):
         machine_client.check_machine(machine.machine)
 
 

@@ -38,7 +38,7 @@ def report(path: str) -> RotationReport:
 
 def written(job: Job, value: ResultValue, machine: Machine = MACHINE) -> str:
     """Return the path of a job's result as it arrives."""
-    event = RemoteJob(Submit(job_id="1", job=job), machine).check(Result(job_id="1", value=value), 100)
+    event = RemoteJob(Submit(job_id="1", job=job), machine).check(Result(job_id="1", value=value))
     assert isinstance(event, Result)
     arrived = event.value.model_dump()
     return next(str(arrived[name]) for name in ("folder", "exported_to", "file") if name in arrived)
@@ -81,9 +81,9 @@ def measured(job: EvaluateJob, chosen: RotationReport) -> Partial:
     assert isinstance(remote.submit.job, EvaluateJob)
     sent = remote.submit.job.runs[0]
     name = sent.spec.content_hash()
-    remote.check(RunStarted(job_id="1", run=name), 100)
+    remote.check(RunStarted(job_id="1", run=name))
     unit = UnitRecord(run=name, unit=sent.units[0], metrics=(), seconds=1.0)
-    event = remote.check(Partial(job_id="1", unit=unit, rotation=chosen), 100)
+    event = remote.check(Partial(job_id="1", unit=unit, rotation=chosen))
     assert isinstance(event, Partial)
     return event
 

@@ -55,17 +55,17 @@ def test_an_unknown_or_changed_host_key_is_refused(
     hosts.write_text(f"[127.0.0.1]:{sshd.port} ssh-ed25519 {key}\n" if known else "")
     own_configuration(sshd.config.read_text().replace(str(sshd.folder / "known_hosts"), str(hosts)))
     said = explained(sshd.machine())
-    assert ("host key is another" if known else "host key is not known") in said
+    assert "Host key verification failed" in said
     assert "ssh away true" in said
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (("Port {port}", "Port 1"), "nothing listens on its ssh port"),
-        (("{folder}/user\n", "{folder}/host\n"), "refused the login"),
-        (("HostName 127.0.0.1", "HostName nowhere.invalid"), "name is unknown"),
-        (("HostName", "Nonsense"), "refuses its configuration file"),
+        (("Port {port}", "Port 1"), "Connection refused"),
+        (("{folder}/user\n", "{folder}/host\n"), "Permission denied"),
+        (("HostName 127.0.0.1", "HostName nowhere.invalid"), "Could not resolve hostname"),
+        (("HostName", "Nonsense"), "bad configuration options"),
     ],
 )
 def test_failures_of_the_connection_are_sentences(
