@@ -10,12 +10,12 @@ import typer
 
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
-from wina_core.cli import makers, options
+from wina_core.cli import options
 from wina_core.cli.arrays import compute_element
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products
-from wina_core.cli.options import panel, with_flags_of
+from wina_core.cli.options import panel
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.hardware import allow_memory
@@ -23,7 +23,6 @@ from wina_core.jobs import Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.progress import expected_seconds
 from wina_core.remote import slurm
 from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, parse_settings
-from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
@@ -47,7 +46,6 @@ app = typer.Typer(help="List and run studies: the paper's tables and figures, an
 
 
 @app.command()
-@with_flags_of(ray=makers.ray_options)
 def run(
     *,
     study: options.StudyName,
@@ -57,7 +55,6 @@ def run(
     trust_task_code: options.TrustTaskCode = False,
     memory: options.Memory = None,
     engines: options.Engines = None,
-    ray: RayCluster | None,
     background: options.Background = False,
     machine: options.Machines = None,
     again: options.Again = False,
@@ -76,7 +73,7 @@ def run(
         machines=machines_of(machine),
     )
     opened = open_study(study, parse_roles(role or ()), data_folder)
-    run_study(opened, launch, database, as_json, engines=engines, ray=ray, background=background, yes=yes)
+    run_study(opened, launch, database, as_json, engines=engines, background=background, yes=yes)
 
 
 @app.command()
@@ -145,7 +142,6 @@ def run_study(
     as_json: bool,
     *,
     engines: int | None = None,
-    ray: RayCluster | None = None,
     background: bool = False,
     yes: bool = False,
 ) -> None:
@@ -157,11 +153,9 @@ def run_study(
     confirm = partial(confirm_products, machines=options.machines, yes=yes)
     with Store(database) as store:
         if background:
-            if ray is not None:
-                raise WinaError("Engines on Ray belong to this command; leave out --background or --ray.")
             _start(study, options, store, 1 if engines is None else engines, yes)
             return
-        computed = compute_study(study, options, store, confirm=confirm, engines=engines, ray=ray)
+        computed = compute_study(study, options, store, confirm=confirm, engines=engines)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
