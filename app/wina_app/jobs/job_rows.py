@@ -26,7 +26,6 @@ from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
 from wina_app.widgets.plain_text import plain_tip
 
 ENTRY = Qt.ItemDataRole.UserRole
-_MIME = "application/x-wina-job"
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 

@@ -7,11 +7,9 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QToolButton
-from wina_app.jobs.dock import EMPTY, JobLine, JobsView
+from wina_app.jobs.dock import JobLine, JobsView
 from wina_app.jobs.job_list import JobList
-from wina_app.jobs.job_rows import places
 from wina_app.jobs.log import LogView
-from wina_app.style.theme import apply_theme
 
 from tests.wina_app.stored_runs import SOURCE
 from tests.wina_app.tour import settle
@@ -72,18 +70,6 @@ def test_a_server_can_be_stopped_and_not_paused(dock):
     assert (stopped, dock.list.pause.isEnabled(), dock.list.cancel.isEnabled()) == (["s"], False, True)
     line = JobLine(dock.jobs)
     assert (line.cancel.text(), line.pause.isHidden(), line.bar.isHidden()) == ("Stop", True, True)
-
-
-def test_an_empty_dock_teaches_and_a_job_takes_its_place(qtbot):
-    dock = Dock(qtbot)
-    assert not dock.list.isVisible()
-    assert any(
-        child.isVisible()
-        for child in dock.view.findChildren(type(dock.view._engines).__base__, "")
-        if EMPTY in child.text()
-    )
-    dock.jobs.add("a", "Job a", JOB)
-    qtbot.waitUntil(dock.list.isVisible)
 
 
 def test_a_row_says_everything_to_a_screen_reader(dock):
@@ -169,21 +155,6 @@ def test_ended_jobs_can_be_cleared_and_running_ones_stay(dock, qtbot):
     qtbot.waitUntil(dock.view.clear.isVisible)
     dock.view.clear.click()
     assert dock.order == "bc"
-
-
-def test_a_row_is_drawn_in_the_colours_of_the_theme(qtbot, qapp):
-    apply_theme(qapp, "dark")
-    dock = Dock(qtbot, "a")
-    dock.jobs.apply(Started(job_id="a"))
-    dock.jobs.apply(Progress(job_id="a", done=1, total=2, unit="layers"))
-    index = dock.view.rows.index(0)
-    bar = places(dock.list.visualRect(index), dock.jobs["a"]).bar
-    image = dock.list.viewport().grab().toImage()
-    from wina_app.style.theme import tokens
-
-    assert image.pixelColor(bar.left() + bar.width() // 4, bar.center().y()).name() == tokens().running
-    assert image.pixelColor(bar.left() + 3 * bar.width() // 4, bar.center().y()).name() == tokens().line
-    apply_theme(qapp, "light")
 
 
 @pytest.mark.nightly  # by day the watchdog is beside every test of the whole window

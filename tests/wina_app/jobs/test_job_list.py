@@ -30,20 +30,6 @@ def started(jobs: JobList, job_id: str = "1") -> None:
     jobs.apply(Started(job_id=job_id))
 
 
-def test_a_job_goes_from_queued_through_running_to_done():
-    jobs = JobList()
-    ended = []
-    jobs.ended.connect(ended.append)
-    jobs.add("1", "Load demo", JOB)
-    assert jobs["1"].phase == "queued"
-    jobs.apply(Started(job_id="1"))
-    jobs.apply(Progress(job_id="1", done=3, total=4, unit="layers", eta_seconds=9.6, metric="rotating"))
-    assert (jobs["1"].phase, jobs["1"].fraction) == ("running", 0.75)
-    assert progress_text(jobs["1"]) == "3 of 4 layers  ·  10 s left"
-    jobs.apply(Done(job_id="1"))
-    assert (jobs["1"].phase, jobs["1"].fraction, jobs.active, ended) == ("done", 1.0, [], ["1"])
-
-
 def test_a_job_that_is_cancelled_shows_no_time_left():
     jobs = JobList()
     started(jobs)

@@ -156,9 +156,3 @@ def test_what_like_measurements_took_is_what_a_job_should_take(bench):
     assert workbench.jobs[job_id].expected_seconds == 2 * 30.0 * len(EVALUATION.units)
     other = workbench.submit(EvaluateJob(runs=RUNS[:1]), "Evaluate again")
     assert workbench.jobs[other].expected_seconds is None, "nothing was ever measured here"
-
-
-def test_how_a_job_is_computed_is_copied(bench):
-    workbench, _, _, view, _ = bench
-    view.specification_requested.emit(workbench.submit(LOAD, "Load"))
-    assert InspectJob.model_validate_json(view.copied) == LOAD

@@ -117,16 +117,6 @@ def test_a_lost_connection_fails_the_job_in_one_sentence_with_the_log(
     wait_until(lambda: not machine.processes())
 
 
-def test_a_connection_that_is_refused_fails_the_job_in_one_sentence(
-    machine: FakeMachine, client: EngineClient, events: Events
-) -> None:
-    machine.cut(["down"])
-    client.send(Submit(job_id="1", job=STUDY))
-    end = events.end("1")
-    assert isinstance(end, Failed)
-    assert 'The machine "away" cannot be reached' in end.error
-
-
 @pytest.mark.parametrize(("wish", "code"), [("exit 3", 3), (f"signal {int(signal.SIGSEGV)}", 139)])
 def test_the_end_of_an_engine_names_its_machine_and_its_log(
     wish: str, code: int, client: EngineClient, events: Events
@@ -184,11 +174,6 @@ def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine
     machine.cut(["down"])
     with pytest.raises(WinaError, match=r'The machine "away" cannot be reached .*Connection refused'):
         machine_client.check_machine(machine.machine)
-
-
-def test_a_missing_client_of_ssh_is_one_sentence(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert failure(machine, "wina").startswith("The engine could not be started ([Errno 2]")
 
 
 def test_a_job_that_hangs_is_ended_with_its_connection(machine: FakeMachine, events: Events) -> None:

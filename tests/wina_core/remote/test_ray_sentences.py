@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
-from wina_core.remote import ray_cluster
 from wina_core.remote.ray_client import ray_clients
 from wina_core.remote.ray_cluster import MAX_ENGINES, check_version, size_engines
 from wina_core.specs.machine import RayCluster
@@ -40,12 +39,6 @@ def test_a_cluster_that_does_not_run_is_never_started() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValidationError, match="is no address of a Ray cluster"):
         asked(address=address)
-
-
-def test_ray_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(WinaError, match=r'pip install "wina-workbench\[cluster\]"'):
-        ray_cluster.connect("auto")
 
 
 def test_a_node_must_have_the_same_version_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,11 +106,6 @@ def finish(array: SlurmArray, index: int) -> None:
 
 def statuses(store: Store) -> list[str | None]:
     return [store.run_status(run) for run in HASHES]
-
-
-def test_elements_have_at_most_so_many_runs() -> None:
-    job = EvaluateJob(runs=tuple(run for element in ELEMENTS for run in element.runs))
-    assert [len(element.runs) for element in slurm.split_job(job, 3)] == [3, 1]
 
 
 def test_a_later_program_merges_what_has_come(tmp_path: Path, queue: Queue) -> None:
@@ -301,9 +295,3 @@ def test_no_password_of_a_database_goes_to_the_queue(
     assert "sesame" not in (tmp_path / "environment").read_text()
     assert os.environ["PGPASSWORD"] == "sesame"
     assert all(path.stat().st_mode & 0o077 == 0 for path in (array.folder, *array.folder.glob("*.pkl")))
-
-
-def test_no_ordinary_command_loads_submitit() -> None:
-    code = "import sys, wina_core.cli; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"submitit", "cloudpickle", "ray", "psycopg", "keyring"} & set(loaded)

@@ -20,12 +20,9 @@ from wina_core.jobs import (
     InspectJob,
     Log,
     Pause,
-    Queued,
     Ready,
     Resume,
-    RunFinished,
     RunStarted,
-    Started,
     Submit,
 )
 from wina_core.specs import ModelSource
@@ -69,19 +66,6 @@ def ends(events: Events) -> dict[str, list[Event]]:
     return found
 
 
-def test_nothing_is_started_before_it_is_needed_and_jobs_are_done(start: Start) -> None:
-    client, events = start()
-    assert client.pid is None
-    client.send(Cancel(job_id="never"))
-    client.start()
-    events.wait(Ready)
-    assert client.pid is not None
-    submit(client, "a", "b")
-    client.send(Cancel(job_id="never"))
-    assert events.end("b") == Done(job_id="b")
-    assert [type(event) for event in events.of("b")] == [Queued, Started, RunStarted, RunFinished, Done]
-
-
 def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
     events = Events()
     client = EngineClient(events, [sys.executable, "-S", str(FAKE), "normal"], tmp_path / "engine.log")
@@ -91,13 +75,6 @@ def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
     client.send(Cancel(job_id="hold"))
     events.end("hold")
     client.stop()
-
-
-def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(start: Start) -> None:
-    client, events = start("once")
-    for job_id in ("a", "b"):
-        submit(client, job_id)
-        assert events.end(job_id) == Done(job_id=job_id)
 
 
 def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log_and_a_new_one_computes_the_next(start: Start) -> None:

@@ -12,7 +12,6 @@ from wina_core.jobs import (
     Assigned,
     Cancel,
     Done,
-    Failed,
     Held,
     InspectGateJob,
     InspectJob,
@@ -24,7 +23,6 @@ from wina_core.jobs import (
     Queued,
     Resume,
     RotateJob,
-    Shutdown,
     Started,
 )
 from wina_core.records.gates import GateTarget
@@ -206,34 +204,6 @@ def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(cr
     assert sum(isinstance(request, Cancel) for request in engine.sent) == 1
 
 
-@pytest.mark.parametrize("in_time", [True, False])
-def test_an_evaluation_that_is_paused_while_it_makes_room_waits_for_the_end_of_its_pause(
-    crowded: tuple[Pool, FakeClient], in_time: bool
-) -> None:
-    pool, engine = crowded
-    pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
-    pool.submit("b", INSPECT)
-    pool.pool.send(Pause(job_id="a"))
-    engine.given(kind=Pause)
-    if in_time:
-        engine.begin(engine.runs[0], engine.runs[0].units[0])
-    else:  # its measurement would end only after the pause
-        engine.say(Held(job_id=engine.job_id, held=True))
-    engine.given(kind=Cancel)
-    engine.cancelled()
-    engine.given(2)
-    assert engine.job == INSPECT
-    engine.complete()
-    pool.done("b")
-    held = [event for event in pool.events.of("a") if isinstance(event, Held)]
-    assert held[-1] == Held(job_id="a", held=True, released=True)
-    assert len(engine.submits) == 2
-    pool.pool.send(Resume(job_id="a"))
-    engine.given(3)
-    engine.complete()
-    pool.done("a")
-
-
 # ---- cancelling, pausing and stopping --------------------------------------------------------------------------------
 
 
@@ -306,23 +276,6 @@ def test_a_paused_evaluation_gives_up_its_engine_and_loses_only_the_measurement_
     assert sum(isinstance(event, Partial) for event in pool.events.all) == 4
 
 
-def test_a_paused_rotation_begins_again_after_the_job_that_took_its_engine(make: Callable[..., Pool]) -> None:
-    pool = make(1)
-    (engine,) = pool.clients
-    pool.submit("a", ROTATE, engines=1)
-    pool.pool.send(Pause(job_id="a"))
-    pool.submit("b", evaluate(*PLAIN[:1]))
-    engine.say(Held(job_id=engine.job_id, held=True))
-    engine.given(kind=Cancel)
-    pool.pool.send(Resume(job_id="a"))
-    engine.cancelled()
-    for count in (2, 3):
-        engine.given(count)
-        engine.complete()
-    pool.done(*"ab")
-    assert sorted(type(each.job).__name__ for each in engine.submits[1:]) == ["EvaluateJob", "RotateJob"]
-
-
 def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[..., Pool]) -> None:
     spec = LatencySpec(shapes=(Shape(outputs=8, inputs=16),), sparsities=(0.5, 0.8), methods=("wina",))
     first, *_ = points = [timed(each) for each in spec.points()]
@@ -360,16 +313,3 @@ def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) 
     engine.given(3)
     engine.complete()
     pool.done("b")
-
-
-def test_stopping_ends_all_jobs_as_cancelled(pool: Pool) -> None:
-    pool.pool.start()
-    pool.submit("a", evaluate(*PLAIN), engines=2)
-    pool.submit("b", INSPECT)
-    assert pool.pool.pid == 1
-    pool.pool.send(Shutdown())
-    assert pool.pool.pid is None
-    assert {event for event in pool.events.all if isinstance(event, Done | Failed)} == {
-        Done(job_id="a", cancelled=True),
-        Done(job_id="b", cancelled=True),
-    }

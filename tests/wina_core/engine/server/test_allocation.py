@@ -251,17 +251,6 @@ class Logging(NullReporter):
         self.told.append((level, message))
 
 
-def test_a_folder_that_cannot_be_made_keeps_no_allocation_and_prevents_none(home, text):
-    (home / "cache").mkdir(parents=True)
-    (home / "cache" / "allocations").touch()
-    reporter, loaded = Logging(), tiny_loaded(layers=1)
-    plan, _ = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-    assert plan.budget == pytest.approx(0.5, abs=1e-3)
-    ((level, message),) = reporter.told
-    assert level == "warning"
-    assert message.startswith("Nothing of this search is kept, ")
-
-
 def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypatch):
     def full(*_):
         raise WinaError("The disk is full.")
