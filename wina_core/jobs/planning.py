@@ -6,7 +6,7 @@ The command line prints them and the window asks, since a long computation would
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -280,6 +280,10 @@ class MemoryNeed:
         return self.disk + self.search.disk
 
     @property
+    def taken(self) -> tuple[float, float]:
+        return self.whole_disk, self.search.memory
+
+    @property
     def beside(self) -> float:
         """Free memory beside the weights; weights in files take none of it."""
         return self.memory if self.in_files else max(self.memory - self.weights, 0.0)
@@ -355,7 +359,8 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         least = BY_LAYER * largest_layer_bytes(source) + _quantized(source, size)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
         if in_files or search.memory:
-            needs[source.location] = _largest(need, needs.get(source.location, need))
+            # Of two rotations of a model, the one that takes more.
+            needs[source.location] = max(need, needs.get(source.location, need), key=lambda candidate: candidate.taken)
     return tuple(needs.values())
 
 
@@ -372,19 +377,6 @@ def _quantized(source: ModelSource, size: float) -> float:
     if chosen == "none":
         return 0.0
     return size * (chosen.mean_bits if isinstance(chosen, QuantizationSpec) else int(chosen.removeprefix("int"))) / 16
-
-
-def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:
-    """Return the largest of each size of a model's two needs, such as those of two rotations."""
-    memory, disk = (max(getattr(need.search, name) for need in (one, other)) for name in ("memory", "disk"))
-    return replace(
-        one,
-        weights=max(one.weights, other.weights),
-        disk=max(one.disk, other.disk),
-        by_layer=max(one.by_layer, other.by_layer),
-        in_files=one.in_files or other.in_files,
-        search=RefinementNeed(memory, disk),
-    )
 
 
 def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memory: float) -> RefinementNeed:

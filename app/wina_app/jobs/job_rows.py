@@ -1,9 +1,7 @@
 """Rows of the job list: the Qt model with a row for each job, and the painter of a row."""
 
 import time
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 from PySide6.QtCore import (
@@ -61,10 +59,11 @@ class JobRows(QAbstractListModel):
         new = self._jobs.ordered
         listed_ids = {entry.id for entry in new}
         # From the end, so that the places of earlier rows stay valid.
-        for first, last in reversed(_stretches([entry.id not in listed_ids for entry in self._entries])):
-            self.beginRemoveRows(_TOP, first, last)
-            del self._entries[first : last + 1]
-            self.endRemoveRows()
+        for row in reversed(range(len(self._entries))):
+            if self._entries[row].id not in listed_ids:
+                self.beginRemoveRows(_TOP, row, row)
+                del self._entries[row]
+                self.endRemoveRows()
         added = [entry for entry in new if entry.id not in self._rows]
         if added:
             self.beginInsertRows(_TOP, len(self._entries), len(self._entries) + len(added) - 1)
@@ -113,16 +112,6 @@ class JobRows(QAbstractListModel):
             case _ if role == ENTRY:
                 return entry
         return None
-
-
-def _stretches(marked: Sequence[bool]) -> list[tuple[int, int]]:
-    """Return the first and last place of each run of marks: removing rows together costs the views as much as one."""
-    stretches = []
-    for mark, stretch in groupby(enumerate(marked), key=lambda numbered: numbered[1]):
-        indexes = [index for index, _ in stretch]
-        if mark:
-            stretches.append((indexes[0], indexes[-1]))
-    return stretches
 
 
 class Places(NamedTuple):

@@ -115,7 +115,7 @@ def test_a_paused_job_is_counted_apart_and_its_time_is_not_waited_for():
     assert queue_text(jobs).startswith("1 running  ·  1 waiting")
 
 
-def test_jobs_that_run_side_by_side_take_the_time_of_the_longest(monkeypatch):
+def test_engines_share_the_time_left(monkeypatch):
     monkeypatch.setattr("wina_app.jobs.clock.now", lambda: 1000.0)
     jobs = queue("abc")
     for engine, job_id, seconds in ((1, "a", 90.0), (2, "b", 60.0)):
@@ -123,7 +123,7 @@ def test_jobs_that_run_side_by_side_take_the_time_of_the_longest(monkeypatch):
         jobs.apply(Started(job_id=job_id))
         jobs.apply(Progress(job_id=job_id, done=1, total=4, unit="layers", eta_seconds=seconds))
     jobs.expect("c", 60.0)
-    assert queue_text(jobs) == "2 running  ·  1 waiting  ·  about 2:00 min left"
+    assert queue_text(jobs) == "2 running  ·  1 waiting  ·  about 1:45 min left"
 
 
 def test_a_job_that_memory_keeps_waiting_says_so_until_it_begins():
