@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QToolButton
@@ -214,17 +214,3 @@ def test_a_jobs_log_is_what_it_and_the_engine_said_while_it_ran(log):
     jobs.apply(Done(job_id="a"))
     jobs.clear_ended()
     assert log.job.currentText() == "Everything"
-
-
-@pytest.mark.nightly  # by day the watchdog is beside every test of the whole window
-def test_a_full_log_is_searched_without_a_stall(log, qtbot, stall_watchdog):
-    for number in range(5_000):
-        log.add(0.0, logging.INFO, "engine", f"line {number} of many that all look alike")
-    qtbot.waitUntil(lambda: not log._waiting)
-    stall_watchdog.start()
-    for text in ("l", "li", "line 4", ""):
-        log.search.setText(text)
-        qtbot.wait(10)
-    qtbot.waitUntil(lambda: not log._waiting)
-    assert lines(log)[-1] == "line 4999 of many that all look alike"
-    assert QPoint(0, log.text.verticalScrollBar().maximum()).y() == log.text.verticalScrollBar().value()

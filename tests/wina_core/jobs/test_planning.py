@@ -31,14 +31,6 @@ def test_a_larger_model_is_read_from_its_files_and_its_rotated_weights_take_disk
     assert f"of disk, and {cache_folder()} has" in need.text
 
 
-def test_without_a_rotation_nothing_is_written(job, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
-    (need,) = memory_needs(job.model_copy(update={"rotation": NO_ROTATION}))
-    assert need.disk == 0
-    assert "they are read from their files layer by layer." in need.text
-    assert "disk" not in need.text
-
-
 def test_weights_that_are_converted_take_disk(tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     folder = tiny_folder(tmp_path / "model", "mixtral")

@@ -1,7 +1,6 @@
 """Array jobs of a database: settings, elements that die or are interrupted, and what is merged of them."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.wina_core.remote.fake_machine import wait_until
 from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -184,20 +181,6 @@ def test_cancelling_keeps_what_was_stored(store: Store, queue: Queue) -> None:
     assert not slurm.submitted_arrays(store)
 
 
-def test_what_is_computed_again_takes_the_place_of_what_is_stored(store: Store, queue: Queue) -> None:
-    store.save_study(STUDY, SPECS)
-    record(store, HASHES[0], value=1.0)
-    array = submitted(store)
-    with element_file(array, 0) as file:
-        record(file, HASHES[0], value=2.0)
-    record(store, HASHES[1], value=3.0)
-    with element_file(array, 0) as file, file.dated(1.0):
-        record(file, HASHES[1], value=4.0)
-    queue.states = ["running", "pending"]
-    slurm.update_array(array, store)
-    assert sorted(row.value for row in store.metric_rows(MetricFilter())) == [2.0, 3.0]
-
-
 def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
     file = tmp_path / "0.sqlite"
     with Store(file, shared=True) as store:
@@ -208,48 +191,6 @@ def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
         assert statuses(store)[:2] == ["done", "done"]
         assert [row.value for row in store.metric_rows(MetricFilter()) if row.run == HASHES[0]] == [-1.0]
     assert not file.with_name("0.sqlite-wal").exists()
-
-
-@pytest.fixture
-def local_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Receives the jobs of submitit's local executor, which takes the place of Slurm's."""
-    local = pytest.importorskip("submitit.local.local", reason="the optional extra `slurm`")
-    jobs: list[Any] = []
-
-    class Executor(local.LocalExecutor):
-        def _submit_command(self, command: str) -> Any:
-            jobs.append(super()._submit_command(command))
-            return jobs[-1]
-
-    def executor(folder: Path, _settings: SlurmSettings) -> Any:
-        made = Executor(folder)
-        made.update_parameters(timeout_min=10, signal_delay_s=60, stderr_to_stdout=True)
-        return made
-
-    monkeypatch.setattr(slurm, "_executor", executor)
-    monkeypatch.setattr(
-        slurm, "_element_states", lambda _: ["running" if job._process.poll() is None else "completed" for job in jobs]
-    )
-    yield jobs
-    for job in jobs:
-        job._process.kill()
-
-
-@pytest.mark.nightly  # by day without submitit's processes, above
-def test_an_element_that_submitit_queues_again_is_complete(store: Store, local_jobs: list[Any]) -> None:
-    store.save_study(STUDY, SPECS[:2])
-    array = slurm.submit(ELEMENTS[:1], STUDY, SlurmSettings(), store, compute_element)
-    controller = psutil.Process(local_jobs[0]._process.pid)
-    wait_until((array.folder / "0.sqlite").exists)
-    (first,) = controller.children()
-    first.send_signal(signal.SIGUSR2)  # as Slurm does before a time limit
-    wait_until(lambda: [child.pid for child in controller.children()] not in ([], [first.pid]))
-    wait_until(lambda: local_jobs[0]._process.poll() is not None)
-    assert "Requeued" in slurm.log_tail(array, 0)
-    assert not slurm.update_array(array, store).failures
-    assert statuses(store)[:2] == ["done", "done"]
-    found = [(row.run, row.metric) for row in store.metric_rows(MetricFilter())]
-    assert len(found) == len(set(found)) == 4, "two runs with an error and its deviation"
 
 
 def test_settings_become_options_of_sbatch() -> None:

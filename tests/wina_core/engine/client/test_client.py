@@ -21,7 +21,6 @@ from wina_core.jobs import (
     Log,
     Pause,
     Ready,
-    Resume,
     RunStarted,
     Submit,
 )
@@ -64,17 +63,6 @@ def ends(events: Events) -> dict[str, list[Event]]:
         if isinstance(event, Done | Failed):
             found.setdefault(event.job_id, []).append(event)
     return found
-
-
-def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
-    events = Events()
-    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "normal"], tmp_path / "engine.log")
-    client.send(Submit(job_id="hold", job=JOB))
-    with pytest.raises(ValueError, match="holds one job"):
-        client.send(Submit(job_id="second", job=JOB))
-    client.send(Cancel(job_id="hold"))
-    events.end("hold")
-    client.stop()
 
 
 def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log_and_a_new_one_computes_the_next(start: Start) -> None:
@@ -170,18 +158,6 @@ def test_a_job_that_does_not_notice_its_cancellation_is_ended_with_its_engine(st
     assert events.end("hang") == Done(job_id="hang", cancelled=True)
     assert events.end("behind") == Done(job_id="behind")
     assert len(ends(events)["hang"]) == 1
-
-
-def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
-    client, events = start()
-    submit(client, "hold")
-    events.wait(RunStarted)
-    client.send(Pause(job_id="hold"))
-    client.send(Pause(job_id="never"))
-    events.wait(Held, lambda event: event.held)
-    client.send(Resume(job_id="hold"))
-    assert events.end("hold") == Done(job_id="hold")
-    assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
 
 
 @pytest.mark.parametrize("behaviour", ["normal", "stubborn"])

@@ -23,7 +23,6 @@ from wina_core.jobs import (
     Queued,
     Resume,
     RotateJob,
-    Started,
 )
 from wina_core.records.gates import GateTarget
 from wina_core.specs import RotationSpec
@@ -296,20 +295,3 @@ def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[
     assert isinstance(engine.job, LatencyJob)
     stored = {name: set(hashes) for name, hashes in engine.job.stored.items()}
     assert stored == {key: {earlier, first.point.content_hash()}}
-
-
-def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) -> None:
-    pool = make(1)
-    (engine,) = pool.clients
-    for job_id in "abc":
-        pool.submit(job_id, INSPECT)
-    pool.pool.send(Pause(job_id="b"))
-    assert pool.events.wait(Held) == Held(job_id="b", held=True)
-    engine.complete()
-    engine.given(2)
-    assert pool.events.wait(Started, lambda event: event.job_id == "c")
-    engine.complete()
-    pool.pool.send(Resume(job_id="b"))
-    engine.given(3)
-    engine.complete()
-    pool.done("b")

@@ -268,24 +268,6 @@ def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypa
     assert [file.suffix for file in folder.iterdir()] == [".json"]
 
 
-def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
-    loaded, reporter = tiny_loaded(layers=1), Logging()
-    first, record = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-    file = home / "cache" / "allocations" / f"{record.key}.json"
-    for content in (
-        record.model_copy(update={"key": "another"}).model_dump_json(),
-        record.model_copy(update={"value": float("nan")}).model_dump_json(),
-    ):
-        file.write_text(content)
-        again, _ = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-        assert again == first
-        level, message = reporter.told.pop()
-        assert level == "warning"
-        assert message.startswith("The allocation is computed again, ")
-        assert "\n" not in message
-    assert not reporter.told
-
-
 def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
     """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
 

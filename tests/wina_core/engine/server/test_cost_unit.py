@@ -83,14 +83,6 @@ def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
     assert dense.gated_sparsity == 0
 
 
-def test_other_units_are_measured_after_it(whole, tmp_path):
-    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
-    evaluation = EvaluationSpec(cost_context=128, fidelity=text)
-    cost, fidelity = units_of(job_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation)))
-    assert (cost.unit, fidelity.unit) == (COST, "fidelity")
-    assert fidelity.gated_sparsity == pytest.approx(cost.gated_sparsity, abs=1e-6)
-
-
 def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", step=0.25, text=text))

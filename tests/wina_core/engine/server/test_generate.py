@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.engine_events import Impatient
@@ -236,13 +235,6 @@ def test_a_hostile_chat_template_ends_in_one_sentence(
     with pytest.raises(WinaError, match=message):
         completions(loaded, job(CompletionSpec(), chat=True))
     assert not list(tmp_path.iterdir())
-
-
-def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:
-    with pytest.raises(ValidationError, match="one dense completion is enough"):
-        job(CompletionSpec(), CompletionSpec())
-    with pytest.raises(ValidationError, match="needs a calibration"):
-        CompletionSpec(method=MethodSpec(name="wina", selection="threshold"))
 
 
 def test_pieces_never_show_half_a_character(loaded: LoadedModel) -> None:

@@ -12,10 +12,10 @@ from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.in_process import run_errors, units_of
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
-from wina_core.compute.models.passage import HiddenStates, Passage
+from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
 from wina_core.compute.reporter import Reporter
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import Cancelled
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -136,29 +136,6 @@ def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch
     assert measured(job) == expected
     assert lanes[-3:] == [3, 3, 3], "the text and both tasks, of the dense model and two gated ones"
     assert not [*(cache_folder() / "passes").glob("*")]
-
-
-def test_a_task_passes_for_one_run_at_a_time_where_the_disk_has_no_room_for_all(text, tmp_path, monkeypatch, lanes):
-    units, folder = ("tiny_choice",), str(write_tasks(tmp_path))
-    evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=None, original=None, batch_size=2)
-    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs[:3]
-    specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
-    job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=units) for spec in specs))
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    expected = measured(job)
-
-    def refuse_several(_: object, tokens: int, lanes: int) -> None:
-        if lanes > 1:
-            raise WinaError("no room")
-        plain(_, tokens, lanes)
-
-    plain = HiddenStates.__init__
-    monkeypatch.setattr(HiddenStates, "__init__", refuse_several)
-    lanes.clear()
-    reporter = RecordingReporter()
-    assert measured(job, reporter) == expected
-    assert lanes == [1, 1, 1]
-    assert any("passes the layers for one run at a time, since: no room" in line for line in reporter.lines)
 
 
 @pytest.mark.usefixtures("home")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
@@ -25,10 +24,9 @@ from wina_core.errors import Cancelled
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, Event, Partial
-from wina_core.records import RotationReport, UnitRecord
+from wina_core.records import UnitRecord
 from wina_core.specs import (
     MethodSpec,
-    ModelSource,
     Quantization,
     RotationMode,
     RotationSpec,
@@ -128,39 +126,6 @@ def test_bases_of_each_layer_continue_after_the_layers_that_the_text_has_passed(
             assert torch.equal(one.attention, other.attention)
             assert torch.equal(one.mlp, other.mlp)
     assert any("This continues after layer" in line for line in interrupted.lines)
-
-
-class AfterTwoLayers(RecordingReporter):
-    """A reporter that cancels once two layers are rotated."""
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        super().progress(done, total, unit, metric)
-        if self.stages[-1] == "rotation" and done == 3:  # the third waits for the basis of the next
-            self.after = self.checks
-
-
-def rotated_report(folder: Path, text: TextSpec, reporter: RecordingReporter) -> RotationReport:
-    loaded = Session().prepare(ModelSource(location=str(folder)), RotationSpec(text=text), reporter)
-    assert loaded.rotation_report is not None
-    return loaded.rotation_report
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
-def test_a_kept_layer_that_does_not_fit_is_rotated_once_from_its_original(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    folder = tiny_folder(tmp_path / "model")
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = rotated_report(folder, text, RecordingReporter())
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
-    with pytest.raises(Cancelled):
-        rotated_report(folder, text, AfterTwoLayers())
-    for file in (cache_folder() / "rotated").glob(".changed-*/layer-*"):
-        save_file(load_file(file), file, {"records": '[{"of": "another version"}]'})
-    reporter = RecordingReporter()
-    found = rotated_report(folder, text, reporter)
-    assert any("Layer 0 is rotated again." in line for line in reporter.lines)
-    assert found.logits_deviation == expected.logits_deviation
-    assert found.residuals == expected.residuals
 
 
 def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
