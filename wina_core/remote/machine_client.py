@@ -84,8 +84,6 @@ class MachineClient(EngineClient):
     measurement under way, and the next engine computes what is missing.
     """
 
-    spares_starting_engines = False  # a machine may never answer
-
     def __init__(
         self,
         on_event: Callable[[Event], None],

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from wina_app.services.side_process import SideProcess, stop_processes
 from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
-from wina_core.jobs import Done, EvaluateJob, Failed, Progress, Started
+from wina_core.jobs import Done, EvaluateJob, Progress, Started
 from wina_core.jobs.hosted import OtherProgramsJob
 from wina_core.records import RunStatus
 
@@ -127,17 +127,14 @@ class OtherPrograms(QObject):
             jobs.apply(Progress(job_id=job_id, done=job.done, total=job.total, unit="measurements"))
 
     def _end(self, job: "ListedJob", *, died: bool) -> None:
-        """Show the end of a job: its program died, all of its runs are done or failed, or it was cancelled."""
+        """Show the end of a job, as cancelled if its program died, or a run of it has neither ended nor failed."""
         runs = job.submit.job.runs if isinstance(job.submit.job, EvaluateJob) else ()
         job_id, jobs = job.submit.job_id, self._workbench.jobs
 
         def answer(statuses: list[RunStatus | None]) -> None:
             cancelled = died or jobs[job_id].phase == "cancelling"
             cancelled |= any(status not in ("done", "failed") for status in statuses)
-            if statuses and not cancelled and "done" not in statuses:
-                jobs.apply(Failed(job_id=job_id, error="All of its runs failed; the Results page has the reasons."))
-            else:
-                jobs.apply(Done(job_id=job_id, cancelled=cancelled))
+            jobs.apply(Done(job_id=job_id, cancelled=cancelled))
 
         self._workbench.store.ask(
             lambda store: [store.run_status(run.spec.content_hash()) for run in runs],

@@ -168,9 +168,6 @@ class EngineClient:
         self._job: _Job | None = None
         self._engine: Engine | None = None
 
-    spares_starting_engines = True
-    """True if an engine that has not begun its job is not ended by force when that is cancelled."""
-
     @property
     def available(self) -> bool:
         return True
@@ -258,8 +255,7 @@ class EngineClient:
     def _escalate_cancel(self, engine: Engine, job: _Job) -> None:
         """End the engine of a job that did not notice its cancellation in time."""
         with self._lock:
-            is_spared = job.state.started is None and self.spares_starting_engines
-            if self._job is not job or self._engine is not engine or is_spared:
+            if self._job is not job or self._engine is not engine:
                 return
         _terminate(engine.process)
 
