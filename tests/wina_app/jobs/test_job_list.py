@@ -93,16 +93,6 @@ def test_a_job_is_done_again_under_its_id_and_queued_like_a_new_one():
 # ---- what is said ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_left_counts_down_between_two_messages_of_the_engine(monkeypatch):
-    now = 1000.0
-    monkeypatch.setattr("wina_app.jobs.clock.now", lambda: now)
-    jobs = JobList()
-    started(jobs)
-    jobs.apply(Progress(job_id="1", done=1, total=4, unit="layers", eta_seconds=30.0))
-    now = 1012.0
-    assert progress_text(jobs["1"]).endswith("18 s left")
-
-
 def test_a_paused_job_is_counted_apart_and_its_time_is_not_waited_for():
     jobs = queue("ab")
     jobs.expect("a", 60.0)

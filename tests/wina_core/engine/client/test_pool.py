@@ -84,21 +84,6 @@ def test_engines_take_different_models_and_continue_with_the_one_that_they_hold(
     pool.done("a")
 
 
-def test_other_jobs_go_to_the_first_engine_that_is_free(pool: Pool) -> None:
-    for job_id in "abc":
-        pool.submit(job_id, INSPECT)
-    first, second = pool.clients
-    second.given()
-    second.say(Log(level="info", text="reading", job_id=second.job_id), Done(job_id=second.job_id))
-    pool.done("b")
-    assert pool.events.wait(Log).job_id == "b"
-    second.given(2)
-    second.say(Failed(job_id=second.job_id, error="The folder is missing.", detail="tail"))
-    assert pool.events.end("c") == Failed(job_id="c", error="The folder is missing.", detail="tail")
-    first.complete()
-    pool.done("a")
-
-
 def test_jobs_begin_in_the_order_that_the_user_puts_them_in(make: Callable[..., Pool]) -> None:
     pool = make(1)
     for job_id in ("begun", "a", "b", "c"):

@@ -1,6 +1,5 @@
 """Budgets spread where the model is: by a job, for the runs of a study, and kept under all that they depend on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -266,26 +265,3 @@ def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypa
     again, _ = Session().allocation(loaded, NO_ROTATION, WINA, plan, None, NullReporter())
     assert again == found
     assert [file.suffix for file in folder.iterdir()] == [".json"]
-
-
-def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
-    """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
-
-    def corrected(loaded, _method, plan, *_):
-        return replace(plan, fractions=loaded.view.layout.uniform(0.9))
-
-    monkeypatch.setattr(session_module, "correct_fractions", corrected)
-    found = {}
-    for thresholds in ("gated", "dense"):
-        study = StudySpec(
-            name=thresholds,
-            models=(model,),
-            configurations=(Configuration(method=MethodSpec(name="teal", selection="threshold")),),
-            sparsities=(0.5,),
-            calibration=CalibrationSpec.model_validate({"text": text, "thresholds": thresholds}),
-            evaluation=EvaluationSpec(fidelity=text),
-        )
-        (unit,) = evaluated(study)
-        found[thresholds] = unit.gated_sparsity
-    assert found["gated"] > 0.8
-    assert 0.3 < found["dense"] < 0.7
