@@ -18,7 +18,7 @@ from wina_app.jobs.dock import JobsController
 from wina_app.jobs.log import LogHandler, LogView
 from wina_app.jobs.texts import page_of
 from wina_app.pages import PAGES
-from wina_app.services.hosted_jobs import OtherPrograms, SubmittedArrays
+from wina_app.services.hosted_jobs import ArraySubmission, OtherPrograms
 from wina_app.services.process import BackgroundImport, GarbageCollector, LogFile, limit_memory
 from wina_app.services.settings import Settings, appearance_of
 from wina_app.services.store_thread import StoreThread
@@ -78,7 +78,7 @@ class Application(ApplicationPages):
         logging.getLogger().setLevel(logging.INFO)
         url = database or settings.preferences.database or None
         self.workbench = Workbench(engine or _engine_thread(settings), StoreThread(url), settings)
-        self.arrays = SubmittedArrays(self.workbench)
+        self.arrays = ArraySubmission(self.workbench)
         self.other_programs = OtherPrograms(self.workbench)
         reason = f"Set by {MEMORY_VARIABLE}={preset_limit}; unset it to use this setting."
         self.window = MainWindow(self.workbench, self.log, {"memory": reason} if preset_limit else {})

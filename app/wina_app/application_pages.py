@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from wina_app.jobs.log import LogView
-from wina_app.services.hosted_jobs import SubmittedArrays
+from wina_app.services.hosted_jobs import ArraySubmission
 from wina_app.services.workbench import Workbench
 from wina_app.style.theme import apply_stylesheet
 from wina_app.widgets import file_dialogs
@@ -35,7 +35,7 @@ class ApplicationPages(QObject):
     window: MainWindow
     log: LogView
     opening: FileOpener
-    arrays: SubmittedArrays
+    arrays: ArraySubmission
     model: "ModelController"
     rotation: "RotationController"
     sparsity: "SparsityController"

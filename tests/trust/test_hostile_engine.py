@@ -209,7 +209,6 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("WINA_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setattr(EngineClient, "send", lambda _client, _request: None)
         patch.setattr(MachineClient, "_end", lambda client, fault: setattr(client, "_fault", fault))
-        patch.setattr(MachineClient, "_limit_rate", lambda _client: None)
         yield
 
 

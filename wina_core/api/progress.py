@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -77,10 +77,6 @@ class TerminalReporter(NullReporter):
     def start(self, machines: Sequence[str]) -> None:
         """Name the machines on which engines start, until there is progress."""
         self._progress.update(self._task, description=f"starting on {', '.join(machines)}")
-
-    def expect(self, later: Mapping[str, float]) -> None:
-        """Add the seconds of products that later stages compute, by kind, to the remaining time."""
-        self._eta = StageEta(later)
 
     def stage(self, name: Stage) -> None:
         self._eta.begin(name)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from wina_core.api.progress import TerminalReporter, duration, terminal_reporter
 from wina_core.compute.importing import without_collections
 from wina_core.engine.client.pool import EnginePool, open_engines
-from wina_core.engine.client.workers import OpenMachine
 from wina_core.errors import Cancelled, Terminated, WinaError, unforeseen
 from wina_core.jobs import (
     Cancel,
@@ -27,11 +26,10 @@ from wina_core.jobs import (
     Submit,
 )
 from wina_core.jobs.job_state import JobState
-from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products, stored_seconds
+from wina_core.jobs.planning import MissingProduct, memory_needs, missing_products
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.remote.machine_client import open_place
-from wina_core.remote.ray_client import ray_clients
-from wina_core.specs.machine import LOCAL, RayCluster
+from wina_core.specs.machine import LOCAL
 from wina_core.store import Backlog, Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
@@ -79,10 +77,8 @@ def run_recorded(
             reporter.log("warning", notice)
         reporter.at_check = recorder.retry
         times = MeasurementTimes(job) if isinstance(job, EvaluateJob) else None
-        if times is None:
-            reporter.expect(stored_seconds(job))
-        else:
-            reporter.time_left = lambda done: times.left(done, [times.run])
+        if times is not None:
+            reporter.time_left = times.left
 
         def emit(event: Event) -> None:
             observe(event)
@@ -114,24 +110,18 @@ def run_recorded_in_pool(
     observe: Callable[[Event], object] = lambda _: None,
     *,
     machines: tuple[str, ...] = (),
-    ray: RayCluster | None = None,
     reporting: Reporting = terminal_reporter,
 ) -> JobState:
-    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU, or all that fit on Ray.
+    """Run a job like `run_recorded`, in a number of engines at once; 0 is one for each GPU.
 
     An error of the whole job is a WinaError, with its details on stderr.
     """
-    open_machine: OpenMachine = open_place
-    if ray is not None:
-        # To the pool, the cluster is one machine, which has all of the engines.
-        cluster = ray.model_copy(update={"engines": engines})
-        machines, open_machine, engines = (ray.name,), lambda _: ray_clients(cluster), 1
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     with reporting() as reporter:
         if machines:
             reporter.start(machines)
         recorder = _JobRecorder(store, job, reporter)
-        client = open_engines(events.put, engines, machines=open_machine)
+        client = open_engines(events.put, engines, machines=open_place)
         try:
             client.send(Submit(job_id=JOB_ID, job=job, machines=machines))
             end = _follow(client, events, recorder, reporter, observe)

@@ -17,7 +17,6 @@ from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, RunFaile
 from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.records.texts import percent_apart
 from wina_core.specs.latency import STEADY, LatencySpec
-from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.store import LatencyRow, MetricFilter, Store
 from wina_core.studies.expand import bind, rebind, with_data_folder
@@ -132,7 +131,6 @@ def compute_study(
     *,
     confirm: Callable[[Job], object] | None = None,
     engines: int | None = None,
-    ray: RayCluster | None = None,
     session: "Session | None" = None,
     reporting: Reporting = terminal_reporter,
 ) -> Computed:
@@ -144,9 +142,7 @@ def compute_study(
         Called with the job before it begins, if any measurement is missing; by default, what the job computes first is
         printed.
     engines : int, optional
-        Processes that share the runs; 0 for one on each GPU. None for this process alone, on Ray for all that fit.
-    ray : RayCluster, optional
-        The Ray cluster with the engines; None for this machine.
+        Processes that share the runs; 0 for one on each GPU. None for this process alone.
     session : Session, optional
         Models that one engine computes with.
     """
@@ -158,14 +154,10 @@ def compute_study(
         announce_products(launched.job, options.machines)
     else:
         confirm(launched.job)
-    if ray is not None and options.machines:
-        raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
-    if ray is None and engines in (None, 1):
+    if engines in (None, 1):
         state = run_recorded(launched.job, store, machines=options.machines, session=session, reporting=reporting)
     else:
-        state = run_recorded_in_pool(
-            launched.job, store, engines or 0, machines=options.machines, ray=ray, reporting=reporting
-        )
+        state = run_recorded_in_pool(launched.job, store, engines or 0, machines=options.machines, reporting=reporting)
     return replace(computed, failures=tuple(state.failures.values()))
 
 

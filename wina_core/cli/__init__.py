@@ -59,11 +59,8 @@ _COMMANDS = {
     "jobs": "jobs.app",
     "machines": "machines.app",
     "desktop": "installed.app",
-    "cluster": "arrays.app",
 }
 """Module and function, or group, of each command."""
-_HIDDEN = ("cluster",)
-"""Commands that no person types."""
 
 
 @cache
@@ -73,7 +70,7 @@ def _command(name: str) -> Any:
     command = getattr(import_module(f"{__name__}.{module}"), attribute)
     parent = typer.Typer(rich_markup_mode="markdown")
     if isinstance(command, typer.Typer):
-        parent.add_typer(command, name=name, hidden=name in _HIDDEN)
+        parent.add_typer(command, name=name)
     else:
         parent.command(name)(command)
     return typer.main.get_group(parent).commands[name]

@@ -1,7 +1,7 @@
 """Studies in a cluster's queue: computed, listed, followed and cancelled on the command line."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,11 +9,9 @@ import typer
 
 from wina_core.api.progress import TerminalReporter
 from wina_core.api.running import run_recorded
-from wina_core.cli import options
 from wina_core.cli.tables import counted
 from wina_core.errors import WinaError, without_controls
-from wina_core.jobs import EvaluateJob, PendingRun, encode
-from wina_core.jobs.hosted import ArrayJob, ArrayReport
+from wina_core.jobs import EvaluateJob, PendingRun
 from wina_core.remote import slurm
 from wina_core.remote.slurm import ArrayUpdate, SlurmArray
 from wina_core.specs.machine import LOCAL
@@ -24,9 +22,6 @@ _POLL_SECONDS = 5.0
 """Interval of asking a queue, which many users share."""
 _CHECK_SECONDS = 0.2
 """Interval of checking for Ctrl-C."""
-Row = tuple[object, ...]
-
-app = typer.Typer(help="Commands that the window runs.", no_args_is_help=True)
 
 
 def compute_element(study: StudySpec, job: EvaluateJob, file: Path) -> None:
@@ -45,82 +40,36 @@ def compute_element(study: StudySpec, job: EvaluateJob, file: Path) -> None:
             run_recorded(job.model_copy(update={"runs": left}), store)
 
 
-def update_arrays(store: Store) -> Iterator[tuple[SlurmArray, ArrayUpdate | None, str]]:
-    """Update all arrays; yield each with its update, or the reason why Slurm does not answer."""
+def update_arrays(store: Store) -> Iterator[tuple[SlurmArray, ArrayUpdate]]:
+    """Update all arrays; yield each with its update, or with the reason why Slurm does not answer as its states."""
     for array in slurm.submitted_arrays(store):
         try:
-            yield array, slurm.update_array(array, store), ""
+            yield array, slurm.update_array(array, store)
         except WinaError as error:
-            yield array, None, str(error)
+            yield array, ArrayUpdate(str(error))
 
 
-def rows(store: Store) -> list[Row]:
+def rows(store: Store) -> list[tuple[object, ...]]:
     """Return a row for each array, as `wina jobs` prints them."""
-    reports = (_report(*updated) for updated in update_arrays(store))
     return [
-        (report.job.array, report.title, LOCAL, report.states, report.done, report.total, "measurements", report.done)
-        for report in reports
+        (array.id, array.title, LOCAL, update.states, update.done, sum(map(len, array.runs)), "runs", update.done)
+        for array, update in update_arrays(store)
     ]
 
 
 def follow(store: Store, reporter: TerminalReporter) -> list[str]:
     """Merge the results of all arrays until they have ended, and return the errors of their runs and elements."""
     failures: list[str] = []
-    for report in watch(store, reporter.check):
-        failures += report.failures
-        reporter.progress(report.done, report.total, "measurements", f"{report.title}: {report.states}")
-    return failures
-
-
-@app.command("watch")
-def print_reports(database: options.Database = None) -> None:
-    """Merge the results of all array jobs until they have ended, and print a line of JSON for each at each poll."""
-    with Store(database) as store:
-        for report in watch(store):
-            print(encode(report), end="", flush=True)
-
-
-def watch(store: Store, check: Callable[[], object] = lambda: None) -> Iterator[ArrayReport]:
-    """Merge the results of all arrays until they have ended; yield a report of each after each poll of its queue.
-
-    `check` is called between polls, and may end it by an exception.
-    """
-    watched: dict[str, SlurmArray] = {}
-    while left := list(update_arrays(store)):
-        for array, update, problem in left:
-            watched[array.id] = array
-            yield _report(array, update, problem)
-            if update is not None and update.progress.ended:
-                del watched[array.id]
-        for name in watched.keys() - {array.id for array, _, _ in left}:
-            yield _ended_report(watched.pop(name))
+    while slurm.submitted_arrays(store):
+        for array, update in update_arrays(store):
+            failures += update.failures
+            total = sum(map(len, array.runs))
+            reporter.progress(update.done, total, "runs", f"{array.title}: {update.states}")
         until = time.monotonic() + _POLL_SECONDS
         while time.monotonic() < until and slurm.submitted_arrays(store):
-            check()
+            reporter.check()
             time.sleep(_CHECK_SECONDS)
-    for array in watched.values():
-        yield _ended_report(array)
-
-
-def _report(array: SlurmArray, update: ArrayUpdate | None, problem: str) -> ArrayReport:
-    progress = update.progress if update else array.progress
-    return ArrayReport(
-        job=ArrayJob(array=array.id, job=array.job),
-        title=array.title,
-        states=problem or progress.states,
-        done=progress.measurements,
-        total=array.measurements,
-        failures=() if update is None else tuple(update.failures),
-        log=slurm.log_tail(array, update.dead[0]) if update is not None and update.dead else "",
-        ended=update is not None and progress.ended,
-        cancelled=progress.cancelled,
-    )
-
-
-def _ended_report(array: SlurmArray) -> ArrayReport:
-    # Another program has merged its end, so that its states are unknown.
-    job, total = ArrayJob(array=array.id, job=array.job), array.measurements
-    return ArrayReport(job=job, title=array.title, states="", done=total, total=total, ended=True)
+    return failures
 
 
 def cancel(ids: Sequence[str], store: Store) -> list[str]:

@@ -32,7 +32,6 @@ from wina_core.specs import (
     SyntheticSpec,
 )
 from wina_core.specs.evaluations import Scored
-from wina_core.specs.machine import RayCluster
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies import published
@@ -46,7 +45,6 @@ COLUMNS = ("network", "method", "sparsity", "error", "deviation", "paper", "pape
     quantization=makers.quantization_of,
     method=makers.method_spec,
     rotation=makers.rotation_spec,
-    ray=makers.ray_options,
 )
 def evaluate(
     command: typer.Context,
@@ -112,7 +110,6 @@ def evaluate(
     run_model_code: options.RunModelCode = False,
     trust_task_code: options.TrustTaskCode = False,
     engines: options.Engines = None,
-    ray: RayCluster | None,
     again: options.Again = False,
     yes: options.Yes = False,
     name: Annotated[str | None, in_output(help="The study's name in the database.")] = None,
@@ -174,7 +171,7 @@ def evaluate(
         trust_task_code=trust_task_code,
         machines=machines,
     )
-    run_study(study, launch, database, as_json, engines=engines, ray=ray, yes=yes)
+    run_study(study, launch, database, as_json, engines=engines, yes=yes)
 
 
 def _scored(second_half: bool | None, model: ModelSource, database: str | None) -> Scored:

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import typer
-from pydantic import ValidationError
 
 from wina_core import specs
 from wina_core.api.arguments import rotation_spec as api_rotation_spec
 from wina_core.cli import options
-from wina_core.cli.options import in_evaluation, in_gate, in_model, in_rotation, with_flags_of
-from wina_core.errors import WinaError, explain
-from wina_core.files.hardware import allow_memory, parse_bytes
+from wina_core.cli.options import in_gate, in_model, in_rotation, with_flags_of
+from wina_core.errors import WinaError
+from wina_core.files.hardware import allow_memory
 from wina_core.model_info.resolve import resolve, resolve_quantization
 from wina_core.specs import (
     MATRICES_FILE,
@@ -26,7 +25,6 @@ from wina_core.specs import (
     TextSpec,
     load_bits_plan,
 )
-from wina_core.specs.machine import RayCluster
 from wina_core.specs.methods import method_names
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import preset as named_preset
@@ -36,38 +34,6 @@ from wina_core.specs.quantization import check_made, load_pair, quantizer_names
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""
 _BASIS = "Sources of the {} basis, comma-separated and summed: {}."
-
-
-def ray_options(
-    *,
-    address: Annotated[
-        str | None,
-        in_evaluation(
-            "--ray",
-            metavar="ADDRESS",
-            help='Compute on a running Ray cluster: HOST:PORT, or "auto" on one of its nodes.',
-        ),
-    ] = None,
-    gpus: Annotated[
-        float | None, in_evaluation("--ray-gpus", help="GPUs of one engine, such as 0.5; 1 where there are any.")
-    ] = None,
-    cpus: Annotated[
-        float | None, in_evaluation("--ray-cpus", help="Processors of one engine; without GPUs a node's by default.")
-    ] = None,
-    memory: Annotated[
-        str | None, in_evaluation("--ray-memory", metavar="SIZE", help="Memory of one engine, such as 8GB.")
-    ] = None,
-) -> RayCluster | None:
-    """Return the Ray cluster to compute on, None for this machine; raise WinaError for resources without a cluster."""
-    if address is None and (gpus, cpus, memory) != (None, None, None):
-        raise WinaError("Resources on Ray need the cluster's address; give --ray ADDRESS.")
-    if address is None:
-        return None
-    bytes_ = None if memory is None else parse_bytes(memory)
-    try:
-        return RayCluster(name="ray", address=address, gpus=gpus, cpus=cpus, memory=bytes_)
-    except ValidationError as error:
-        raise WinaError(f"An engine on Ray: {explain(error)}") from None
 
 
 def quantization_of(

@@ -167,8 +167,7 @@ Engines = Annotated[
     in_evaluation(
         "--engines",
         min=0,
-        help="Engine processes that share the runs; 0 for one on each GPU, or with --ray, there by default, for all "
-        "that fit.",
+        help="Engine processes that share the runs; 0 for one on each GPU.",
     ),
 ]
 Machines = Annotated[

@@ -3,28 +3,26 @@
 import uuid
 from collections.abc import Iterable, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Annotated
 
 import typer
 
-from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
-from wina_core.cli import makers, options
-from wina_core.cli.arrays import compute_element, update_arrays
+from wina_core.cli import options
+from wina_core.cli.arrays import compute_element
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_products
-from wina_core.cli.options import panel, with_flags_of
+from wina_core.cli.options import panel
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.hardware import allow_memory
-from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
-from wina_core.jobs.hosted import RUNS_PER_ELEMENT
-from wina_core.records import EstimateRecord, PreparationEstimate
+from wina_core.jobs import Job, LatencyJob, PendingRun, Submit
+from wina_core.jobs.progress import expected_seconds
 from wina_core.remote import slurm
-from wina_core.remote.slurm_settings import parse_settings
-from wina_core.specs.machine import RayCluster
+from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, parse_settings
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
@@ -40,7 +38,6 @@ from wina_core.studies.gallery import (
 )
 from wina_core.studies.launch import LaunchOptions
 from wina_core.studies.tasks.check_runs import check_runs, unknown_metric
-from wina_core.studies.tasks.task_code import task_code
 
 NO_SWEEP = "The sweep of products is not included."
 in_queue = panel("Queue")
@@ -49,7 +46,6 @@ app = typer.Typer(help="List and run studies: the paper's tables and figures, an
 
 
 @app.command()
-@with_flags_of(ray=makers.ray_options)
 def run(
     *,
     study: options.StudyName,
@@ -59,7 +55,6 @@ def run(
     trust_task_code: options.TrustTaskCode = False,
     memory: options.Memory = None,
     engines: options.Engines = None,
-    ray: RayCluster | None,
     background: options.Background = False,
     machine: options.Machines = None,
     again: options.Again = False,
@@ -78,7 +73,7 @@ def run(
         machines=machines_of(machine),
     )
     opened = open_study(study, parse_roles(role or ()), data_folder)
-    run_study(opened, launch, database, as_json, engines=engines, ray=ray, background=background, yes=yes)
+    run_study(opened, launch, database, as_json, engines=engines, background=background, yes=yes)
 
 
 @app.command()
@@ -116,9 +111,8 @@ def submit(
     if spec.latency:
         typer.echo("The study's latencies are not submitted; measure them on a machine with: wina study run.", err=True)
     with Store(database) as store:
-        for _array, _update, problem in update_arrays(store):  # what an element has left is submitted again
-            if problem:
-                raise WinaError(problem)
+        for array in slurm.submitted_arrays(store):  # what an element has left is submitted again
+            slurm.update_array(array, store)
         job = launch_study(spec, launch, store).job
         runs = _not_queued(job.runs, store) if job is not None else ()
         if job is None or not runs:
@@ -148,7 +142,6 @@ def run_study(
     as_json: bool,
     *,
     engines: int | None = None,
-    ray: RayCluster | None = None,
     background: bool = False,
     yes: bool = False,
 ) -> None:
@@ -160,11 +153,9 @@ def run_study(
     confirm = partial(confirm_products, machines=options.machines, yes=yes)
     with Store(database) as store:
         if background:
-            if ray is not None:
-                raise WinaError("Engines on Ray belong to this command; leave out --background or --ray.")
             _start(study, options, store, 1 if engines is None else engines, yes)
             return
-        computed = compute_study(study, options, store, confirm=confirm, engines=engines, ray=ray)
+        computed = compute_study(study, options, store, confirm=confirm, engines=engines)
         if study.models:
             rows = store.metric_rows(MetricFilter(study=computed.study))
             if rows:
@@ -208,54 +199,35 @@ def estimate(
     study: options.StudyName,
     role: options.Roles = None,
     data_folder: options.DataFolder = None,
-    run_model_code: options.RunModelCode = False,
-    trust_task_code: options.TrustTaskCode = False,
-    memory: options.Memory = None,
     samples: options.Samples = False,
-    machine: options.Machines = None,
     database: options.Database = None,
     as_json: options.Json = False,
 ) -> None:
-    """Time a few documents of each missing measurement, and print the study's expected time with one engine.
+    """Print the expected time of a study's missing measurements with one engine, by equal ones stored on this machine.
 
-    What is prepared for them has lines of its own, with the time that it took before, if it was computed here. Loading
-    is not included.
+    Loading, and preparations such as rotations, are not included.
     """
-    allow_memory(memory)
-    opened, machines = open_study(study, parse_roles(role or ()), data_folder), machines_of(machine)
-    runs = expand(opened)
+    opened = open_study(study, parse_roles(role or ()), data_folder)
     with Store(database) as store:
-        pending = tuple(store.pending(runs, samples))
+        pending = tuple(store.pending(expand(opened), samples))
         check_runs(pending)
-        code = task_code(pending, trust_task_code)
-        missing = [run.spec for run in pending]
-        record = EstimateRecord(seconds=0.0, units=0, estimates=())
+        stored: dict[str, float] = {}
         if pending:
             from wina_core.compute.session.environment import environment
 
-            stored = store.unit_seconds(missing, environment().hardware)
-            job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
-            announce_memory(job, machines)
-            value = run_recorded(job, store, machines=machines).result
-            assert isinstance(value, EstimateRecord)
-            record = value
-    columns = ("measurement", "seconds", "basis")
-    print_table(columns, [(line.unit, round(line.seconds, 2), line.basis) for line in record.estimates], as_json)
-    for preparation in record.preparations:
-        typer.echo(f"{preparation.kind}: {_preparation(preparation)}", err=True)
-    lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
-    if record.preparing_seconds:
-        preparations = "the known preparations" if record.unknown_preparations else "the preparations"
-        lines.append(f"With {preparations}, {_duration(record.seconds + record.preparing_seconds)}.")
+            stored = store.unit_seconds([run.spec for run in pending], environment().hardware)
+    rows, known_seconds, unknown = list[tuple[object, ...]](), 0.0, 0
+    for unit, seconds in expected_seconds(pending, stored).items():
+        known = [value for value in seconds if value is not None]
+        known_seconds += sum(known)
+        unknown += len(seconds) - len(known)
+        rows.append((unit, round(fmean(known), 2) if known else None, "stored" if known else "unknown"))
+    print_table(("measurement", "seconds", "basis"), rows, as_json)
+    units = sum(len(run.units) for run in pending)
+    lines = [f"{units} measurements are missing: {_duration(known_seconds)}."]
+    if unknown:
+        lines.append(f"The time of {unknown} of them is unknown: none like them was measured on this machine.")
     typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
-
-
-def _preparation(preparation: PreparationEstimate) -> str:
-    """Return the time of a kind of preparation in words, as far as it is known."""
-    unknown = f"{preparation.unknown} of unknown time" if preparation.unknown else ""
-    has_known = preparation.seconds or not preparation.unknown
-    known_time = f"{_duration(preparation.seconds)}, as before" if has_known else ""
-    return ", and ".join(filter(None, (known_time, unknown)))
 
 
 def _duration(seconds: float) -> str:

@@ -45,7 +45,6 @@ from wina_core.jobs.job_specs import (
     CalibrateJob,
     CostJob,
     DecodeJob,
-    EstimateJob,
     EvaluateJob,
     ExportGgufJob,
     ExportModelJob,

@@ -12,7 +12,6 @@ from wina_core.records import (
     CostRecord,
     DecodeRecord,
     Environment,
-    EstimateRecord,
     ExportRecord,
     GgufRecord,
     JointRecord,
@@ -254,7 +253,6 @@ ResultValue = (
     | JointRecord
     | CostRecord
     | GateRecord
-    | EstimateRecord
     | SweepReport
     | ExportRecord
     | GgufRecord

@@ -142,25 +142,7 @@ class PendingRun(Message):
     units: tuple[str, ...]
 
 
-class RunsJob(JobSpec):
-    """Base of the jobs of some runs."""
-
-    runs: tuple[PendingRun, ...]
-    stored: dict[str, float] = Field(default_factory=dict)
-    """Usual seconds of units on this machine by `measurement_key` (`Reader.unit_seconds`): an evaluation tells the time
-    left by them, and an estimate does not time such units again."""
-    run_model_code: bool = False
-    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
-    and to no spec, so that no file can give it."""
-    task_code: dict[str, str] = Field(default_factory=dict)
-    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
-
-    @property
-    def first_model(self) -> ModelSource | None:
-        return self.runs[0].spec.model if self.runs else None
-
-
-class EvaluateJob(RunsJob):
+class EvaluateJob(JobSpec):
     """Compute the missing units of some runs, in order. Each unit arrives as a Partial; there is no Result.
 
     A run that fails ends with RunFailed and the next one begins, so that one unreachable data set does not cost a
@@ -168,11 +150,23 @@ class EvaluateJob(RunsJob):
     """
 
     kind: Literal["evaluate"] = "evaluate"
+    runs: tuple[PendingRun, ...]
+    stored: dict[str, float] = Field(default_factory=dict)
+    """Usual seconds of units on this machine by `measurement_key` (`Reader.unit_seconds`), for the time left."""
+    run_model_code: bool = False
+    """Consent to run, in a sandbox, the programs that the model writes for tasks such as humaneval. It belongs to a job
+    and to no spec, so that no file can give it."""
+    task_code: dict[str, str] = Field(default_factory=dict)
+    """Consent to run the code of task folders: the digest that the user allowed, by folder; likewise of no spec."""
     samples: bool = False
     """Send every document's own scores and responses too."""
     metrics: dict[str, str] = Field(default_factory=dict)
     """The metric that tables show, by task (`EvaluationSpec.metrics`); no number depends on it. A run fails before it
     computes anything if its task is known to lack the metric."""
+
+    @property
+    def first_model(self) -> ModelSource | None:
+        return self.runs[0].spec.model if self.runs else None
 
 
 Group = tuple[ModelSource, RotationSpec]
@@ -188,13 +182,6 @@ def by_model(runs: Iterable[PendingRun]) -> dict[Group, list[PendingRun]]:
     for run in runs:
         groups.setdefault(group_of(run), []).append(run)
     return groups
-
-
-class EstimateJob(RunsJob):
-    """Time a few documents of every distinct unit. Result: EstimateRecord."""
-
-    kind: Literal["estimate"] = "estimate"
-    interactive = True
 
 
 class LatencyJob(JobSpec):
@@ -288,7 +275,6 @@ Job = Annotated[
     | CostJob
     | InspectGateJob
     | EvaluateJob
-    | EstimateJob
     | LatencyJob
     | DecodeJob
     | GenerateJob

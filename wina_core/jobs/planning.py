@@ -5,8 +5,8 @@ The command line prints them and the window asks, since a long computation would
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from wina_core.jobs import (
     AllocateJointlyJob,
     CalibrateJob,
     DecodeJob,
-    EstimateJob,
     EvaluateJob,
     ExportGgufJob,
     ExportModelJob,
@@ -98,14 +97,6 @@ class _Need:
     plan: Plan | None = None
 
 
-class _Models:
-    """Resolved sources and identities of models; each model's files are read once for all runs."""
-
-    def __init__(self) -> None:
-        self.resolve = cache(resolve)
-        self.identity = cache(lambda source: products.identity(source, files_of(source)))
-
-
 def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     """Return the products that the job needs beside its own result, and that are not on disk, in the order of need.
 
@@ -115,29 +106,21 @@ def missing_products(job: Job) -> tuple[MissingProduct, ...]:
     # A job that computes one product is not preceded by that product: its own result is left out below.
     product_of_job = (job.model_copy(update={"spectra": False}) if isinstance(job, RotateJob) else job).model_dump()
     missing: dict[str, MissingProduct] = {}
-    models = _Models()
+    resolved, identity = cache(resolve), cache(_identity)  # each model's files are read once for all runs
     for need in dict.fromkeys(_needs(job)):
         try:
-            missing |= {key: product for key, product in _missing(need, models).items() if key not in missing}
+            missing |= {
+                key: product for key, product in _missing(need, resolved, identity).items() if key not in missing
+            }
         except (OSError, WinaError):  # the job itself reports a file that cannot be read better
             continue
     return tuple(product for product in missing.values() if product.job.model_dump() != product_of_job)
 
 
-def stored_seconds(job: Job) -> dict[str, float]:
-    """Return the seconds of an earlier computation of the products that a job computes first, by kind, where they are
-    known; nothing of an evaluation or an estimate, whose time left is that of measurements. Digests files, too."""
-    seconds: dict[str, float] = {}
-    for product in () if isinstance(job, EvaluateJob | EstimateJob) else missing_products(job):
-        if product.seconds is not None:
-            seconds[product.kind] = seconds.get(product.kind, 0.0) + product.seconds
-    return seconds
-
-
 def missing_rotation(model: ModelSource, rotation: RotationSpec) -> MissingProduct | None:
     """Return a rotation that is not on disk; None if it is, or if that cannot be known. Digests files, too."""
     try:
-        missing = _missing(_Need(model, rotation), _Models()).values()
+        missing = _missing(_Need(model, rotation), resolve, _identity).values()
         return next((product for product in missing if product.kind == "rotation"), None)
     except WinaError:  # the job itself reports a missing file better
         return None
@@ -159,13 +142,6 @@ def _needs(job: Job) -> Iterator[_Need]:
                 if set(run.units) <= ({COST, SYNTHETIC} if counts_alone(run.spec) else {SYNTHETIC}):
                     continue
                 yield _of_run(run.spec)
-        case EstimateJob():
-            yield from (
-                # Documents are timed without rotation, whichever the runs have.
-                _Need(run.spec.model, NO_ROTATION)
-                for run in job.runs
-                if not {COST, SYNTHETIC}.issuperset(run.units)
-            )
         case InspectGateJob():
             yield _Need(job.model, job.rotation)
             for gate in job.gates:
@@ -204,7 +180,13 @@ def _of_run(spec: RunSpec) -> _Need:
     return _Need(spec.model, spec.rotation, spec.method, spec.calibration, spec.plan)
 
 
-def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
+def _identity(source: ModelSource) -> str:
+    return products.identity(source, files_of(source))
+
+
+def _missing(
+    need: _Need, resolved: Callable[[ModelSource], ModelSource], identity: Callable[[ModelSource], str]
+) -> Mapping[str, MissingProduct]:
     """Return the missing products of one need by their keys."""
     missing: dict[str, MissingProduct] = {}
 
@@ -217,28 +199,28 @@ def _missing(need: _Need, models: _Models) -> Mapping[str, MissingProduct]:
             missing[files[0].stem] = MissingProduct(kind, label, job, duration, is_begun, slow)
 
     method, plan = need.method, need.plan
-    source = models.resolve(need.model)
+    source = resolved(need.model)
     real = source.location != "demo"
     rotation = need.rotation
     if rotation.is_auto:
-        file = products.choice_file(models.identity(source.unquantized), rotation)
+        file = products.choice_file(identity(source.unquantized), rotation)
         slow = real and rotation.objective != "eigen"
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), file, slow=slow)
         rotation = _chosen(file) or rotation
     if not rotation.is_identity and not rotation.is_auto and not rotation.matrices:
         # Bases of the unquantized model serve all its quantizations; older versions wrote those without `whole`.
-        plain = models.identity(source.unquantized)
+        plain = identity(source.unquantized)
         files = [products.bases_file(plain, rotation, whole=whole) for whole in (True, False)]
         slow = rotation.objective != "eigen" or (real and rotation.weighting == "sensitivity")
         add("rotation", rotation.label, RotateJob(model=need.model, rotation=rotation), *files, slow=slow)
     if isinstance(source.quantization, QuantizationSpec) and source.quantization.reads_text:
-        file = products.quantized_file(models.identity(source.unquantized), rotation, source.quantization)
+        file = products.quantized_file(identity(source.unquantized), rotation, source.quantization)
         # Loading a model quantizes it, as rotating it does with the rotated weights.
         alone = InspectJob(model=need.model) if rotation.is_identity else RotateJob(model=need.model, rotation=rotation)
         add("quantization", source.quantization.label, alone, file, slow=real)
     if method is None:
         return missing
-    model = models.identity(source)
+    model = identity(source)
     spec = need.calibration or CalibrationSpec()
     if isinstance(plan, AllocatedSparsity):
         one = products.searched(method, plan.allocator)
@@ -296,6 +278,10 @@ class MemoryNeed:
     @property
     def whole_disk(self) -> float:
         return self.disk + self.search.disk
+
+    @property
+    def taken(self) -> tuple[float, float]:
+        return self.whole_disk, self.search.memory
 
     @property
     def beside(self) -> float:
@@ -373,7 +359,8 @@ def memory_needs(job: Job) -> tuple[MemoryNeed, ...]:
         least = BY_LAYER * largest_layer_bytes(source) + _quantized(source, size)
         need = MemoryNeed(source.location, size, memory, disk, folder, free, least, machine, in_files, search)
         if in_files or search.memory:
-            needs[source.location] = _largest(need, needs.get(source.location, need))
+            # Of two rotations of a model, the one that takes more.
+            needs[source.location] = max(need, needs.get(source.location, need), key=lambda candidate: candidate.taken)
     return tuple(needs.values())
 
 
@@ -390,19 +377,6 @@ def _quantized(source: ModelSource, size: float) -> float:
     if chosen == "none":
         return 0.0
     return size * (chosen.mean_bits if isinstance(chosen, QuantizationSpec) else int(chosen.removeprefix("int"))) / 16
-
-
-def _largest(one: MemoryNeed, other: MemoryNeed) -> MemoryNeed:
-    """Return the largest of each size of a model's two needs, such as those of two rotations."""
-    memory, disk = (max(getattr(need.search, name) for need in (one, other)) for name in ("memory", "disk"))
-    return replace(
-        one,
-        weights=max(one.weights, other.weights),
-        disk=max(one.disk, other.disk),
-        by_layer=max(one.by_layer, other.by_layer),
-        in_files=one.in_files or other.in_files,
-        search=RefinementNeed(memory, disk),
-    )
 
 
 def _search_need(source: ModelSource, rotation: RotationSpec, size: float, memory: float) -> RefinementNeed:

@@ -3,10 +3,8 @@ failures as sentences."""
 
 import os
 import queue
-import re
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,21 +38,6 @@ def ssh_command(machine: Machine, subcommand: str) -> list[str]:
     return ["ssh", "-T", *options, "--", machine.host, f"{machine.command} {subcommand}"]
 
 
-_FAULTS = (
-    (r"REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key is another than the known one", "ask its administrator "
-     "whether that is right, then correct your known_hosts file"),
-    (r"Host key verification failed", "its host key is not known yet", "connect once by hand and compare the key"),
-    (r"Could not resolve hostname", "its name is unknown", "correct the host, or add it to your ~/.ssh/config"),
-    (r"Permission denied|Too many authentication failures", "it refused the login", "add your key there, or load it "
-     "into your ssh agent"),
-    (r"Connection refused", "nothing listens on its ssh port", "start sshd there, or correct the port"),
-    (r"timed out|not responding", "it does not answer", "check the network, and that the machine is on"),
-    (r"No route to host|Network is unreachable", "the network has no way to it", "check the network or the VPN"),
-    (r"Can't open user config file|Bad configuration option|terminating, \d+ bad configuration", "ssh refuses its "
-     "configuration file", "correct it"),
-    (r"closed by|Connection reset|Broken pipe|kex_exchange_identification", "the connection was closed", "try again"),
-)  # fmt: skip
-"""Texts of ssh, the fault each means, and the remedy."""
 _OWN = "wina: "
 """Beginning of a sentence of this program."""
 
@@ -62,34 +45,25 @@ _OWN = "wina: "
 def explain_ssh(code: int, stderr: str, machine: Machine) -> str:
     """Return one sentence on an ssh command that ended with this code and these last lines of stderr."""
     subject = f'machine "{machine.name}"'
-    by_hand = f"ssh {machine.host} true"  # in a terminal, where ssh may ask
-    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
+    last = _last_line(stderr)
     if code == FAILED:
-        for pattern, fault, remedy in _FAULTS:
-            if re.search(pattern, stderr):
-                return f"The {subject} cannot be reached: {fault} ({_short(last)}); {remedy} (by hand: {by_hand})."
-        return f"The connection to the {subject} failed ({_short(last) or 'ssh said nothing'}); try by hand: {by_hand}."
+        # In a terminal ssh may ask, and says more.
+        return f"The {subject} cannot be reached ({last or 'ssh said nothing'}); try by hand: ssh {machine.host} true."
     if code in (_NOT_FOUND, _NOT_EXECUTABLE):
         return (
-            f'The {subject} cannot run "{_short(machine.command)}" ({_short(last)}); install it there (pip install '
+            f'The {subject} cannot run "{_short(machine.command)}" ({last}); install it there (pip install '
             f"wina-workbench), or give its path there: wina machines add {machine.host} --command PATH."
         )
     if last.startswith(_OWN):
-        return f"The {subject} says: {_short(last.removeprefix(_OWN))}."
+        return f"The {subject} says: {last.removeprefix(_OWN)}."
     return (
-        f"The command on the {subject} ended with code {code} ({_short(last) or 'without a message'}); check its "
-        f"--command, {_short(machine.command)}."
+        f"The command on the {subject} ended with code {code} ({last or 'without a message'}); check its --command, "
+        f"{_short(machine.command)}."
     )
 
 
-def describe_ssh_end(code: int, stderr: str) -> str:
-    """Return the end of a program that was running on a machine as a predicate, by ssh's exit code and stderr."""
-    last = next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), "")
-    if code < 0:  # ssh itself was killed
-        return "lost its connection"
-    if code == FAILED:
-        return f"lost its connection, or was killed ({_short(last) or 'ssh printed no reason'})"
-    return f"stopped with exit code {code} ({_short(last) or 'without a message'})"
+def _last_line(stderr: str) -> str:
+    return _short(next((line.strip() for line in reversed(stderr.splitlines()) if line.strip()), ""))
 
 
 def _short(text: str) -> str:
@@ -101,8 +75,6 @@ START_SECONDS = 300.0
 """Time for an engine to be ready, which waits for the import of torch on a slow disk."""
 _MAX_GREETING = 200
 """Lines before the first event that are left out: login scripts may print some."""
-_MAX_EVENTS, _RATE_SECONDS = 50_000, 10.0
-"""Events that are taken in so many seconds; an engine that sends more has to wait."""
 
 
 class MachineClient(EngineClient):
@@ -111,8 +83,6 @@ class MachineClient(EngineClient):
     An engine that breaks the rules is ended, and with it its job. A lost connection ends the engine: it loses the
     measurement under way, and the next engine computes what is missing.
     """
-
-    spares_starting_engines = False  # a machine may never answer
 
     def __init__(
         self,
@@ -135,8 +105,7 @@ class MachineClient(EngineClient):
         self._is_ready = False
         self._fault = ""
         """The reason why the engine was ended here, as the predicate of "the engine"."""
-        self._greeting = self._events = 0
-        self._since = 0.0
+        self._greeting = 0
 
     def send(self, request: EngineRequest) -> None:
         """Submit, cancel, pause or resume the job, with the paths of the machine."""
@@ -152,19 +121,12 @@ class MachineClient(EngineClient):
 
     def _update_machine(self) -> None:
         """Use the machine as the user has it now. Raises WinaError if it is not known any more."""
-        if self._find_machine is None or (machine := self._find_machine(self._machine.name)) == self._machine:
-            return
-        with self._lock:
-            engine = self._engine
-            if engine is not None:
-                engine.stopping = True
-        if engine is not None:
-            # It is idle and has nothing to lose. A shutdown would wait for the network, and with it the whole pool.
-            self._end("is replaced")
-            assert engine.watcher is not None
-            engine.watcher.join()
-        self._machine = machine
-        self._command = ssh_command(machine, "engine")
+        if self._find_machine is not None:
+            self._machine = self._find_machine(self._machine.name)
+            command = ssh_command(self._machine, "engine")
+            if command != self._command:
+                self.stop()  # it is idle, and has another command
+                self._command = command
 
     def open_process(self) -> "subprocess.Popen[bytes]":
         """Start ssh, and end it if no engine answers."""
@@ -181,7 +143,6 @@ class MachineClient(EngineClient):
         cut_off = not line.endswith(b"\n") and len(line) < LONGEST_LINE
         if self._fault or cut_off:
             return None
-        self._limit_rate()
         try:
             event = EVENTS.validate_json(line)
         except (ValidationError, RecursionError):
@@ -191,19 +152,19 @@ class MachineClient(EngineClient):
             self._end(f"sent a line that is no event ({line[:100].decode(errors='replace').strip()!a})")
             return None
         try:
-            return self._check(event, len(line))
+            return self._check(event)
         except Breach as breach:
             self._end(f"sent {breach}")
             return None
 
-    def _check(self, event: Event, size: int) -> Event:
+    def _check(self, event: Event) -> Event:
         job_id = getattr(event, "job_id", None)
         if job_id is None or self._remote_job is None:
-            event = check_idle(event, size)
+            event = check_idle(event)
             if isinstance(event, Ready):
                 self._check_version(event)
             return event
-        event = self._remote_job.check(event, size)
+        event = self._remote_job.check(event)
         if isinstance(event, Done | Failed):
             self._remote_job = None
         if isinstance(event, Result) and (command := copy_command(event.value, self._machine)):
@@ -222,15 +183,6 @@ class MachineClient(EngineClient):
             )
         self._is_ready = True
 
-    def _limit_rate(self) -> None:
-        """Slow down an engine that sends without end, since unhandled events pile up in memory."""
-        now = time.monotonic()
-        if now - self._since > _RATE_SECONDS:
-            self._since, self._events = now, 0
-        self._events += 1
-        if self._events > _MAX_EVENTS:
-            time.sleep(max(0.0, self._since + _RATE_SECONDS - now))
-
     def _end_late(self, process: "subprocess.Popen[bytes]") -> None:
         # A later process may have taken the place of the one that this timer was for.
         if self._process is process and not self._is_ready:
@@ -247,7 +199,13 @@ class MachineClient(EngineClient):
         super()._on_engine_exit(engine, FAILED if self._fault else code)
 
     def describe_end(self, engine: Engine, code: int) -> str:
-        end = f"{self._fault}, and was ended" if self._fault else describe_ssh_end(code, engine.log.tail)
+        last = _last_line(engine.log.tail)
+        if self._fault:
+            end = f"{self._fault}, and was ended"
+        elif code < 0 or code == FAILED:  # ssh itself was killed, or lost its connection
+            end = f"lost its connection, or was killed ({last or 'ssh printed no reason'})"
+        else:
+            end = f"stopped with exit code {code} ({last or 'without a message'})"
         return f"on {self._machine.name} {end}"
 
     def _cause(self, engine: Engine, code: int) -> str:

@@ -7,17 +7,15 @@ lost. Only the processes of `ray_cluster` do: one counts the engines, and one fo
 import json
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from wina_core.engine.client.client import Engine, EngineClient
 from wina_core.engine.client.end_texts import describe_end
 from wina_core.errors import WinaError
 from wina_core.files.own_command import own_command
 from wina_core.jobs import EngineRequest, Event, Failed, Log, Submit
-from wina_core.remote.ray_cluster import KILLED, LOST, check_address
+from wina_core.remote.ray_cluster import KILLED, LOST
 from wina_core.specs.machine import RayCluster
 
 REFUSAL_SECONDS = 60.0
@@ -28,56 +26,31 @@ _PROCESS = "wina_core.remote.ray_cluster"
 _OnEvent = Callable[[Event], None]
 
 
-class RayEngines:
-    """The engines of a cluster for one pool."""
-
-    def __init__(self, cluster: RayCluster, command: Sequence[str]) -> None:
-        """Count the engines; parameters and errors as of `ray_clients`."""
-        sizes = _probe_cluster(cluster)
-        self.count = cluster.engines or sizes["engines"]
-        self.warnings: list[str] = sizes["warnings"]
-        sized = cluster.model_copy(update={name: sizes[name] for name in ("cpus", "gpus")})
-        self.command = (*own_command(_PROCESS), "engine", sized.model_dump_json(), *command)
-        self.clients: list[RayEngineClient] = []
-        self._lock = threading.Lock()
-        self._retired = 0
-
-    def retire(self, reason: str) -> None:
-        """Count a client whose engine no node can start; once all are, they refuse every job for this reason."""
-        with self._lock:
-            self._retired += 1
-            if self._retired < self.count:
-                return
-        for client in self.clients:
-            client.refuse(reason)
-
-    def start_again(self) -> None:
-        """Start the engines once more, of a cluster that may run again."""
-        with self._lock:
-            self._retired = 0
-        for client in self.clients:
-            client.start_again()
-
-
 class RayEngineClient(EngineClient):
     """Client of an engine on whatever node has the resources.
 
     A lost engine starts again elsewhere, while the runs that it had go back to the pool. The client is `available`
-    while its engine is ready, so that no work waits for resources. `stop` is final.
+    while its engine is ready, so that no work waits for resources; once no engine of the cluster can be started, each
+    is, and refuses every job for a while. `stop` is final.
     """
 
-    def __init__(self, on_event: _OnEvent, engines: RayEngines) -> None:
-        super().__init__(on_event, command=engines.command)
-        self._engines = engines
+    def __init__(self, on_event: _OnEvent, command: Sequence[str], cluster: "list[RayEngineClient]") -> None:
+        """Join the other clients of the cluster."""
+        super().__init__(on_event, command=command)
+        self._cluster = cluster
         self._refusal, self._refused = "", 0.0
         self._is_lost = self._is_closed = False
-        engines.clients.append(self)
+        cluster.append(self)
 
     @property
     def available(self) -> bool:
         """True while its engine is ready; or if every job is refused, so that none waits for ever."""
+        return self._is_ready or all(client._refusal for client in self._cluster)
+
+    @property
+    def _is_ready(self) -> bool:
         with self._lock:
-            return bool(self._refusal) or (self._engine is not None and self._engine.ready)
+            return self._engine is not None and self._engine.ready
 
     def send(self, request: EngineRequest) -> None:
         """Submit, cancel, pause or resume the job; see `EngineClient.send`."""
@@ -85,10 +58,11 @@ class RayEngineClient(EngineClient):
             super().send(request)
             return
         if self._refusal and time.monotonic() - self._refused > REFUSAL_SECONDS:
-            self._engines.start_again()
+            for client in self._cluster:
+                client.start_again()
         if self._refusal:
             self._on_event(Failed(job_id=request.job_id, error=self._refusal))
-        elif self.available:
+        elif self._is_ready:
             super().send(request)
         else:  # it was lost after the pool had chosen it, or starts again
             lost = "was lost before it began"
@@ -103,10 +77,6 @@ class RayEngineClient(EngineClient):
                 self._engine.stopping = True
                 self._engine.process.kill()
         super().stop()
-
-    def refuse(self, reason: str) -> None:
-        self._refusal, self._refused = reason, time.monotonic()
-        self._on_event(Log(level="error", text=reason))
 
     def start_again(self) -> None:
         """Start an engine where there is none, and take jobs once it is ready."""
@@ -130,30 +100,31 @@ class RayEngineClient(EngineClient):
         if engine.ready or engine.stopping:
             self.start_again()
         else:
-            self._engines.retire(self._cause(engine, code))
+            self._refusal, self._refused = self._cause(engine, code), time.monotonic()
+            self._on_event(Log(level="error", text=self._refusal))
 
 
 def ray_clients(cluster: RayCluster, command: Sequence[str] = ()) -> Sequence[Callable[[_OnEvent], RayEngineClient]]:
     """Return makers of the clients of a running cluster's engines, which start when they are made.
 
-    `command` starts an engine on a node, by default the program's own. Waits for the nodes' answers; raises WinaError
-    if no cluster runs there or no node can run an engine.
+    `command` starts an engine on a node, by default the program's own. Raises WinaError if no cluster runs there or no
+    node has room for an engine.
     """
-    engines = RayEngines(cluster, command)
+    sizes = _probe_cluster(cluster)
+    sized = cluster.model_copy(update={name: sizes[name] for name in ("cpus", "gpus")})
+    relay = (*own_command(_PROCESS), "engine", sized.model_dump_json(), *command)
+    clients: list[RayEngineClient] = []
 
     def make(on_event: _OnEvent) -> RayEngineClient:
-        client = RayEngineClient(on_event, engines)
-        while engines.warnings:
-            on_event(Log(level="warning", text=engines.warnings.pop()))
+        client = RayEngineClient(on_event, relay, clients)
         client.start()
         return client
 
-    return [make] * engines.count
+    return [make] * (cluster.engines or int(sizes["engines"]))
 
 
-def _probe_cluster(cluster: RayCluster) -> dict[str, Any]:
-    """Return the number of engines, the resources of one, and sentences on nodes that cannot be used."""
-    check_address(cluster.address)
+def _probe_cluster(cluster: RayCluster) -> dict[str, float]:
+    """Return the number of engines and the resources of one."""
     command = (*own_command(_PROCESS), "probe", cluster.model_dump_json())
     advice = f"Check the cluster with: ray status --address={cluster.address}"
     try:
@@ -169,7 +140,7 @@ def _probe_cluster(cluster: RayCluster) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         raise WinaError(f"The Ray cluster at {cluster.address} does not answer. {advice}") from error
     if done.returncode == 0:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: dict[str, float] = json.loads(done.stdout)
         return answer
     cause = done.stderr.strip().rpartition("\n")[2]
     if done.returncode == 1 and cause:

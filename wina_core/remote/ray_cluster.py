@@ -8,7 +8,6 @@ an engine on a node, and passes lines between that engine's standard streams and
 import json
 import os
 import queue
-import re
 import signal
 import socket
 import subprocess
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, Literal
 
 from wina_core.errors import WinaError
 from wina_core.files.version import __version__
@@ -34,8 +33,7 @@ KILLED = 128
 _START = "Ray is never started by this program; start a cluster with: ray start --head"
 _NODE_ID = "ray.io/node-id"
 """Ray's own label of nodes."""
-_PROBE_SECONDS, _REACH_SECONDS = 60.0, 5.0
-"""Time for a node's answer, and for the address."""
+_REACH_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 """Time after which an engine that waits for resources says so."""
 _READ_SECONDS = 5.0
@@ -165,18 +163,11 @@ def connect(address: str) -> Any:
 
 def explain_refusal(address: str, error: str) -> str:
     """Return the sentence on a cluster that Ray did not connect to."""
-    versions = re.findall(r"Ray: (\S+)\s+Python: (\S+)", error)
-    if len(versions) == 2:
-        (ray, python), (own_ray, own_python) = versions
-        return (
-            f"The Ray cluster at {address} runs Ray {ray} on Python {python}, this program Ray {own_ray} on Python "
-            f"{own_python}; use the same versions on both."
-        )
     if "Could not find any running Ray instance" in error:
         return f"No Ray cluster runs on this machine. {_START}"
     return (
         f"The Ray cluster at {address} cannot be joined from here ({' '.join(error.split())[:300]}). This machine must "
-        f"be one of its nodes: ray start --address={address}"
+        f"be one of its nodes, with the same versions of Ray and Python: ray start --address={address}"
     )
 
 
@@ -198,54 +189,12 @@ def size_engines(cluster: RayCluster, nodes: Sequence[Mapping[str, float]]) -> t
     # 1e-9: 0.3 / 0.1 is less than 3.
     fitting = [int(min(node.get(name, 0.0) / amount + 1e-9 for name, amount in needs.items())) for node in nodes]
     if not any(fitting):
-        largest = [_describe({name: node.get(name, 0.0) for name in needs}) for node in nodes]
+        needed = ", ".join(f"{name} {amount:g}" for name, amount in needs.items())
         raise WinaError(
-            f"No node of the Ray cluster has room for an engine, which needs {_describe(needs)}; its nodes have "
-            f"{'; '.join(dict.fromkeys(largest)) or 'nothing'}. Give it less, or start nodes that have more."
+            f"No node of the Ray cluster has room for an engine, which needs {needed}. Give it less, or start nodes "
+            "that have more."
         )
     return min(sum(fitting), MAX_ENGINES), {"cpus": cpus, "gpus": gpus}
-
-
-def _describe(amounts: Mapping[str, float]) -> str:
-    units = {"CPU": "processors", "GPU": "GPUs"}
-    words = [
-        f"{amount / 1e9:.3g} GB of memory" if name == "memory" else f"{amount:g} {units[name]}"
-        for name, amount in amounts.items()
-    ]
-    return ", ".join(words)
-
-
-def probe_nodes(ray: Any, cluster: RayCluster) -> dict[str, Any]:
-    """Ask all nodes for their version; return the number of engines, the resources of one, and warnings.
-
-    Raises WinaError if no node can run an engine.
-    """
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as OnNode
-
-    nodes = _living_nodes(ray)
-    # Without a processor, so that nodes at work answer, too.
-    probe = ray.remote(num_cpus=0, max_retries=0)(check_version)
-    probes = {
-        probe.options(scheduling_strategy=OnNode(node_id=name, soft=False)).remote(__version__): name for name in nodes
-    }
-    done, late = ray.wait(list(probes), num_returns=len(probes), timeout=_PROBE_SECONDS) if probes else ([], [])
-    hosts = [nodes[probes[ref]].get("NodeManagerHostname", probes[ref]) for ref in late]
-    warnings = [f"Node {host} did not answer within {_PROBE_SECONDS:.0f} s." for host in hosts]
-    fit = []
-    for ref in done:
-        try:
-            warning = ray.get(ref)
-        except ray.exceptions.RayError as error:
-            warning = f"A node of the Ray cluster cannot be used ({' '.join(str(error).split())[-300:]})."
-        if warning:
-            warnings.append(warning)
-        else:
-            fit.append(nodes[probes[ref]]["Resources"])
-    warnings = list(dict.fromkeys(warnings))
-    if warnings and not fit:
-        raise WinaError(f"No node of the Ray cluster can run an engine. {' '.join(warnings)}")
-    engines, resources = size_engines(cluster, fit)
-    return {"engines": engines, "warnings": warnings, **resources}
 
 
 class Relay:
@@ -277,6 +226,7 @@ class Relay:
                 continue
             if self._is_ready:
                 return code if code >= 0 else KILLED - code
+            self._log("warning", cause)
             unfit.add(node)
             self._ray.kill(actor)
         print(f"No node of the Ray cluster can start an engine. {cause}", file=sys.stderr)
@@ -303,8 +253,7 @@ class Relay:
         ray, cause = self._ray, ""
         started = actor.start.remote(__version__, self._command)
         if not ray.wait([started], timeout=_PATIENCE_SECONDS)[0]:
-            waits = "An engine waits: no node of the Ray cluster has free resources for this engine."
-            self._write(encode(Log(level="info", text=waits)))
+            self._log("info", "An engine waits: no node of the Ray cluster has free resources for this engine.")
         node, host, error = ray.get(started)
         if error:
             return node, 1, error
@@ -320,6 +269,9 @@ class Relay:
             cause = log.strip().rpartition("\n")[2] or cause
             if code is not None:
                 return node, code, cause
+
+    def _log(self, level: Literal["info", "warning"], text: str) -> None:
+        self._write(encode(Log(level=level, text=text)))
 
     def _write(self, lines: str) -> None:
         self._wire.write(lines.encode())
@@ -342,13 +294,15 @@ class Relay:
 
 
 def main(action: str, cluster_json: str, *command: str) -> int:
-    """Probe a cluster's nodes, or relay the lines of one engine; return the exit code."""
+    """Count the engines that a cluster has room for, or relay the lines of one engine; return the exit code."""
     requests, wire = take_standard_streams()
     cluster = RayCluster.model_validate_json(cluster_json)
     try:
         ray = connect(cluster.address)
         if action == "probe":
-            wire.write(json.dumps(probe_nodes(ray, cluster)).encode())
+            nodes = [node["Resources"] for node in _living_nodes(ray).values()]
+            engines, resources = size_engines(cluster, nodes)
+            wire.write(json.dumps({"engines": engines, **resources}).encode())
             wire.flush()
             return 0
         return Relay(ray, cluster, list(command), requests, wire).run()

@@ -1,6 +1,7 @@
 """The user's machines and Ray clusters, in one file of the config folder."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +13,7 @@ from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
 from wina_core.specs.machine import Machine, RayCluster
 
+Places = dict[str, Machine | RayCluster]
 _PLACES = TypeAdapter(tuple[Machine | RayCluster, ...])
 
 
@@ -19,7 +21,7 @@ def machines_file() -> Path:
     return config_folder() / "machines.json"
 
 
-def load_places() -> dict[str, Machine | RayCluster]:
+def load_places() -> Places:
     """Return the machines and clusters by name; WinaError for a faulty file."""
     file = machines_file()
     # A link that leads nowhere is reported below, and not replaced by the next machine that is added.
@@ -52,29 +54,25 @@ def find_machine(name: str) -> Machine:
     return machine
 
 
-def save_machine(machine: Machine | RayCluster) -> dict[str, Machine | RayCluster]:
+def save_machine(machine: Machine | RayCluster) -> Places:
     """Store a machine or a cluster, replacing one of its name; return all.
 
     Raises as `load_places`, which keeps the file.
     """
-    with _writing():
-        return _write(load_places() | {machine.name: machine})
+    return _change(lambda machines: machines | {machine.name: machine})
 
 
-def remove_machine(name: str) -> dict[str, Machine | RayCluster]:
+def remove_machine(name: str) -> Places:
     """Forget a machine or a cluster and return the others; nothing there is changed. Raises as `find_place`."""
-    with _writing():
-        find_place(name)
-        return _write({other: machine for other, machine in load_places().items() if other != name})
+    find_place(name)
+    return _change(lambda machines: {other: machine for other, machine in machines.items() if other != name})
 
 
-def _writing() -> FileLock:
+def _change(change: Callable[[Places], Places]) -> Places:
     # Two programs may read, change and write the file at the same time.
-    return FileLock(machines_file().with_suffix(".lock"))
-
-
-def _write(machines: dict[str, Machine | RayCluster]) -> dict[str, Machine | RayCluster]:
-    machines = {name: machines[name] for name in sorted(machines)}
-    content = _PLACES.dump_json(tuple(machines.values()), indent=1, exclude_defaults=True)
-    write_atomically(machines_file(), content + b"\n")
+    with FileLock(machines_file().with_suffix(".lock")):
+        machines = change(load_places())
+        machines = {name: machines[name] for name in sorted(machines)}
+        content = _PLACES.dump_json(tuple(machines.values()), indent=1, exclude_defaults=True)
+        write_atomically(machines_file(), content + b"\n")
     return machines

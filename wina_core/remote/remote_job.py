@@ -13,14 +13,9 @@ from pydantic import BaseModel
 
 from wina_core.errors import WinaError, printable
 from wina_core.jobs import (
-    AllocateJob,
-    AllocateJointlyJob,
-    CalibrateJob,
     CompletionFinished,
-    CostJob,
     DecodeJob,
     Done,
-    EstimateJob,
     EvaluateJob,
     Event,
     ExportGgufJob,
@@ -28,8 +23,6 @@ from wina_core.jobs import (
     Failed,
     GenerateJob,
     Held,
-    InspectGateJob,
-    InspectJob,
     Job,
     LatencyJob,
     Log,
@@ -48,19 +41,7 @@ from wina_core.jobs import (
     Submit,
     Token,
 )
-from wina_core.records import (
-    AllocationRecord,
-    CalibrationRecord,
-    CostRecord,
-    EstimateRecord,
-    ExportRecord,
-    GgufRecord,
-    JointRecord,
-    ModelSummary,
-    RotationReport,
-    SweepReport,
-)
-from wina_core.records.gates import GateRecord
+from wina_core.records import ExportRecord, GgufRecord, RotationReport
 from wina_core.specs.machine import Machine
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -70,6 +51,12 @@ PATHS = frozenset(
     | {"exported_to", "task_code"}
 )
 """Fields of jobs and results that hold paths, among names that mean no path."""
+_REQUESTED: dict[type, str] = {ExportModelJob: "folder", RotateJob: "export_to", ExportGgufJob: "file"}
+_WRITTEN: dict[type, str] = {ExportRecord: "folder", RotationReport: "exported_to", GgufRecord: "file"}
+"""Field with the path of what is written, of jobs and of their results."""
+_LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
+_MOST = 1e15
+"""Largest amount of progress, and of seconds."""
 
 
 def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
@@ -83,18 +70,17 @@ def to_remote(job: Job, machine: Machine) -> tuple[Job, dict[str, str]]:
         if not PurePath(path).is_absolute():  # a hub id, "demo", a shipped text
             return path
         if (remote_path := machine.to_remote(path)) is None:
-            if ".." in PurePath(path).parts:
-                raise WinaError(f'{path} has a part ".."; give the path without it.')
             parent = str(PurePath(path).parent)
             copy = shlex.join(["rsync", "-a", path, f"{machine.host}:FOLDER/"])
             raise WinaError(
-                f"{path} is not in a folder that is mapped to {machine.name}; copy it there ({copy}), then map its "
-                f"folder: wina machines add {machine.host} --folder {shlex.quote(parent)}=FOLDER."
+                f'{path} is not in a folder that is mapped to {machine.name}, or has a part ".."; copy it there '
+                f"({copy}), then map its folder: wina machines add {machine.host} --folder "
+                f"{shlex.quote(parent)}=FOLDER."
             )
         local[remote_path] = path
         return remote_path
 
-    return with_paths(job, change), local
+    return _with_paths(job, change), local
 
 
 def to_local(message: Model, machine: Machine, local: Mapping[str, str]) -> Model:
@@ -103,44 +89,23 @@ def to_local(message: Model, machine: Machine, local: Mapping[str, str]) -> Mode
     `local` has the job's own paths. They must come back as they were, and mapped folders inside each other are
     ambiguous on the way back.
     """
-    return with_paths(message, lambda path: local.get(path) or machine.to_local(path))
+    return _with_paths(message, lambda path: local.get(path) or machine.to_local(path))
 
 
 def copy_command(value: object, machine: Machine) -> str:
     """Return the command that copies here what a job has written on a machine; empty for other results."""
-    path = written_path(value)
+    path = _path(value, _WRITTEN)
     remote_path = machine.to_remote(path) if path else None
     if remote_path is None:
         return ""
     return shlex.join(["rsync", "-a", f"{machine.host}:{remote_path}", f"{PurePath(path).parent}/"])
 
 
-def written_path(value: object) -> str:
-    """Return the path of the file or folder that a result says was written; empty for other results."""
-    match value:
-        case ExportRecord():
-            return value.folder
-        case RotationReport():
-            return value.exported_to or ""
-        case GgufRecord():
-            return value.file
-    return ""
+def _path(value: object, fields: Mapping[type, str]) -> str:
+    return getattr(value, fields.get(type(value), ""), None) or ""
 
 
-def requested_path(job: Job) -> str:
-    """Return the path of the file or folder that a job writes; empty for other jobs."""
-    match job:
-        case ExportModelJob():
-            return job.folder
-        case RotateJob():
-            return job.export_to or ""
-        case ExportGgufJob():
-            return job.file
-    return ""
-
-
-def with_paths(message: Model, change: Callable[[str], str]) -> Model:
-    """Return a message with all its paths changed."""
+def _with_paths(message: Model, change: Callable[[str], str]) -> Model:
     return type(message).model_validate(_changed(message.model_dump(), change))
 
 
@@ -157,9 +122,7 @@ def _changed(value: Any, change: Callable[[str], str], *, are_paths: bool = Fals
     return value
 
 
-_LONGEST_WORD, _LONGEST_SENTENCE, _LONGEST_TEXT = 1000, 3000, 2**16
-_MOST = 1e15
-"""Largest amount of progress, and of seconds."""
+# ---- the check of events ---------------------------------------------------------------------------------------------
 
 
 class Breach(WinaError):  # noqa: N818 - read with "raises"
@@ -181,10 +144,7 @@ def safe(event: M) -> M:
                 raise Breach("progress that is no amount")
             changes = {name: printable(getattr(event, name))[:_LONGEST_WORD] for name in ("unit", "metric", "stage")}
         case Failed() | RunFailed():
-            changes = {
-                "error": printable(event.error[:_LONGEST_SENTENCE]),
-                "detail": _readable_lines(event.detail),
-            }
+            changes = {"error": printable(event.error[:_LONGEST_SENTENCE]), "detail": _readable_lines(event.detail)}
         case Ready():
             for environment in (event.environment, *event.timing):
                 _check_names(
@@ -195,11 +155,10 @@ def safe(event: M) -> M:
                 raise Breach("a time that is none")
             _check_names(name for metric in event.unit.metrics for name in (metric.task, metric.metric))
             _check_names(name for layer in event.unit.layers for name in (layer.projection, layer.metric))
-            _check_numbers(event)
-        case Measured():
-            _check_numbers(event, nan=False)
-        case CompletionFinished() | Result():
-            _check_numbers(event)
+    if isinstance(event, Partial | Measured | CompletionFinished | Result) and not _is_storable(
+        event.model_dump(), nan=not isinstance(event, Measured)
+    ):
+        raise Breach("a number that is none, or too large")
     return event.model_copy(update=changes)
 
 
@@ -208,13 +167,8 @@ def _check_names(names: Iterable[str]) -> None:
         raise Breach("a name that cannot be shown")
 
 
-def _check_numbers(event: Message, *, nan: bool = True) -> None:
-    """Raise Breach for numbers that no database holds; `nan` allows NaN."""
-    if not _is_storable(event.model_dump(), nan):
-        raise Breach("a number that is none, or too large")
-
-
 def _is_storable(value: object, nan: bool) -> bool:
+    """Return whether a database holds all numbers of a value; `nan` allows NaN."""
     match value:
         case dict():
             return all(_is_storable(member, nan) for member in value.values())
@@ -229,26 +183,6 @@ def _readable_lines(text: str) -> str:
     return "\n".join(map(printable, text[-_LONGEST_TEXT:].split("\n")))
 
 
-RESULTS: dict[type[Job], type] = {
-    InspectJob: ModelSummary,
-    RotateJob: RotationReport,
-    CalibrateJob: CalibrationRecord,
-    AllocateJob: AllocationRecord,
-    AllocateJointlyJob: JointRecord,
-    CostJob: CostRecord,
-    InspectGateJob: GateRecord,
-    EstimateJob: EstimateRecord,
-    LatencyJob: SweepReport,
-    DecodeJob: SweepReport,
-    ExportModelJob: ExportRecord,
-    ExportGgufJob: GgufRecord,
-}
-"""Kind of each job's result."""
-MAX_SMALL_EVENT = 2**18
-"""Bytes of the longest event that brings no result and cannot be shortened."""
-_LARGE = (Partial, Measured, CompletionFinished, Result, Log, Failed, RunFailed)
-
-
 class RemoteJob:
     """A job that another machine computes, and the results that may still come."""
 
@@ -259,29 +193,31 @@ class RemoteJob:
         job, self._local_paths = to_remote(submit.job, machine)
         self.submit = submit.model_copy(update={"job": job})
         """The job with the names of the machine."""
-        self._runs = _local_runs(submit.job, self.submit.job, machine)
+        self._runs: dict[str, str] = {}
         """Hash of each run by its hash on the machine: paths are part of a run's identity."""
         self._missing: dict[str, set[str]] = {}
         """Units of each run that have not come."""
-        if isinstance(submit.job, EvaluateJob):
+        if isinstance(submit.job, EvaluateJob) and isinstance(job, EvaluateJob):
             self._missing = {run.spec.content_hash(): set(run.units) for run in submit.job.runs}
+            pairs = zip(job.runs, submit.job.runs, strict=True)
+            self._runs = {remote.spec.content_hash(): run.spec.content_hash() for remote, run in pairs}
+            if len(self._runs) < len(self._missing):
+                raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")
         self._run_started = ""
         self._points: set[str] = set()
         """Hashes of a sweep's points that may come."""
         if isinstance(submit.job, LatencyJob | DecodeJob):
             self._points |= submit.job.spec.hashes()
 
-    def check(self, event: Event, size: int) -> Event:
+    def check(self, event: Event) -> Event:
         """Return an event with the names of this computer; Breach for one that does not belong to this job."""
-        if size > MAX_SMALL_EVENT and not isinstance(event, _LARGE):
-            raise Breach(f"an event {event.type} of {size / 2**20:.1f} MiB")
         if getattr(event, "job_id", None) != self._job_id:
             raise Breach(f"an event {event.type} of another job")
         event = safe(event)
         match event:
             case Started() | Held() | Refined() | Done() | Log() | Progress():
                 return event
-            case RunStarted() | RunFinished() if isinstance(self._job, EvaluateJob):
+            case RunStarted() | RunFinished():
                 self._run_started = self._run(event.run)
                 if isinstance(event, RunFinished) and self._missing[self._run_started]:
                     raise Breach("the end of a run whose measurements are missing")
@@ -293,7 +229,7 @@ class RemoteJob:
                 # The client that started the engine is the only one to say how it ended.
                 return event.model_copy(update={"run": run, "engine_end": ""})
             case Partial():
-                return self._take_unit(event, self._run_started)
+                return self._take_unit(event)
             case Measured():
                 mine = to_local(event, self._machine, self._local_paths)
                 if (point := mine.record.point.content_hash()) not in self._points:
@@ -301,12 +237,15 @@ class RemoteJob:
                 self._points.discard(point)
                 return mine
             case Token() | CompletionFinished() if isinstance(self._job, GenerateJob):
-                self._check_completion(event, self._job)
+                if not 0 <= event.configuration < len(self._job.configurations):
+                    raise Breach("a completion that was not requested")
+                if isinstance(event, CompletionFinished) and len(event.tokens) > self._job.new_tokens:
+                    raise Breach("more tokens than were requested")
                 return event
-            case Result() if isinstance(event.value, RESULTS.get(type(self._job), ())):
+            case Result():
                 result = to_local(event, self._machine, self._local_paths)
                 # The window opens this path and the log names it: a machine must not choose it.
-                if PurePath(written_path(result.value)) != PurePath(requested_path(self._job)):
+                if PurePath(_path(result.value, _WRITTEN)) != PurePath(_path(self._job, _REQUESTED)):
                     raise Breach("the path of a file that was not requested")
                 return result
             case _:
@@ -318,37 +257,20 @@ class RemoteJob:
             raise Breach("a run that was not requested")
         return self._runs[run]
 
-    def _take_unit(self, event: Partial, started: str) -> Partial:
+    def _take_unit(self, event: Partial) -> Partial:
         """Return a measurement of the run that has started, which must be missing."""
         run = self._run(event.unit.run)
-        if run != started or event.unit.unit not in self._missing[run]:
+        if run != self._run_started or event.unit.unit not in self._missing[run]:
             raise Breach("a measurement that was not requested, or one for the second time")
-        if written_path(event.rotation):
+        if _path(event.rotation, _WRITTEN):
             raise Breach("the path of a file that was not requested")
         self._missing[run].discard(event.unit.unit)
         rotation = event.rotation and to_local(event.rotation, self._machine, self._local_paths)
         return event.model_copy(update={"unit": event.unit.model_copy(update={"run": run}), "rotation": rotation})
 
-    def _check_completion(self, event: Token | CompletionFinished, job: GenerateJob) -> None:
-        if not 0 <= event.configuration < len(job.configurations):
-            raise Breach("a completion that was not requested")
-        if isinstance(event, CompletionFinished) and len(event.tokens) > job.new_tokens:
-            raise Breach("more tokens than were requested")
 
-
-def _local_runs(job: Job, remote: Job, machine: Machine) -> dict[str, str]:
-    if not (isinstance(job, EvaluateJob) and isinstance(remote, EvaluateJob)):
-        return {}
-    pairs = zip(remote.runs, job.runs, strict=True)
-    # A plan, a text or a model of another path is another run, so that the hashes differ on the two machines.
-    runs = {remote_run.spec.content_hash(): local_run.spec.content_hash() for remote_run, local_run in pairs}
-    if len(runs) < len({run.spec.content_hash() for run in job.runs}):
-        raise WinaError(f"Two of the job's models are the same one on {machine.name}; leave one of them out.")
-    return runs
-
-
-def check_idle(event: Event, size: int) -> Event:
+def check_idle(event: Event) -> Event:
     """Return an event that an engine may send without a job; Breach for any other."""
-    if (isinstance(event, Log) and event.job_id is None) or (isinstance(event, Ready) and size <= MAX_SMALL_EVENT):
+    if isinstance(event, Ready) or (isinstance(event, Log) and event.job_id is None):
         return safe(event)
     raise Breach(f"an event {event.type} without a job")

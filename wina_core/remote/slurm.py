@@ -1,8 +1,8 @@
 """Array jobs of Slurm: a database file for each element, merged by the hashes of what was measured.
 
 The folder of an array lies in the data folder, which the cluster's machines share. It has the files of submitit,
-`INDEX.sqlite` of each element, `array.json` and `progress.json`. Everything here may be repeated and may run in several
-programs at once: a merge ignores what is stored.
+`array.json`, and `INDEX.sqlite` of each element until that has ended and is merged. Everything here may be repeated and
+may run in several programs at once: a merge ignores what is stored.
 """
 
 import os
@@ -12,31 +12,29 @@ import subprocess
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
-from sqlalchemy import func, select
+from pydantic import ConfigDict, Field, ValidationError
+from sqlalchemy import select
 
 from wina_core.errors import WinaError
 from wina_core.files.paths import data_folder
 from wina_core.files.tables import write_atomically
 from wina_core.jobs import EvaluateJob
-from wina_core.jobs.hosted import RUNS_PER_ELEMENT
 from wina_core.jobs.job_specs import Message, by_model
-from wina_core.records import ACTIVE
-from wina_core.remote.slurm_settings import SlurmSettings
+from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, SlurmSettings
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store, upgrade
+from wina_core.store import Store
 from wina_core.store.connection import place_of
 from wina_core.store.merge import merge_database, open_source
 from wina_core.store.refusals import UnwritableError
 from wina_core.store.sessions import QUEUED_ELSEWHERE
-from wina_core.store.tables import RunTable, UnitTable
+from wina_core.store.tables import RunTable
 
 MAX_ELEMENTS = 1000
 """Below the usual limit of clusters (MaxArraySize 1001)."""
@@ -47,46 +45,18 @@ _TAIL_BYTES = 2**14
 _SECRETS = ("WINA_DATABASE", "WINA_DATABASE_PASSWORD", "PGPASSWORD", "PGPASSFILE")
 """Variables with or of passwords: Slurm keeps the environment of a job, whose elements open their own files alone."""
 _NOT_REACHED = "Its element of the array job ended before this run was finished; submit the study again."
-
-# ---- arrays ----------------------------------------------------------------------------------------------------------
-
-
-class ElementProgress(Message):
-    """State of an element at the last poll."""
-
-    state: str = "pending"
-    """Slurm's word, in lower case."""
-    changed: int = 0
-    """Time of the last change of its file that was merged, in nanoseconds."""
-    measurements: int = 0
-    """Measurements in its file."""
-    ended: bool = False
-    """True once nothing more can come."""
-
-
-class ArrayProgress(Message):
-    """State of an array at the last poll."""
-
-    elements: tuple[ElementProgress, ...]
-    cancelled: bool = False
-
-    @property
-    def ended(self) -> bool:
-        return all(element.ended for element in self.elements)
-
-    @property
-    def measurements(self) -> int:
-        return sum(element.measurements for element in self.elements)
-
-    @property
-    def states(self) -> str:
-        """Return the numbers of elements by state, such as "5 pending, 2 running"."""
-        counts = Counter(element.state for element in self.elements)
-        return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+_IN_QUEUE = frozenset(
+    {"pending", "configuring", "running", "suspended", "stopped", "signaling", "stage out", "resizing", "completing"}
+    | {"requeued", "requeue hold", "requeue fed", "special exit", "resv del hold"}
+)
+_merged: dict[Path, int] = {}
+"""Time of the last change of each file that this program has merged, in nanoseconds."""
 
 
 class SlurmArray(Message):
     """An array job as it was submitted."""
+
+    model_config = ConfigDict(extra="ignore")  # fields of earlier versions
 
     id: str = Field(pattern=r"^[0-9a-f]{12}$")
     title: str
@@ -98,7 +68,6 @@ class SlurmArray(Message):
     """Slurm's name of each element, such as "7_0"; a single element has the job's number alone."""
     runs: tuple[tuple[str, ...], ...]
     """Hashes of each element's runs."""
-    measurements: int
 
     @property
     def job(self) -> str:
@@ -112,20 +81,6 @@ class SlurmArray(Message):
     @property
     def folder(self) -> Path:
         return _arrays_folder() / self.id
-
-    @property
-    def progress(self) -> ArrayProgress:
-        """Return the state at the last poll; that of a new array where it cannot be read, which changes no result."""
-        with suppress(OSError, ValidationError):
-            progress = ArrayProgress.model_validate_json((self.folder / "progress.json").read_bytes())
-            if len(progress.elements) == len(self.names):
-                return progress
-        return ArrayProgress(elements=(ElementProgress(),) * len(self.names))
-
-    def save_progress(self, progress: ArrayProgress) -> None:
-        # Another program may have ended the array, and removed its folder.
-        with suppress(FileNotFoundError):
-            write_atomically(self.folder / "progress.json", progress.model_dump_json().encode(), private=True)
 
 
 def submitted_arrays(store: Store) -> list[SlurmArray]:
@@ -141,10 +96,7 @@ def submitted_arrays(store: Store) -> list[SlurmArray]:
 
 def queued_runs(store: Store) -> frozenset[str]:
     """Return the hashes of the runs of all elements that had not ended at the last poll."""
-    elements = (
-        pair for array in submitted_arrays(store) for pair in zip(array.progress.elements, array.runs, strict=True)
-    )
-    return frozenset(run for element, runs in elements if not element.ended for run in runs)
+    return frozenset(run for array in submitted_arrays(store) for run in store.owned_runs(array.owner))
 
 
 def _arrays_folder() -> Path:
@@ -214,7 +166,6 @@ def submit(
         submitted=time.time(),
         names=tuple(job.job_id for job in jobs),
         runs=tuple(tuple(run.spec.content_hash() for run in job.runs) for job in elements),
-        measurements=sum(len(run.units) for job in elements for run in job.runs),
     )
     try:
         write_atomically(folder / "array.json", array.model_dump_json().encode(), private=True)
@@ -271,23 +222,18 @@ def _reason(text: str) -> str:
 
 # ---- results and states of submitted arrays --------------------------------------------------------------------------
 
-_IN_QUEUE = frozenset(
-    {"pending", "configuring", "running", "suspended", "stopped", "signaling", "stage out", "resizing", "completing"}
-    | {"requeued", "requeue hold", "requeue fed", "special exit", "resv del hold"}
-)
-
 
 @dataclass
 class ArrayUpdate:
     """Results of one poll of an array."""
 
-    progress: ArrayProgress
+    states: str
+    """Numbers of elements by Slurm's states, such as "5 pending, 2 running"."""
+    done: int = 0
+    """Runs that wait for no element any more."""
+    ended: bool = False
     failures: list[str] = field(default_factory=list)
     """Errors of runs and elements that ended since the last poll."""
-    dead: list[int] = field(default_factory=list)
-    """Elements that ended since the last poll without having finished."""
-    unmerged: list[int] = field(default_factory=list)
-    """Elements that ended with a file which could not be merged."""
 
 
 def update_array(array: SlurmArray, store: Store) -> ArrayUpdate:
@@ -295,31 +241,41 @@ def update_array(array: SlurmArray, store: Store) -> ArrayUpdate:
 
     Raises WinaError where Slurm does not answer, and where the store cannot be written.
     """
-    result = ArrayUpdate(array.progress)
-    elements = list(result.progress.elements)
     states = _element_states(array)  # before the merge: what has ended then has stored all
-    for index, element in enumerate(elements):
-        if not element.ended:
-            elements[index] = _merge_element(array, index, states[index], result, store)
-    result.progress = result.progress.model_copy(update={"elements": tuple(elements)})
-    if result.progress.ended and result.unmerged:
-        (array.folder / "array.json").unlink(missing_ok=True)  # arrays are listed by this file
-        files = ", ".join(str(array.folder / f"{index}.sqlite") for index in result.unmerged)
-        result.failures.append(f"Not merged, and kept: {files}.")
-    elif result.progress.ended:
-        shutil.rmtree(array.folder, ignore_errors=True)
-    else:
-        array.save_progress(result.progress)
-    return result
+    update = ArrayUpdate(", ".join(f"{count} {state}" for state, count in sorted(Counter(states).items())))
+    with suppress(FileNotFoundError):
+        os.listdir(array.folder)  # makes a network file system show new files
+    merged = [
+        _merge_file(array.folder / f"{index}.sqlite", store, ended=state not in _IN_QUEUE)
+        for index, state in enumerate(states)
+    ]
+    waiting = store.owned_runs(array.owner)
+    for index, (state, (errors, fault)) in enumerate(zip(states, merged, strict=True)):
+        if state in _IN_QUEUE:
+            continue
+        if missing := waiting.intersection(array.runs[index]):
+            update.failures += _end_runs(array, index, store, missing, errors, fault)
+        if not fault:
+            (array.folder / f"{index}.sqlite").unlink(missing_ok=True)
+    update.done = sum(map(len, array.runs)) - len(store.owned_runs(array.owner))
+    update.ended = not _IN_QUEUE.intersection(states)
+    if update.ended:
+        unmerged = list(array.folder.glob("*.sqlite"))
+        if unmerged:
+            (array.folder / "array.json").unlink(missing_ok=True)  # arrays are listed by this file
+            update.failures.append(f"Not merged, and kept: {', '.join(map(str, unmerged))}.")
+        else:
+            shutil.rmtree(array.folder, ignore_errors=True)
+    return update
 
 
-def cancel(array: SlurmArray, store: Store) -> ArrayUpdate:
+def cancel(array: SlurmArray, store: Store) -> None:
     """Cancel an array; what its elements have stored is merged, now or by a poll after the last one has stopped."""
     done = _call("scancel", array.job)
     if done.returncode and "Invalid job id" not in done.stderr:
         raise WinaError(f"Slurm does not cancel the job {array.job}: {done.stderr.strip()[:300]}")
-    array.save_progress(array.progress.model_copy(update={"cancelled": True}))
-    return update_array(array, store)
+    store.end_runs(store.owned_runs(array.owner), "cancelled", owner=array.owner)
+    update_array(array, store)
 
 
 def log_tail(array: SlurmArray, index: int) -> str:
@@ -331,68 +287,38 @@ def log_tail(array: SlurmArray, index: int) -> str:
     return ""
 
 
-def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayUpdate, store: Store) -> ElementProgress:
-    """Merge an element's file if it has changed, and record the end of an element's runs."""
-    before, file = result.progress.elements[index], array.folder / f"{index}.sqlite"
-    ended = state not in _IN_QUEUE
-    changed, measurements, runs = before.changed, before.measurements, dict[str, tuple[str, str]]()
-    fault = ""
-    with suppress(FileNotFoundError):
-        os.listdir(array.folder)  # makes a network file system show a new file
+def _merge_file(file: Path, store: Store, *, ended: bool) -> tuple[dict[str, str], str]:
+    """Merge an element's file if it has changed; return the errors of its failed runs, and why it cannot be merged."""
+    try:
         changed = file.stat().st_mtime_ns
-    if changed and (ended or changed != before.changed):
-        try:
-            if ended:  # its element has closed it
-                upgrade.upgrade_file(file)
+        if ended or _merged.get(file) != changed:
             merge_database(file, store, newer=True)
-            measurements, runs = _read_element(file)
-        except UnwritableError:
-            raise
-        except WinaError as error:  # also of a file that its element is creating
-            changed, fault = before.changed, str(error)
-    if ended and fault:
-        result.unmerged.append(index)
-    if ended:
-        cancelled = result.progress.cancelled or state.startswith("cancelled")
-        is_finished = _end_runs(array, index, runs, fault, store, result, cancelled=cancelled)
-        state = "cancelled" if cancelled else "done" if is_finished else state
-    return ElementProgress(state=state, changed=changed, measurements=measurements, ended=ended)
-
-
-def _read_element(file: Path) -> tuple[int, dict[str, tuple[str, str]]]:
-    """Return the number of measurements in an element's file, and status and error of its runs."""
-    with open_source(file) as engine, engine.connect() as connection:
-        runs = connection.execute(select(RunTable.hash, RunTable.status, RunTable.error)).all()
-        count = connection.scalar(select(func.count(UnitTable.id)))
-    return count or 0, {row.hash: (row.status, row.error) for row in runs}
+            _merged[file] = changed
+        if not ended:
+            return {}, ""
+        with open_source(file) as engine, engine.connect() as connection:
+            failed = select(RunTable.hash, RunTable.error).where(RunTable.status == "failed")
+            return {row.hash: row.error for row in connection.execute(failed)}, ""
+    except FileNotFoundError:
+        return {}, ""
+    except UnwritableError:
+        raise
+    except WinaError as error:  # also of a file that its element is creating
+        return {}, str(error)
 
 
 def _end_runs(
-    array: SlurmArray,
-    index: int,
-    runs: Mapping[str, tuple[str, str]],
-    fault: str,
-    store: Store,
-    result: ArrayUpdate,
-    *,
-    cancelled: bool,
-) -> bool:
-    """Record the end of an element's runs that are not done here; return whether the element had finished."""
-    missing = [run for run in array.runs[index] if store.run_status(run) in ACTIVE]
-    for run in missing:
-        status, error = runs.get(run, ("queued", ""))
-        if status == "failed":
-            store.end_runs([run], "failed", error, array.owner)
-            result.failures.append(error)
-        elif cancelled:
-            store.end_runs([run], "cancelled", owner=array.owner)
-        else:
-            store.end_runs([run], "interrupted", error or fault or _NOT_REACHED, array.owner)
-    is_finished = bool(runs) and all(status not in ACTIVE for status, _ in runs.values())
-    if not cancelled and not is_finished:
-        result.dead.append(index)
-        result.failures.append(fault or f"Element {index} ended without having finished; submit the study again.")
-    return is_finished
+    array: SlurmArray, index: int, store: Store, missing: frozenset[str], errors: dict[str, str], fault: str
+) -> list[str]:
+    """Record the end of the `missing` runs of an element that has ended; return why they are missing."""
+    failures = [errors[run] for run in missing if run in errors]
+    for run in missing & errors.keys():
+        store.end_runs([run], "failed", errors[run], array.owner)
+    if left := missing - errors.keys():
+        store.end_runs(left, "interrupted", fault or _NOT_REACHED, array.owner)
+        last = log_tail(array, index).strip().rpartition("\n")[2][:300] or "it has no log"
+        failures.append(fault or f"Element {index} ended before it had finished ({last}); submit the study again.")
+    return failures
 
 
 def _element_states(array: SlurmArray) -> list[str]:

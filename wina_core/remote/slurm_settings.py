@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from wina_core.errors import WinaError
 
+RUNS_PER_ELEMENT = 8
+"""Most runs of an element where the user does not choose."""
 _COUNTS = {"gpus": "gpus-per-node", "cpus": "cpus-per-task"}
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _VALUE = re.compile(r"[\w.,:;/@%+=|&*()\[\]! -]{1,200}", re.ASCII)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
-from wina_core.jobs import EstimateJob, EvaluateJob, RotateJob, Submit
+from wina_core.jobs import EvaluateJob, RotateJob, Submit
 from wina_core.store.run_states import is_active
 from wina_core.store.sessions import program_identity
 from wina_core.store.sql import in_list
@@ -123,6 +123,6 @@ def jobs_of_dead_programs(connection: Connection, living: Sequence[str], scope: 
 
 def without_consent(submit: Submit) -> Submit:
     """Withdraw the consent to run code: a database may come from somebody else, and a file cannot consent."""
-    if not isinstance(submit.job, EvaluateJob | EstimateJob):
+    if not isinstance(submit.job, EvaluateJob):
         return submit
     return submit.model_copy(update={"job": submit.job.model_copy(update={"run_model_code": False, "task_code": {}})})

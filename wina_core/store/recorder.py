@@ -11,7 +11,6 @@ from wina_core.jobs import (
     CostJob,
     DecodeJob,
     Done,
-    EstimateJob,
     EvaluateJob,
     Event,
     ExportGgufJob,
@@ -38,7 +37,6 @@ from wina_core.records import (
     CostRecord,
     DecodeRecord,
     Environment,
-    EstimateRecord,
     ExportRecord,
     GgufRecord,
     JointRecord,
@@ -119,12 +117,11 @@ class Recorder:
                 | (InspectGateJob(), GateRecord())  # seconds of work, and megabytes of numbers to look at once
                 | (ExportModelJob(), ExportRecord())  # in the folder that the user named
                 | (ExportGgufJob(), GgufRecord())  # in the file that the user named
-                | (EstimateJob(), EstimateRecord())  # true for this machine at this moment
                 | (LatencyJob() | DecodeJob(), SweepReport())  # each point is stored already
             ):
                 pass
             case _:
-                raise TypeError(f"a {self._job.kind} job returned a {type(value).__name__}")
+                raise WinaError(f"A {self._job.kind} job returned a {type(value).__name__}; nothing of it is stored.")
 
     def _completion(self, event: CompletionFinished) -> None:
         assert isinstance(self._job, GenerateJob)

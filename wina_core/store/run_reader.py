@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 from sqlalchemy import Connection, Engine, and_, desc, func, select
 
-from wina_core.records import RunStatus
+from wina_core.records import ACTIVE, RunStatus
 from wina_core.specs import RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.connection import explained
@@ -175,6 +175,12 @@ class RunReader:
 
     def run_status(self, run: str) -> RunStatus | None:
         return cast(RunStatus | None, self._scalar(select(RunTable.status).where(RunTable.hash == run)))
+
+    def owned_runs(self, owner: str) -> frozenset[str]:
+        """Return the hashes of the queued and running runs of an owner."""
+        query = select(RunTable.hash).where(RunTable.owner == owner, RunTable.status.in_(ACTIVE))
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query))
 
     def failed_runs(self) -> dict[str, str]:
         """Return the errors of the runs that failed last time, by hash."""

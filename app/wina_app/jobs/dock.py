@@ -3,8 +3,8 @@
 from typing import Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, SignalInstance
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QProgressBar, QStackedWidget, QWidget
+from PySide6.QtGui import QAction, QHideEvent, QShowEvent
+from PySide6.QtWidgets import QProgressBar, QStackedWidget, QToolButton, QWidget
 
 from wina_app.jobs.job_entry import JobEntry
 from wina_app.jobs.job_list import JobList
@@ -17,13 +17,12 @@ from wina_app.widgets.boxes import hbox, vbox
 from wina_app.widgets.controls import ElidedLabel, push_button, text_label
 from wina_app.widgets.plain_text import plain_tip
 from wina_app.widgets.scroll_page import ScrollPage
-from wina_core.jobs import EstimateJob, EvaluateJob
+from wina_core.jobs import EvaluateJob
 from wina_core.jobs.progress import MeasurementTimes
-from wina_core.records import EstimateRecord
 
 EMPTY = (
     "No jobs yet. Loading, rotating, calibrating, evaluating and serving show here, with progress and remaining time. "
-    "Drag waiting jobs into another order, or move them with Alt+Up and Alt+Down; right-click for more."
+    "Alt+Up and Alt+Down move waiting jobs; right-click for more."
 )
 _SECOND_MS, _FRAME_MS = 1_000, 100
 _STEPS = 1_000
@@ -53,7 +52,8 @@ class JobsView(QWidget):
         self.clear = push_button("Clear ended", jobs.clear_ended, role="link")
         self._strip = QWidget()
         margins = (GRID * 2, 0, GRID + HALF, 0)
-        hbox(self._strip, (self._engines, 1), self.retry_all, self.clear, margins=margins, spacing=HALF)
+        actions = [_action_button(action) for action in (self.list.pause, self.list.cancel, self.list.retry)]
+        hbox(self._strip, *actions, (self._engines, 1), self.retry_all, self.clear, margins=margins, spacing=HALF)
         vbox(self, self._strip, (self._stack, 1), spacing=0)
         self._clock = QTimer(self)
         self._clock.timeout.connect(self._tick)
@@ -82,7 +82,7 @@ class JobsView(QWidget):
         engines = engines_text(self._jobs) if len(self._jobs.engines) > 1 else ""
         self._engines.setText(engines.replace("\n", "  ·  "))
         self._engines.setToolTip(plain_tip(engines))
-        self._strip.setVisible(bool(engines) or any(not entry.active for entry in entries))
+        self._strip.setVisible(bool(entries))
         running = [entry for entry in entries if entry.phase in BUSY]
         moving = any(entry.fraction is None and not entry.serves for entry in running)
         if running and self.isVisible():
@@ -114,6 +114,12 @@ class JobsView(QWidget):
 
     def sizeHint(self) -> QSize:
         return QSize(GRID * 80, GRID * 18)
+
+
+def _action_button(action: QAction) -> QToolButton:
+    button = QToolButton()
+    button.setDefaultAction(action)
+    return button
 
 
 class JobLine(QWidget):
@@ -223,42 +229,20 @@ class JobsController(QObject):
         self._workbench.store.ask(lambda _store: job.model_dump_json(indent=2, exclude_defaults=True), self._view.copy)
 
     def _estimate(self, job_id: str) -> None:
-        """Expect the duration of the same job before, else its estimate, else the time of similar measurements."""
+        """Expect of an evaluation the usual time of equal measurements that are stored."""
         jobs = self._workbench.jobs
-        entry = jobs[job_id]
-        if entry.is_elsewhere:
+        job = jobs[job_id].job
+        if not isinstance(job, EvaluateJob):
             return
-        if (seconds := known_seconds(entry, [other for other in jobs if other is not entry])) is not None:
-            jobs.expect(job_id, seconds)
-        elif isinstance(entry.job, EvaluateJob):
-            job, hardware = entry.job, self._workbench.hardware_of(entry.machines)
+        hardware = self._workbench.hardware_of(jobs[job_id].machines)
 
-            def left(store: Any) -> float | None:
-                stored = job.stored or (hardware and store.unit_seconds([run.spec for run in job.runs], hardware)) or {}
-                return MeasurementTimes(job.model_copy(update={"stored": stored})).left()
+        def left(store: Any) -> float | None:
+            stored = job.stored or (hardware and store.unit_seconds([run.spec for run in job.runs], hardware)) or {}
+            return MeasurementTimes(job.model_copy(update={"stored": stored})).left()
 
-            def expect(seconds: float | None) -> None:
-                if seconds is not None:
-                    jobs.expect(job_id, seconds)
+        def expect(seconds: float | None) -> None:
+            if seconds is not None:
+                jobs.expect(job_id, seconds)
 
-            # On the store's thread: adding up thousands of runs takes a while.
-            self._workbench.store.ask(left, expect)
-
-
-def known_seconds(entry: JobEntry, earlier_jobs: list[JobEntry]) -> float | None:
-    """Return a job's duration in seconds as known from earlier jobs of this window, None if it is not."""
-    for other in reversed(earlier_jobs):
-        if other.phase == "done" and _without_times(other.job) == _without_times(entry.job):
-            return other.seconds
-        if isinstance(other.result, EstimateRecord) and _measures(entry.job, other.job):
-            return other.result.seconds
-    return None
-
-
-def _without_times(job: object) -> object:
-    """Return a job without its stored times, in which two jobs of the same runs may differ."""
-    return job.model_copy(update={"stored": {}}) if isinstance(job, EvaluateJob) else job
-
-
-def _measures(job: object, estimated: object) -> bool:
-    return isinstance(job, EvaluateJob) and isinstance(estimated, EstimateJob) and job.runs == estimated.runs
+        # On the store's thread: adding up thousands of runs takes a while.
+        self._workbench.store.ask(left, expect)

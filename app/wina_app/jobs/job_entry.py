@@ -8,7 +8,7 @@ from wina_app.style.number_format import duration, plural, size
 from wina_core.jobs import Assigned, Job, ResultValue
 from wina_core.jobs.hosted import HostedJob, ServeJob
 from wina_core.jobs.job_state import JobState
-from wina_core.records import EstimateRecord, GgufRecord, ModelSummary, SweepReport
+from wina_core.records import GgufRecord, ModelSummary, SweepReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,7 @@ class JobEntry(JobState):
 
     @property
     def is_elsewhere(self) -> bool:
-        """True for a server, a copy, an array job in a queue and another program's job: no engine of this window has
-        it, and it cannot be paused."""
+        """True for a server and another program's job: no engine of this window has it, and it cannot be paused."""
         return isinstance(self.job, HostedJob)
 
     @property
@@ -45,7 +44,7 @@ class JobEntry(JobState):
     @property
     def can_retry(self) -> bool:
         # The Playground completes prompts and serves models again itself.
-        return self.phase in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "array", "other")
+        return self.phase in ("failed", "cancelled") and self.job.kind not in ("generate", "serve", "other")
 
     @property
     def seconds(self) -> float:
@@ -99,8 +98,6 @@ def _outcome(result: ResultValue | None) -> str:
             return f"{plural(result.measured, 'points', 'point')} measured"
         case GgufRecord():
             return gguf_text(result)
-        case EstimateRecord():
-            return f"About {duration(result.seconds + result.preparing_seconds)} to compute"
         case _:
             return ""
 

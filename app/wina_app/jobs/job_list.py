@@ -120,10 +120,6 @@ class JobList(QObject):
         """Mark a job that had ended early as done: nothing of it is missing by now."""
         self._change(self._entries[job_id].completed())
 
-    def report_error(self, job_id: str, error: str) -> None:
-        """Show an error of a part of a job, which continues."""
-        self._change(replace(self._entries[job_id], error=error))
-
     def forget_result(self, job_id: str) -> None:
         """Drop the result of a job, which its page has."""
         self._change(replace(self._entries[job_id], result=None))

@@ -1,32 +1,18 @@
-"""The list of jobs: rows with buttons, to be dragged, and worked with from the keyboard and by a menu."""
+"""The list of jobs, worked with by buttons above it, from the keyboard and by a menu."""
 
 from collections.abc import Callable, Iterable
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal, SignalInstance
-from PySide6.QtGui import (
-    QAction,
-    QActionGroup,
-    QContextMenuEvent,
-    QGuiApplication,
-    QHelpEvent,
-    QKeySequence,
-    QMouseEvent,
-)
-from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu, QToolTip
+from PySide6.QtCore import QItemSelectionModel, Qt, Signal, SignalInstance
+from PySide6.QtGui import QAction, QActionGroup, QContextMenuEvent, QGuiApplication, QKeySequence, QMouseEvent
+from PySide6.QtWidgets import QAbstractItemView, QListView, QMenu
 
 from wina_app.jobs.job_entry import JobEntry
-from wina_app.jobs.job_rows import Button, JobPainter, JobRows, places
-from wina_app.widgets.plain_text import plain_tip
+from wina_app.jobs.job_rows import JobPainter, JobRows
 from wina_core.jobs import PRIORITIES
 
 PAUSE = "Pause after the current batch; other jobs go first and may take its engine"
-PAUSE_QUEUED = "Keep the job from starting; later jobs go first"
-PAUSING = "The job pauses after its current batch; Resume continues at once"
 RESUME = "Continue where the job was paused, as soon as an engine is free"
-CANCEL = "Stop after the current batch; stored results are kept"
-CANCELLING = "The job stops after its current batch; if this takes over 10 s, the engine is restarted"
-STOP = "Finish the answer that is being generated, then end the server"
-STOPPING = "The server finishes its last answer"
+CANCEL = "Stop after the current batch, or 10 s later with the engine; stored results are kept"
 RETRY = "Compute what is missing; stored results are kept"
 
 
@@ -47,19 +33,14 @@ class JobListView(QListView):
     def __init__(self, rows: JobRows) -> None:
         super().__init__()
         self.rows = rows
-        self.painter = JobPainter(self)
         self.setModel(rows)
-        self.setItemDelegate(self.painter)
+        self.setItemDelegate(JobPainter(self))
         self.setUniformItemSizes(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
-        self.setDefaultDropAction(Qt.DropAction.MoveAction)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setMouseTracking(True)
         self.setProperty("role", "jobs")
         self.setAccessibleName("Jobs")
-        rows.dropped.connect(self.move_requested)
         self._make_actions()
         self.selectionModel().selectionChanged.connect(self.update_actions)
         self.selectionModel().currentChanged.connect(self.update_actions)
@@ -118,10 +99,19 @@ class JobListView(QListView):
         waiting = [entry for entry in chosen if entry.waiting]
         pausable = any(map(self._can_pause, chosen))
         active = any(map(self._can_cancel, chosen))
-        self.pause.setText("Resume" if pausable and self._resumes else "Pause")
-        _enable(self.pause, pausable, "Only a job of an engine that has not ended can be paused")
-        _enable(self.cancel, active, "Only a job that has not ended can be cancelled")
-        _enable(self.retry, any(map(_can_retry, chosen)), "Only a job that failed or was cancelled can be retried")
+        resumes = pausable and self._resumes
+        self.pause.setText("Resume" if resumes else "Pause")
+        self.cancel.setText("Stop" if chosen and all(entry.serves for entry in chosen) else "Cancel")
+        _enable(
+            self.pause,
+            pausable,
+            "Only a job of an engine that has not ended can be paused",
+            RESUME if resumes else PAUSE,
+        )
+        _enable(self.cancel, active, "Only a job that has not ended can be cancelled", CANCEL)
+        _enable(
+            self.retry, any(map(_can_retry, chosen)), "Only a job that failed or was cancelled can be retried", RETRY
+        )
         moves = "Select one job that has not begun"
         for action in (self.up, self.down):
             _enable(action, one and bool(waiting), moves)
@@ -209,70 +199,15 @@ class JobListView(QListView):
         menu.exec(at)
         menu.deleteLater()
 
-    def button_at(self, point: QPoint) -> tuple[JobEntry, Button] | None:
-        """Return the job and the button at a point, None where there is no button."""
-        index = self.indexAt(point)
-        if not index.isValid():
-            return None
-        entry = self.rows.entry(index.row())
-        buttons = places(self.visualRect(index), entry).buttons
-        return next(((entry, name) for name, rect in buttons.items() if rect.contains(point)), None)
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Press a button, or select a row."""
-        hit = self.button_at(event.position().toPoint()) if event.button() == Qt.MouseButton.LeftButton else None
-        if hit is None:
-            super().mousePressEvent(event)
-            return
-        entry, name = hit
-        self.choose(entry.id)
-        signals = {
-            "pause": self.pause_requested,
-            "resume": self.resume_requested,
-            "cancel": self.cancel_requested,
-            "stop": self.cancel_requested,
-            "retry": self.retry_requested,
-        }
-        if entry.phase != "cancelling":
-            signals[name].emit(entry.id)
-
-    def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Show which button the mouse is on."""
-        hit = self.button_at(event.position().toPoint())
-        hovered = None if hit is None else (hit[0].id, hit[1])
-        if hovered != self.painter.hovered:
-            self.painter.hovered = hovered
-            self.viewport().update()
-        super().mouseMoveEvent(event)
-
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        if self.button_at(event.position().toPoint()) is None:
-            self._one(self.log_requested)
-
-    def viewportEvent(self, event: QEvent) -> bool:
-        """Show the tooltip of a button."""
-        if isinstance(event, QHelpEvent) and (hit := self.button_at(event.pos())) is not None:
-            QToolTip.showText(event.globalPos(), plain_tip(_tip(*hit)), self)
-            return True
-        return super().viewportEvent(event)
-
-    def dropIndex(self) -> QModelIndex:
-        return QModelIndex()
+        super().mouseDoubleClickEvent(event)
+        self._one(self.log_requested)
 
 
 def _can_retry(entry: JobEntry) -> bool:
     return entry.can_retry
 
 
-def _enable(action: QAction, on: bool, reason: str) -> None:
+def _enable(action: QAction, on: bool, reason: str, tip: str = "") -> None:
     action.setEnabled(on)
-    action.setToolTip("" if on else reason)
-
-
-def _tip(entry: JobEntry, button: Button) -> str:
-    if entry.phase == "cancelling":
-        return STOPPING if entry.serves else CANCELLING
-    if button == "pause":
-        return PAUSE_QUEUED if entry.waiting else PAUSE
-    resume = PAUSING if entry.phase == "pausing" else RESUME
-    return {"resume": resume, "cancel": CANCEL, "stop": STOP, "retry": RETRY}[button]
+    action.setToolTip(tip if on else reason)

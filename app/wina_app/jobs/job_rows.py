@@ -1,22 +1,17 @@
 """Rows of the job list: the Qt model with a row for each job, and the painter of a row."""
 
 import time
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from PySide6.QtCore import (
     QAbstractListModel,
-    QByteArray,
-    QMimeData,
     QModelIndex,
     QPersistentModelIndex,
     QRect,
     QSize,
     Qt,
     QTimer,
-    Signal,
 )
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem
@@ -29,11 +24,9 @@ from wina_app.style.theme import GRID, HALF, font, state_colour, tokens
 from wina_app.widgets.plain_text import plain_tip
 
 ENTRY = Qt.ItemDataRole.UserRole
-_MIME = "application/x-wina-job"
 _Index = QModelIndex | QPersistentModelIndex
 _TOP = QModelIndex()
 
-Button = Literal["pause", "resume", "cancel", "stop", "retry"]
 BUSY = ("running", "pausing", "cancelling")
 _DRAWN = {"cancelling": "running", "pausing": "running"}
 _ICON, _BAR, _LAP_SECONDS = 2 * GRID, 6, 1.6
@@ -41,9 +34,6 @@ _ICON, _BAR, _LAP_SECONDS = 2 * GRID, 6, 1.6
 
 class JobRows(QAbstractListModel):
     """Rows of a JobList; changes of a job show at once, additions together once the event loop is free."""
-
-    dropped = Signal(str, object)
-    """A job's id, and that of the job to place it before; None for the end."""
 
     def __init__(self, jobs: JobList) -> None:
         super().__init__()
@@ -69,10 +59,11 @@ class JobRows(QAbstractListModel):
         new = self._jobs.ordered
         listed_ids = {entry.id for entry in new}
         # From the end, so that the places of earlier rows stay valid.
-        for first, last in reversed(_stretches([entry.id not in listed_ids for entry in self._entries])):
-            self.beginRemoveRows(_TOP, first, last)
-            del self._entries[first : last + 1]
-            self.endRemoveRows()
+        for row in reversed(range(len(self._entries))):
+            if self._entries[row].id not in listed_ids:
+                self.beginRemoveRows(_TOP, row, row)
+                del self._entries[row]
+                self.endRemoveRows()
         added = [entry for entry in new if entry.id not in self._rows]
         if added:
             self.beginInsertRows(_TOP, len(self._entries), len(self._entries) + len(added) - 1)
@@ -122,45 +113,6 @@ class JobRows(QAbstractListModel):
                 return entry
         return None
 
-    def flags(self, index: _Index) -> Qt.ItemFlag:
-        """Let waiting jobs be dragged, and dropped between rows."""
-        if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled
-        flags = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemNeverHasChildren
-        return flags | Qt.ItemFlag.ItemIsDragEnabled if self._entries[index.row()].waiting else flags
-
-    def supportedDropActions(self) -> Qt.DropAction:
-        return Qt.DropAction.MoveAction
-
-    def mimeTypes(self) -> list[str]:
-        return [_MIME]
-
-    def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """Return the ids of the dragged jobs, in their order."""
-        data = QMimeData()
-        ids = [self._entries[row].id for row in sorted(index.row() for index in indexes)]
-        data.setData(_MIME, QByteArray(" ".join(ids).encode()))
-        return data
-
-    def dropMimeData(self, data: QMimeData, _action: Qt.DropAction, row: int, _column: int, _parent: _Index) -> bool:
-        """Request the move; the rows follow once the queue has changed. Return False: the view must remove nothing."""
-        ids = bytes(data.data(_MIME).data()).decode().split()
-        behind = self._entries[row:] if row >= 0 else []
-        before = next((entry.id for entry in behind if entry.waiting and entry.id not in ids), None)
-        for job_id in ids:
-            self.dropped.emit(job_id, before)
-        return False
-
-
-def _stretches(marked: Sequence[bool]) -> list[tuple[int, int]]:
-    """Return the first and last place of each run of marks: removing rows together costs the views as much as one."""
-    stretches = []
-    for mark, stretch in groupby(enumerate(marked), key=lambda numbered: numbered[1]):
-        indexes = [index for index, _ in stretch]
-        if mark:
-            stretches.append((indexes[0], indexes[-1]))
-    return stretches
-
 
 class Places(NamedTuple):
     """Rectangles of a row's elements."""
@@ -171,17 +123,6 @@ class Places(NamedTuple):
     remark: QRect
     amount: QRect
     bar: QRect
-    buttons: dict[Button, QRect]
-
-
-def buttons_of(entry: JobEntry) -> tuple[Button, ...]:
-    if entry.active and entry.serves:
-        return ("stop",)
-    if entry.active and entry.is_elsewhere:
-        return ("cancel",)
-    if entry.active:
-        return ("resume" if entry.is_paused else "pause", "cancel")
-    return ("retry",) if entry.can_retry else ()
 
 
 def places(row: QRect, entry: JobEntry) -> Places:
@@ -189,13 +130,6 @@ def places(row: QRect, entry: JobEntry) -> Places:
     body, small = QFontMetrics(font("body")), QFontMetrics(font("small"))
     inner = row.adjusted(2 * GRID, HALF, -2 * GRID, -HALF)
     right = inner.right()
-    buttons: dict[Button, QRect] = {}
-    height = small.height() + GRID
-    for name in reversed(buttons_of(entry)):
-        width = small.horizontalAdvance(name.capitalize()) + 2 * GRID
-        buttons[name] = QRect(right - width, inner.center().y() - height // 2, width, height)
-        right -= width + HALF
-    right -= GRID if buttons else 0
     left = inner.left() + _ICON + GRID
     # As wide as the widest state, so that the titles of all rows line up.
     word = max(body.horizontalAdvance(text) for text in STATE_WORDS) + 2 * GRID
@@ -212,14 +146,11 @@ def places(row: QRect, entry: JobEntry) -> Places:
         remark=QRect(texts, inner.center().y(), free, inner.height() // 2),
         amount=amount,
         bar=QRect(amount.left(), inner.top() + inner.height() * 3 // 4 - _BAR // 2, amount_width, _BAR),
-        buttons=buttons,
     )
 
 
 class JobPainter(QStyledItemDelegate):
-    """Delegate of the job list; `hovered` is the button under the mouse: the job's id and the button's name."""
-
-    hovered: tuple[str, str] | None = None
+    """Delegate of the job list."""
 
     def sizeHint(self, _option: QStyleOptionViewItem, _index: QModelIndex | QPersistentModelIndex) -> QSize:
         """Return the height of two lines; the list sets the width."""
@@ -249,9 +180,6 @@ class JobPainter(QStyledItemDelegate):
         _text(painter, amount, progress_text(entry), t.muted, small=True, right=True)
         if shows_bar:
             _bar(painter, where.bar, entry)
-        for name, rect in where.buttons.items():
-            hovered = self.hovered == (entry.id, name)
-            _button(painter, rect, name.capitalize(), enabled=entry.phase != "cancelling", hovered=hovered)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QPen(QColor(t.accent), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -297,13 +225,3 @@ def _bar(painter: QPainter, rect: QRect, entry: JobEntry) -> None:
         painter.setClipRect(rect)
         painter.drawRoundedRect(rect.left() + round(position) - width, rect.top(), width, _BAR, _BAR / 2, _BAR / 2)
         painter.setClipping(False)
-
-
-def _button(painter: QPainter, rect: QRect, text: str, *, enabled: bool, hovered: bool) -> None:
-    t = tokens()
-    painter.setPen(QColor(t.border if enabled else t.line))
-    painter.setBrush(QColor(t.accent_soft if hovered and enabled else t.raised if enabled else t.window))
-    painter.drawRoundedRect(rect, HALF, HALF)
-    painter.setFont(font("small"))
-    painter.setPen(QColor(t.text if enabled else t.disabled))
-    painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)

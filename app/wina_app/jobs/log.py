@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QGuiApplication, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QComboBox, QLineEdit, QPlainTextEdit, QWidget
 
 from wina_app.jobs.job_list import JobList
@@ -75,55 +75,6 @@ class LogBook:
         self._by_job.clear()
 
 
-class LogText(QPlainTextEdit):
-    """Lines to be read and copied. While they do not follow their end, a button over them leads back to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        wrap_words(self)
-        self.setProperty("role", "plain")
-        self.setReadOnly(True)
-        self.setAccessibleName("Log")
-        self.follows = True
-        tip = "Go to the end and stay there as lines arrive"
-        self.follow = push_button("Follow", self.go_to_end, name="Follow the end of the log", tip=tip)
-        self.follow.setParent(self)
-        self.follow.hide()
-        bar = self.verticalScrollBar()
-        bar.valueChanged.connect(self._on_scrolled)
-        bar.rangeChanged.connect(self._on_range)
-
-    def go_to_end(self) -> None:
-        """Show the last line, and every later one."""
-        self._set_follows(True)
-        bar = self.verticalScrollBar()
-        bar.setValue(bar.maximum())
-
-    def _on_range(self) -> None:
-        if self.follows:
-            self.go_to_end()
-
-    def _on_scrolled(self, value: int) -> None:
-        self._set_follows(value >= self.verticalScrollBar().maximum())
-
-    def _set_follows(self, on: bool) -> None:
-        self.follows = on
-        self.follow.setVisible(not on)
-        self._place()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        super().resizeEvent(event)
-        self._place()
-
-    def _place(self) -> None:
-        if self.follow.isVisible():
-            self.follow.adjustSize()
-            area = self.viewport().geometry()
-            size = self.follow.size()
-            self.follow.move(area.right() - size.width() - GRID, area.bottom() - size.height() - GRID)
-            self.follow.raise_()
-
-
 class LastLine(ElidedLabel):
     """The Log dock in one line: the latest record that is at least information, errors in their colour."""
 
@@ -166,7 +117,11 @@ class LogView(QWidget):
         super().__init__()
         self._book = LogBook()
         self._waiting: deque[LogLine] = deque()
-        self.text = LogText()
+        self.text = QPlainTextEdit()
+        wrap_words(self.text)
+        self.text.setProperty("role", "plain")
+        self.text.setReadOnly(True)
+        self.text.setAccessibleName("Log")
         self.text.setMaximumBlockCount(SHOWN)
         self.last = LastLine("muted")
         self.job = choices([(_ALL_JOBS, "", "")], "Job whose log is shown")
@@ -247,20 +202,23 @@ class LogView(QWidget):
     def _rebuild(self, *_: Any) -> None:
         self.text.setFont(monospace())
         self.text.clear()
-        self.text.go_to_end()
         level, text = self._filter
         lines = (line for line in self._book.of(self._job) if line.passes(level, text))
         self._waiting = deque(lines, maxlen=SHOWN)
         self._write()
 
     def _write(self) -> None:
-        """Write some of the waiting lines, and the rest later."""
+        """Write some of the waiting lines, and the rest later; follow the end unless the user scrolled up."""
+        bar = self.text.verticalScrollBar()
+        follows = bar.value() >= bar.maximum()
         cursor = QTextCursor(self.text.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
         cursor.beginEditBlock()
         for _ in range(min(_PIECE, len(self._waiting))):
             _append(cursor, self._waiting.popleft())
         cursor.endEditBlock()
+        if follows:
+            bar.setValue(bar.maximum())
         if self._waiting:
             self._writer.start(0)
         else:

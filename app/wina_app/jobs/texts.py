@@ -22,7 +22,6 @@ _PAGES = {
     "joint": "sparsity",
     "inspect_gate": "sparsity",
     "evaluate": "results",
-    "estimate": "studies",
     "latency": "latency",
     "decode": "latency",
     "generate": "playground",
@@ -30,7 +29,6 @@ _PAGES = {
     "export_gguf": "rotation",
     "serve": "playground",
     "fetch": "model",
-    "array": "studies",
 }
 
 
@@ -142,27 +140,14 @@ def queue_text(jobs: JobList) -> str:
         texts.append(f"{paused} paused")
     if waiting:
         texts.append(f"{waiting} waiting")
-    seconds, complete = _time_left(jobs)
-    if seconds:
-        time_left = duration(seconds)
-        words = f"about {time_left} left" if complete else f"at least {time_left} left"
-        texts.append(words)
-    return "  ·  ".join(texts)
-
-
-def _time_left(jobs: JobList) -> tuple[float, bool]:
-    """Return the seconds until the queue is empty, and whether the time of every job in it is known.
-
-    Jobs that run do so side by side; those that wait share the engines. Paused and cancelled jobs do not count, nor
-    interactive ones of unknown duration, which are short.
-    """
-    counted = [entry for entry in jobs.active if not entry.is_paused and entry.phase != "cancelling"]
-    remaining = {entry.id: entry.remaining_seconds for entry in counted}
-    running = [remaining[entry.id] or 0.0 for entry in counted if entry.begun]
-    waiting = [remaining[entry.id] or 0.0 for entry in counted if entry.waiting]
-    complete = all(remaining[entry.id] is not None for entry in counted if not entry.is_interactive)
+    # Paused and cancelled jobs do not count, nor interactive ones of unknown duration, which are short.
+    counted = [entry for entry in active if not entry.is_paused and entry.phase != "cancelling"]
+    seconds = [(entry.remaining_seconds, entry.is_interactive) for entry in counted]
     engines = sum(not use.light for use in jobs.engines.values())
-    return max(running, default=0.0) + sum(waiting) / max(1, engines), complete
+    if left := sum(time or 0.0 for time, _ in seconds) / max(1, engines):
+        complete = all(time is not None or interactive for time, interactive in seconds)
+        texts.append(f"{'about' if complete else 'at least'} {duration(left)} left")
+    return "  ·  ".join(texts)
 
 
 def engines_text(jobs: JobList) -> str:

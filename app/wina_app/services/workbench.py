@@ -167,9 +167,8 @@ class Workbench(QObject):
         if isinstance(job, HostedJob):
             return
         self._retrying.add(job_id)
-        queued = self.jobs.queued_runs  # read here: the list belongs to the main thread
         self.store.ask(
-            lambda store: rest_of(job, store, points, queued),
+            lambda store: rest_of(job, store, points),
             lambda rest: self._requeue(job_id, rest),
             lambda text: self._refuse_retry(job_id, text),
         )
@@ -218,8 +217,7 @@ class Workbench(QObject):
 
     def resume_unfinished(self) -> None:
         """Continue the jobs of programs that died, where they stopped."""
-        queued = self.jobs.queued_runs
-        self.store.ask(lambda store: resumed(store, queued), self._submit_resumed, self.storing_failed.emit)
+        self.store.ask(resumed, self._submit_resumed, self.storing_failed.emit)
 
     def _submit_resumed(self, submits: list[Submit]) -> None:
         for submit in submits:

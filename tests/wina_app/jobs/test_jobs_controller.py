@@ -4,10 +4,9 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 from wina_app.jobs.dock import JobsController
 
-from tests.wina_app.fakes import done, make_workbench, result
+from tests.wina_app.fakes import done, make_workbench
 from tests.wina_app.stored_runs import SOURCE
 from wina_core.jobs import (
-    EstimateJob,
     EvaluateJob,
     Failed,
     InspectJob,
@@ -19,7 +18,7 @@ from wina_core.jobs import (
     RunStarted,
     Started,
 )
-from wina_core.records import EstimateRecord, UnitRecord
+from wina_core.records import UnitRecord
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, RunSpec
 from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.runs import measurement_key
@@ -157,16 +156,3 @@ def test_what_like_measurements_took_is_what_a_job_should_take(bench):
     assert workbench.jobs[job_id].expected_seconds == 2 * 30.0 * len(EVALUATION.units)
     other = workbench.submit(EvaluateJob(runs=RUNS[:1]), "Evaluate again")
     assert workbench.jobs[other].expected_seconds is None, "nothing was ever measured here"
-
-
-def test_an_estimate_is_what_the_job_that_it_was_made_for_should_take(bench):
-    workbench, engine, *_ = bench
-    workbench.submit(EstimateJob(runs=RUNS), "Estimate")
-    engine.answer(result(EstimateRecord(seconds=77.0, units=4, estimates=())), done())
-    assert workbench.jobs[workbench.submit(BATCH, "Evaluate")].expected_seconds == 77.0
-
-
-def test_how_a_job_is_computed_is_copied(bench):
-    workbench, _, _, view, _ = bench
-    view.specification_requested.emit(workbench.submit(LOAD, "Load"))
-    assert InspectJob.model_validate_json(view.copied) == LOAD

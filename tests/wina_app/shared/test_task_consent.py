@@ -15,7 +15,7 @@ from wina_app.shared.task_consent import TaskCodeDialog, ask_task_code
 from tests.wina_app.fakes import Recorded, load, make_workbench
 from tests.wina_app.pages.evaluate.test_controller import CHOICE, DEMO
 from tests.wina_core.compute.evaluation.task_files import CHOICE as TASK
-from wina_core.jobs import EstimateJob, EvaluateJob
+from wina_core.jobs import EvaluateJob
 from wina_core.specs import Configuration, EvaluationSpec
 from wina_core.specs.machine import Machine
 from wina_core.specs.studies import StudySpec
@@ -110,7 +110,7 @@ def test_tasks_without_code_are_not_asked_about(tmp_path: Path, folder: Path, as
 
 @pytest.mark.usefixtures("qapp")
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_study_asks_before_it_is_measured_or_estimated(
+def test_a_study_asks_before_it_is_measured(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, asked: Asked, trusted: bool
 ) -> None:
     evaluation = EvaluationSpec(tasks=("own",), task_folders=(str(folder),), fidelity=None)
@@ -124,10 +124,9 @@ def test_a_study_asks_before_it_is_measured_or_estimated(
     controller.set_visible(True)
     while controller._catalogue.read_next():
         pass
-    controller.estimate()
     controller.run()
     jobs = [submit.job for submit in engine.submitted]
-    assert [type(job) for job in jobs] == ([EstimateJob, EvaluateJob] if trusted else [])
+    assert [type(job) for job in jobs] == ([EvaluateJob] if trusted else [])
     assert all(job.task_code == {str(folder): code(folder).digest} for job in jobs)
     assert len(store.store.studies()) == trusted
 

@@ -93,19 +93,6 @@ def test_a_job_is_computed_whole_whatever_is_stored_and_other_programs_see_how_f
     assert store.list_jobs() == []
 
 
-def test_a_job_that_was_cancelled_while_its_process_started_is_cancelled(
-    store: Store, compute: Callable[..., Computing], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Store, "kept_jobs", lambda _store: frozenset())
-    engine = compute().engine
-    engine.given(1, Cancel)
-    engine.say(Done(job_id=engine.job_id, cancelled=True))
-    until = time.monotonic() + PATIENCE
-    while statuses(store) != ["cancelled", "cancelled"] and time.monotonic() < until:
-        time.sleep(0.02)
-    assert statuses(store) == ["cancelled", "cancelled"]
-
-
 def test_a_job_whose_row_is_deleted_is_cancelled(store: Store, compute: Callable[..., Computing]) -> None:
     computing = compute()
     engine = computing.engine

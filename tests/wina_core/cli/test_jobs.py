@@ -121,14 +121,6 @@ def test_resuming_starts_the_job_in_the_background_without_the_consent_of_the_da
     assert not submit.job.run_model_code
 
 
-def test_a_job_is_resumed_by_one_program(orphaned: str) -> None:
-    with Store(orphaned) as first, Store(orphaned) as second:
-        assert [submit.job_id for submit in first.unfinished_jobs(take=True)] == ["job"]
-        assert second.unfinished_jobs(take=True) == []
-    with Store(orphaned) as third:
-        assert len(third.unfinished_jobs()) == 1, "the first one died, too"
-
-
 def test_a_job_that_writes_a_folder_is_not_resumed(tmp_path: Path, url: str) -> None:
     folder = str(tmp_path / "victim")
     rotate = RotateJob(model=RUNS[0].model, rotation=RotationSpec(), export_to=folder)

@@ -44,6 +44,8 @@ def test_its_clock_runs_with_the_time_and_stands_still_while_it_is_held(events: 
 def test_it_takes_the_time_since_it_last_began_without_its_pauses() -> None:
     state = JobState()
     for second, event in (
+        (-30.0, Held(job_id=JOB, held=True)),
+        (-20.0, Held(job_id=JOB, held=False)),
         (0.0, Started(job_id=JOB)),
         (10.0, Held(job_id=JOB, held=True)),
         (20.0, Held(job_id=JOB, held=True, released=True)),  # its engine works for another job
@@ -60,7 +62,7 @@ def test_it_takes_the_time_since_it_last_began_without_its_pauses() -> None:
 def test_a_request_shows_until_the_job_confirms_it_and_a_cancelled_job_is_not_paused() -> None:
     running = JobState().apply(Started(job_id=JOB), 0.0)
     assert running.pausing().apply(Held(job_id=JOB, held=True), 1.0).phase == "paused"
-    assert running.pausing().resuming() == running
+    assert running.pausing().resuming() == running.pausing().apply(Held(job_id=JOB, held=False), 1.0) == running
     assert running.cancelling().pausing().resuming().phase == "cancelling"
     assert running.cancelling().apply(Held(job_id=JOB, held=True), 1.0).phase == "cancelling"
     ended = running.apply(Done(job_id=JOB), 1.0)

@@ -9,7 +9,7 @@ import pytest
 from tests.wina_core.tiny import tiny_folder, tiny_model
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
-from wina_core.jobs import RotateJob, planning
+from wina_core.jobs import RotateJob
 from wina_core.jobs.planning import MemoryNeed, memory_needs
 from wina_core.model_info.cost.refinement import RefinementNeed
 from wina_core.specs import FREE_ROTATION, NO_ROTATION, ModelSource, RotationSpec
@@ -22,10 +22,6 @@ def job(tmp_path):
     return RotateJob(model=ModelSource(location=str(tiny_folder(tmp_path / "model"))), rotation=ROTATION)
 
 
-def test_a_model_that_fits_needs_nothing(job):
-    assert memory_needs(job) == ()
-
-
 def test_a_larger_model_is_read_from_its_files_and_its_rotated_weights_take_disk(job, tmp_path, monkeypatch):
     monkeypatch.setenv(MEMORY_VARIABLE, "1K")
     (need,) = memory_needs(job)
@@ -33,14 +29,6 @@ def test_a_larger_model_is_read_from_its_files_and_its_rotated_weights_take_disk
     assert (need.weights, need.disk) == (size, 2 * size)
     assert need.text.startswith(f"The weights of {tmp_path / 'model'} take 0.0 GB, but 0.0 GB of memory are free:")
     assert f"of disk, and {cache_folder()} has" in need.text
-
-
-def test_without_a_rotation_nothing_is_written(job, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
-    (need,) = memory_needs(job.model_copy(update={"rotation": NO_ROTATION}))
-    assert need.disk == 0
-    assert "they are read from their files layer by layer." in need.text
-    assert "disk" not in need.text
 
 
 def test_weights_that_are_converted_take_disk(tmp_path, monkeypatch):
@@ -113,22 +101,6 @@ def test_what_is_short_comes_with_what_to_do(changed, advice):
     assert need.advice == advice
     rest = "left." if need.disk else ("layer by layer." if need.in_files else "6.5 GB of memory are free beside them.")
     assert need.text.endswith(advice[-1] if advice else rest)
-
-
-def test_a_need_that_was_accepted_is_known_by_what_it_takes():
-    assert replace(NEED, memory=7e9, free=1e9, machine=9e9).identity == NEED.identity
-    assert replace(NEED, disk=54e9).identity != NEED.identity
-    assert replace(NEED, search=RefinementNeed(9e9, 0.0)).identity != NEED.identity
-
-
-def test_the_largest_sizes_of_a_models_rotations_are_needed(job, monkeypatch):
-    """A search that takes much without disk after a rotation that is written."""
-    monkeypatch.setenv(MEMORY_VARIABLE, "1K")
-    searches = {ROTATION: RefinementNeed(0.0, 5e9), NO_ROTATION: RefinementNeed(9e9, 0.0)}
-    monkeypatch.setattr(planning, "needed_models", lambda job: [(job.model, rotation) for rotation in searches])
-    monkeypatch.setattr(planning, "_search_need", lambda _source, rotation, *_: searches[rotation])
-    (need,) = memory_needs(job)
-    assert (need.disk, need.search) == (2 * need.weights, RefinementNeed(9e9, 5e9))
 
 
 def test_a_search_that_takes_much_is_said_unless_its_bases_are_known(job, tmp_path, monkeypatch):

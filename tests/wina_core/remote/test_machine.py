@@ -46,11 +46,6 @@ def test_what_ssh_or_a_shell_could_read_otherwise_is_refused(changes: dict[str, 
         machine(**changes)
 
 
-@pytest.mark.parametrize("host", ["gpu", "me@gpu.example", "my_host-2", "10.0.0.1"])
-def test_usual_hosts_are_taken(host: str) -> None:
-    assert machine(host=host).name == host
-
-
 @posix
 @given(st.lists(PARTS, max_size=4), PARTS)
 def test_the_longest_pair_decides_and_paths_outside_have_none(folders: list[list[str]], path: list[str]) -> None:

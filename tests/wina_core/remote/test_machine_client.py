@@ -117,16 +117,6 @@ def test_a_lost_connection_fails_the_job_in_one_sentence_with_the_log(
     wait_until(lambda: not machine.processes())
 
 
-def test_a_connection_that_is_refused_fails_the_job_in_one_sentence(
-    machine: FakeMachine, client: EngineClient, events: Events
-) -> None:
-    machine.cut(["down"])
-    client.send(Submit(job_id="1", job=STUDY))
-    end = events.end("1")
-    assert isinstance(end, Failed)
-    assert 'The machine "away" cannot be reached' in end.error
-
-
 @pytest.mark.parametrize(("wish", "code"), [("exit 3", 3), (f"signal {int(signal.SIGSEGV)}", 139)])
 def test_the_end_of_an_engine_names_its_machine_and_its_log(
     wish: str, code: int, client: EngineClient, events: Events
@@ -148,11 +138,7 @@ def test_a_wrong_command_and_other_programs_are_refused_in_one_sentence(machine:
 @pytest.mark.parametrize(
     ("code", "stderr", "words"),
     [
-        (255, "WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification failed.", "key is another"),
-        (255, "Host key verification failed.", "host key is not known yet"),
-        (255, "me@away: Permission denied (publickey).", "it refused the login"),
-        (255, "ssh: Could not resolve hostname away", "its name is unknown"),
-        (255, "config: line 1: Bad configuration option: nonsense", "ssh refuses its configuration file"),
+        (255, "WARNING!\nHost key verification failed.", "(Host key verification failed); try by hand: ssh away true"),
         (255, "", "ssh said nothing"),
         (127, "sh: wina: not found", "pip install wina-workbench"),
         (1, "", "ended with code 1"),
@@ -186,13 +172,8 @@ def test_a_check_says_what_the_engine_computes_with_or_why_there_is_none(machine
     assert machine_client.check_machine(machine.machine).environment.hardware == "fake in away"
     wait_until(lambda: not machine.processes())
     machine.cut(["down"])
-    with pytest.raises(WinaError, match='The machine "away" cannot be reached: nothing listens on its ssh port'):
+    with pytest.raises(WinaError, match=r'The machine "away" cannot be reached .*Connection refused'):
         machine_client.check_machine(machine.machine)
-
-
-def test_a_missing_client_of_ssh_is_one_sentence(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    assert failure(machine, "wina").startswith("The engine could not be started ([Errno 2]")
 
 
 def test_a_job_that_hangs_is_ended_with_its_connection(machine: FakeMachine, events: Events) -> None:

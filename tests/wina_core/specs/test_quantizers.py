@@ -11,7 +11,6 @@ from wina_core.jobs import (
     AllocateJointlyJob,
     CostJob,
     DecodeJob,
-    EstimateJob,
     EvaluateJob,
     InspectJob,
     PendingRun,
@@ -33,7 +32,6 @@ JOBS = (
         model=SOURCE.unquantized, rotation=NO_ROTATION, method=WINA, spec=JointSpec(bits_read=4, quantization=ABSENT)
     ),
     DecodeJob(spec=DecodeSpec(model=SOURCE)),
-    EstimateJob(runs=(PENDING,)),
 )
 
 

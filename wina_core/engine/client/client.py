@@ -36,7 +36,6 @@ from wina_core.jobs import (
     EvaluateJob,
     Event,
     Failed,
-    InspectJob,
     Log,
     Pause,
     Ready,
@@ -51,9 +50,6 @@ from wina_core.jobs.job_state import JobState
 
 CANCEL_GRACE_SECONDS = 10.0
 """Time for a cancelled job to reach its next batch before its engine is terminated."""
-LOADING_GRACE_SECONDS = 1.5
-"""The same for a job that only loads a model: it has nothing to lose, and reading one weight from a slow disk can take
-minutes."""
 SHUTDOWN_GRACE_SECONDS = 4.0
 """Time for the engine to exit by itself; its own watchdog ends it after `server.EXIT_GRACE_SECONDS`."""
 TERMINATE_GRACE_SECONDS = 3.0
@@ -172,9 +168,6 @@ class EngineClient:
         self._job: _Job | None = None
         self._engine: Engine | None = None
 
-    spares_starting_engines = True
-    """True if an engine that has not begun its job is not ended by force when that is cancelled."""
-
     @property
     def available(self) -> bool:
         return True
@@ -255,17 +248,14 @@ class EngineClient:
             job.state = job.state.cancelling()
             engine.send(cancel)
         # The engine checks for a cancellation between batches. One that computes in native code for longer is ended.
-        loads = isinstance(job.submit.job, InspectJob)
-        grace = min(LOADING_GRACE_SECONDS, self._cancel_grace) if loads else self._cancel_grace
-        timer = threading.Timer(grace, self._escalate_cancel, args=(engine, job))
+        timer = threading.Timer(self._cancel_grace, self._escalate_cancel, args=(engine, job))
         timer.daemon = True
         timer.start()
 
     def _escalate_cancel(self, engine: Engine, job: _Job) -> None:
         """End the engine of a job that did not notice its cancellation in time."""
         with self._lock:
-            is_spared = job.state.started is None and self.spares_starting_engines
-            if self._job is not job or self._engine is not engine or is_spared:
+            if self._job is not job or self._engine is not engine:
                 return
         _terminate(engine.process)
 

@@ -1,4 +1,4 @@
-"""The queue of an `EnginePool`: its jobs, what engines were given of each, and the thread that works on it.
+"""The queue of an `EnginePool`: its jobs, its engines, and what each was given.
 
 A job with runs is a `QueuedJob` whose runs wait as `UnassignedRuns`; an engine gets some of them as an `Assignment`.
 What an engine that died leaves goes back to the others (`reap`). The `JobQueue` orders the jobs by priority, then as
@@ -6,15 +6,13 @@ they came or were moved. A batch job that has begun runs to its end, unless it i
 job (see `pool`).
 """
 
-import logging
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.end_texts import MOST_ENGINES, describe_failure, describe_retry
+from wina_core.errors import WinaError
 from wina_core.jobs import (
     PRIORITIES,
     Done,
@@ -36,7 +34,8 @@ from wina_core.jobs import (
 from wina_core.jobs.job_specs import Group, by_model
 from wina_core.jobs.job_state import JobState
 from wina_core.jobs.progress import MeasurementTimes, Throttle
-from wina_core.specs import COST
+from wina_core.records import Environment
+from wina_core.specs import COST, ModelSource
 from wina_core.specs.machine import LOCAL
 
 
@@ -97,8 +96,6 @@ class Assignment:
     """Its units that have arrived."""
     ended: set[str] = field(default_factory=set)
     """Runs that were computed, or failed."""
-    since: float = field(default_factory=time.monotonic)
-    """Time of its last result, at first of its beginning."""
     loaded: bool = False
     """True once its engine has the model that it works on."""
     held: bool = False
@@ -119,22 +116,14 @@ class Assignment:
             case RunStarted():
                 self.begin(event.run)
             case Partial():
-                self._on_result()
                 self.loaded |= event.unit.unit != COST  # costs are counted from the config, without the model
                 self.arrived.add(event.unit.unit)
             case Measured():
-                self._on_result()
                 self.loaded = True
             case Progress():
                 self.loaded |= event.stage not in ("", "loading")
-            case RunFinished():
+            case RunFinished() | RunFailed():
                 self.end(event.run)
-            case RunFailed():
-                self._on_result()
-                self.end(event.run)
-
-    def _on_result(self) -> None:
-        self.since, self.job.gave_up = time.monotonic(), False
 
     def begin(self, run: str | None) -> None:
         self.run, self.arrived = run, set()
@@ -186,8 +175,6 @@ class QueuedJob:
     """True once an engine was given something of it."""
     cut: bool = False
     """True if the cancellation left something out."""
-    gave_up: bool = False
-    """True once a measurement in flight was given up, until the next result."""
     failure: Failed | None = None
     """Failure of an assignment that reached no run, or of the only one of a job that is not shared."""
     unreached: list[str] = field(default_factory=list)
@@ -229,7 +216,7 @@ class QueuedJob:
             done=done,
             total=total,
             unit="measurements",
-            eta_seconds=self.times.left(done, [assignment.run for assignment in self.assignments]),
+            eta_seconds=self.times.left(done, len(self.assignments)),
             metric=doing.metric,
         )
 
@@ -275,6 +262,76 @@ def last_events(job: QueuedJob) -> Iterator[Event]:
         for run in job.unreached:
             yield RunFailed(job_id=job.id, run=run, error=failure.error, detail=failure.detail)
     yield Done(job_id=job.id, cancelled=job.cut)
+
+
+# ---- engines ---------------------------------------------------------------------------------------------------------
+
+OnEvent = Callable[[Event], None]
+MakeClient = Callable[[OnEvent], EngineClient]
+"""Maker of one engine's client from the receiver of its events."""
+OpenMachine = Callable[[str], Sequence[MakeClient]]
+"""Makers of a machine's engines by its name; raises WinaError for one that is not known or not reached."""
+
+
+def no_machines(name: str) -> Sequence[MakeClient]:
+    """Raise WinaError: this pool has the engines of this computer alone."""
+    raise WinaError(f"This program computes on this computer alone, and not on {name}.")
+
+
+@dataclass(eq=False)
+class Worker:
+    """An engine and its work."""
+
+    number: int
+    """Number of the engine, from 1."""
+    client: EngineClient
+    light: bool = False
+    """True for the one beside the others that computes only what a user waits for."""
+    machine: str = LOCAL
+    """Name of the machine that it runs on."""
+    hardware: str = ""
+    environment: Environment | None = None
+    """Its libraries and hardware; None until it is ready."""
+    assignment: Assignment | None = None
+    """Its present work; None while it is idle."""
+    group: Group | None = None
+    """The rotated model that it holds: that of its last runs."""
+    model: ModelSource | None = None
+    """The model of its last job."""
+    pid: int | None = None
+    """The process that computed its last job: another one has no model in memory."""
+    idle_since: float = 0.0
+    lost: int = 0
+    """Processes in a row that were lost before they began the job that they were given."""
+    ending: bool = False
+    """True while the light one is stopped because nobody needed it for a while."""
+
+    @property
+    def free(self) -> bool:
+        return self.assignment is None and not self.ending and self.client.available
+
+    def holds(self, job: Job) -> bool:
+        """Return whether its last job was on the model of this one, in the same process."""
+        model = job.first_model
+        return model is not None and model == self.model and self.pid == self.client.pid
+
+
+def assignments(workers: Iterable[Worker]) -> list[Assignment]:
+    return [worker.assignment for worker in workers if worker.assignment is not None]
+
+
+def yielding_work(workers: Iterable[Worker], job: Job) -> Assignment | None:
+    """Return the evaluation or sweep that makes room for an interactive job.
+
+    Evaluations are preferred to sweeps, and engines that hold the job's model to others.
+    """
+    able = [
+        (worker.assignment.job.spec.timed, not worker.holds(job), worker.number, worker.assignment)
+        for worker in workers
+        if worker.assignment
+        and (isinstance(worker.assignment.job.spec, EvaluateJob) or worker.assignment.job.spec.timed)
+    ]
+    return min(able, key=lambda candidate: candidate[:3])[3] if able else None
 
 
 # ---- the order of the jobs ------------------------------------------------------------------------------------------
@@ -336,47 +393,3 @@ class JobQueue:
 
 def _rank(priority: Priority) -> int:
     return PRIORITIES.index(priority)
-
-
-# ---- actions that run one after the other on one thread --------------------------------------------------------------
-
-
-class Inbox:
-    """Queue of actions that run on a thread of its own until `close`; what is posted later is dropped.
-
-    It calls `tick` after every action, and after `seconds` without one.
-    """
-
-    def __init__(self, tick: Callable[[], None], seconds: float) -> None:
-        self._tick = tick
-        self._seconds = seconds
-        self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)
-        self._thread.start()
-
-    def post(self, action: Callable[[], None]) -> None:
-        self._actions.put(action)
-
-    def close(self, last: Callable[[], None]) -> None:
-        """Run a `last` action, and what is posted until it returns; wait for the end of the thread."""
-
-        def end() -> None:
-            self._closing = True
-            last()
-
-        self.post(end)
-        if self._thread is not threading.current_thread():
-            self._thread.join()
-
-    def _work(self) -> None:
-        while not (self._closing and self._actions.empty()):
-            try:
-                action = self._actions.get(timeout=self._seconds)
-            except queue.Empty:
-                action = self._tick
-            for step in (action, self._tick):
-                try:
-                    step()
-                except Exception:  # one defect must not cost the jobs that follow
-                    logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")

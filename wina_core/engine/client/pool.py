@@ -1,7 +1,7 @@
 """Pool of engines: the way of a job from its Submit to its Done or Failed, over any number of engines.
 
 A request goes through `send` to the pool's thread. `_submit` puts the job into the queue (`job_queue`), `_hand_out`
-gives every free engine (`workers`) its next work, and `_begin` sends that to the engine's `client`. The events of the
+gives every free engine (a `Worker`) its next work, and `_begin` sends that to the engine's `client`. The events of the
 engine come back through `_on_message`, with the job's id instead of the assignment's, and go to the pool's `on_event`,
 where the program stores them. `_end_assignment` takes back what an engine did not compute, and hands out again.
 
@@ -12,10 +12,9 @@ before has no runs left to hand out.
 A light engine beside the others computes what a user waits for while they are busy. It starts with the first batch job,
 so that its libraries are loaded by the time it is needed, and ends when nobody has needed its model for a while.
 
-Where memory does not allow it, an evaluation makes room and continues after. It gives up a measurement that has just
-begun, once for each result; else it is cancelled with its next result. What was under way is computed again. While a
-sweep is timed, no light engine computes or starts: a sweep makes room after its current point, and waits while the
-light engine computes.
+Where memory does not allow it, an evaluation makes room with its next result and continues after. While a sweep is
+timed, no light engine computes or starts: a sweep makes room after its current point, and waits while the light engine
+computes.
 
 Engines on other machines are opened at the first job for their machine. They and this computer's, as the job names
 them, share its runs alike.
@@ -23,20 +22,28 @@ them, share its runs alike.
 
 import itertools
 import logging
+import queue
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from wina_core.engine.client.client import EngineClient
 from wina_core.engine.client.end_texts import MOST_ENGINES
 from wina_core.engine.client.job_queue import (
     Assignment,
-    Inbox,
     JobQueue,
+    MakeClient,
+    OnEvent,
+    OpenMachine,
     QueuedJob,
     UnassignedRuns,
+    Worker,
+    assignments,
     last_events,
+    no_machines,
     reap,
+    yielding_work,
 )
 from wina_core.engine.client.resources import (
     HasRoom,
@@ -47,22 +54,7 @@ from wina_core.engine.client.resources import (
     with_lower_priority,
 )
 from wina_core.engine.client.rest import without_points
-from wina_core.engine.client.workers import (
-    TICK_SECONDS,
-    LightEngine,
-    OnEvent,
-    OpenMachine,
-    Worker,
-    Workers,
-    assignments,
-    busy_reason,
-    free_batch_worker,
-    give_up,
-    held_worker,
-    no_machines,
-    waiting_reason,
-    yielding_worker,
-)
+from wina_core.errors import WinaError
 from wina_core.jobs import (
     Assigned,
     Cancel,
@@ -72,6 +64,7 @@ from wina_core.jobs import (
     Event,
     Failed,
     Held,
+    Job,
     Log,
     Measured,
     Move,
@@ -93,7 +86,13 @@ from wina_core.jobs import (
 from wina_core.jobs.job_specs import group_of
 from wina_core.jobs.job_state import JobState
 from wina_core.jobs.progress import MeasurementTimes
+from wina_core.specs import ModelSource
 from wina_core.specs.machine import LOCAL
+
+TICK_SECONDS = 3.0
+"""Interval at which an idle pool looks whether to start or end its light engine."""
+IDLE_SECONDS = 300.0
+"""Time without a job of its own after which the light engine ends, with the model that it holds."""
 
 
 class EnginePool:
@@ -125,22 +124,31 @@ class EnginePool:
         """
         make = client or (lambda receiver, environment: EngineClient(receiver, environment=environment))
         self._on_event = on_event
-        self._light: LightEngine | None = None
-        self._inbox = Inbox(self._tick, TICK_SECONDS)
-        self._post = self._inbox.post
+        self._room = room
+        self._open_machine = machines
+        self._actions: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        """What runs on the pool's thread, one after the other."""
+        self._closing = False
         self._jobs = JobQueue()
         self._numbers = itertools.count(1)
-        self._workers = Workers(make, environments, light, self._on_message, self._post, machines)
-        if self._workers.light is not None:
-            self._light = LightEngine(self._workers.light, self._workers, room, self._post, self._hand_out)
+        self._workers: list[Worker] = []
+        for environment in environments:
+            self._add(lambda receiver, environment=environment: make(receiver, environment))
+        self._light = (
+            None if light is None else self._add(lambda receiver, light=light: make(receiver, light), light=True)
+        )
+        self._next_try = 0.0
+        """Time from which memory is looked at again, for a start of the light engine ahead of its first job."""
+        self._thread = threading.Thread(target=self._work, name="engine pool", daemon=True)
+        self._thread.start()
 
     @property
     def pid(self) -> int | None:
-        return self._workers.pid
+        return next((pid for worker in self._workers if (pid := worker.client.pid) is not None), None)
 
     def start(self) -> None:
         """Start the first engine before the first job; the others start with their first work."""
-        self._post(next(iter(self._workers)).client.start)
+        self._post(self._workers[0].client.start)
 
     def send(self, request: Request) -> None:
         """Submit, move, cancel, pause or resume a job; returns at once, except for Shutdown, which is `stop`."""
@@ -151,13 +159,26 @@ class EnginePool:
 
     def stop(self) -> None:
         """End all engines at once, each as `EngineClient.stop` does; their jobs end as cancelled."""
-        self._inbox.close(self._shut_down)
+        self._post(self._shut_down)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
 
     # ---- the pool's thread ---------------------------------------------------------------------------------------
 
-    def _tick(self) -> None:
-        if self._light is not None:
-            self._light.tick(time.monotonic())
+    def _post(self, action: Callable[[], None]) -> None:
+        self._actions.put(action)
+
+    def _work(self) -> None:
+        while not (self._closing and self._actions.empty()):
+            try:
+                action = self._actions.get(timeout=TICK_SECONDS)
+            except queue.Empty:
+                action = self._tend_light
+            for step in (action, self._tend_light):
+                try:
+                    step()
+                except Exception:  # one defect must not cost the jobs that follow
+                    logging.getLogger(__name__).exception("The engine pool failed to handle a request or an event")
 
     def _report(self, event: Event) -> None:
         """Follow an event, and hand it to the receiver, whose defects must cost no job."""
@@ -170,10 +191,109 @@ class EnginePool:
             logging.getLogger(__name__).exception("An event could not be handled: %r", event)
 
     def _shut_down(self) -> None:
+        self._closing = True
         self._light = None  # it must not start any more
         for job in self._jobs:
             self._cancel(job, notify=False)
-        self._workers.stop()
+        # On a thread for each engine: one that does not answer takes all of its grace.
+        stops = [threading.Thread(target=worker.client.stop) for worker in self._workers]
+        for stop in stops:
+            stop.start()
+        for stop in stops:
+            stop.join()
+
+    # ---- engines -------------------------------------------------------------------------------------------------
+
+    def _add(self, make: MakeClient, *, light: bool = False, machine: str = LOCAL) -> Worker:
+        # By its index: the client may send events while it is made, before there is a worker.
+        index = len(self._workers)
+        client = make(lambda event: self._post(lambda: self._on_message(self._workers[index], event)))
+        self._workers.append(Worker(index + 1, client, light=light, machine=machine))
+        return self._workers[-1]
+
+    def _serving(self, job: QueuedJob) -> list[Worker]:
+        return [worker for worker in self._workers if worker.machine in job.machines]
+
+    def _working_on(self, job: QueuedJob) -> list[tuple[Worker, Assignment]]:
+        pairs = [(worker, worker.assignment) for worker in self._workers]
+        return [(worker, assignment) for worker, assignment in pairs if assignment and assignment.job is job]
+
+    def _connect(self, job: QueuedJob, names: Iterable[str]) -> None:
+        """Open machines for a job, on a thread: a Ray cluster takes seconds to count its engines, or never answers."""
+
+        def connect() -> None:
+            makers: dict[str, Sequence[MakeClient]] = {}
+            error = ""
+            try:
+                for name in names:
+                    makers[name] = self._open_machine(name)
+            except WinaError as refusal:
+                error = str(refusal)
+            self._post(partial(self._on_opened, job, makers, error))
+
+        threading.Thread(target=connect, name="machines", daemon=True).start()
+
+    def _on_opened(self, job: QueuedJob, makers: Mapping[str, Sequence[MakeClient]], error: str) -> None:
+        """Begin a job whose machines are open; fail it with an `error`."""
+        new = makers.keys() - {worker.machine for worker in self._workers}  # two jobs may have opened the same one
+        for machine in sorted(new):
+            for make in makers[machine]:
+                self._add(make, machine=machine)
+        job.opening = False
+        # The job may have been cancelled, and its id used again, while the machines were opened.
+        if error and self._jobs.get(job.id) is job:
+            self._jobs.remove(job)
+            self._report(Failed(job_id=job.id, error=error))
+        self._hand_out()
+
+    # ---- the light engine ----------------------------------------------------------------------------------------
+
+    @property
+    def _is_timing(self) -> bool:
+        """True while a sweep is timed, which other work would disturb."""
+        return any(assignment.job.spec.timed and not assignment.held for assignment in assignments(self._workers))
+
+    @property
+    def _loading(self) -> list[ModelSource | None]:
+        """Models that engines may yet take memory for: of all work from which no result has come."""
+        return [worker.model for worker in self._workers if worker.assignment and not worker.assignment.loaded]
+
+    def _light_engine_for(self, job: Job) -> Worker | None:
+        """Return the light engine if it could begin a job."""
+        light = self._light
+        if light is None or not light.free or not job.interactive or self._is_timing:
+            return None
+        return light if light.holds(job) or self._room(job, self._loading) else None
+
+    def _tend_light(self) -> None:
+        """Start the light engine beside a batch job; end it where a sweep is timed, and to give idle memory back."""
+        light, now = self._light, time.monotonic()
+        if light is None or not light.free:
+            return
+        if light.client.pid is not None:
+            if self._is_timing or (light.model is not None and now - light.idle_since >= IDLE_SECONDS):
+                self._end_light(light)
+            return
+        has_batch_work = any(not assignment.job.spec.interactive for assignment in assignments(self._workers))
+        if has_batch_work and not self._is_timing and now >= self._next_try:
+            self._next_try = now + TICK_SECONDS
+            if self._room(None, self._loading):
+                light.client.start()
+
+    def _end_light(self, light: Worker) -> None:
+        """Stop the light engine, on a thread of its own, as this takes seconds."""
+        # Until it has stopped, `free` must be false: a job sent to it now would be cancelled.
+        light.ending, light.model = True, None
+
+        def ended() -> None:
+            light.ending = False
+            self._hand_out()  # jobs may have arrived meanwhile
+
+        def stop() -> None:
+            light.client.stop()
+            self._post(ended)
+
+        threading.Thread(target=stop, name="end of the light engine", daemon=True).start()
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -206,21 +326,12 @@ class EnginePool:
         state = JobState(priority=submit.priority or ("first" if job.interactive else "normal"))
         queued = QueuedJob(job_id, job, unassigned, times, machines, state=state)
         self._report(self._jobs.add(queued))
-        if missing := self._workers.missing(machines):
+        if missing := set(machines) - {worker.machine for worker in self._workers}:
             queued.opening = True
             self._explain(queued, f"connects to {', '.join(sorted(missing))}")
-            self._workers.open(missing, partial(self._on_opened, queued))
+            self._connect(queued, missing)
         else:
             self._hand_out()
-
-    def _on_opened(self, job: QueuedJob, error: str) -> None:
-        """Begin a job whose machines are open; fail it with an `error`."""
-        job.opening = False
-        # The job may have been cancelled, and its id used again, while the machines were opened.
-        if error and self._jobs.get(job.id) is job:
-            self._jobs.remove(job)
-            self._report(Failed(job_id=job.id, error=error))
-        self._hand_out()
 
     def _cancel(self, job: QueuedJob, *, notify: bool = True) -> None:
         """Drop the rest of a job and, where `notify`, ask its engines to stop."""
@@ -229,21 +340,21 @@ class EnginePool:
         job.cut |= job.waiting or job.opening  # before its state changes: a cancelled job waits for nothing
         job.state = job.state.cancelling()
         # Shutting down ends the engines anyway, so that they need no request then.
-        for worker, assignment in self._workers.working_on(job) if notify else ():
+        for worker, assignment in self._working_on(job) if notify else ():
             worker.client.send(Cancel(job_id=assignment.id))
         self._end_if_over(job)  # one that no engine has; any other ends with the last of its assignments
 
     def _pause(self, job: QueuedJob) -> None:
         if not job.state.is_paused and not job.state.is_cancelled:
             job.state = job.state.pausing()
-            for worker, assignment in self._workers.working_on(job):
+            for worker, assignment in self._working_on(job):
                 worker.client.send(Pause(job_id=assignment.id))
             self._report_held(job)
 
     def _resume(self, job: QueuedJob) -> None:
         if not job.state.is_paused:
             return
-        for worker, assignment in self._workers.working_on(job):
+        for worker, assignment in self._working_on(job):
             worker.client.send(Resume(job_id=assignment.id))
             assignment.held = False
         self._report(Held(job_id=job.id, held=False))
@@ -269,60 +380,61 @@ class EnginePool:
         for job in sorted(self._jobs, key=lambda job: not job.spec.interactive):
             if not job.waiting or job.state.is_paused:
                 continue
-            worker = free_batch_worker(self._workers.serving(job), job.spec)
+            # If possible one that holds an interactive job's model.
+            free = [worker for worker in self._serving(job) if worker.free and not worker.light]
+            free.sort(key=lambda worker: job.spec.interactive and not worker.holds(job.spec))
+            worker = free[0] if free else None
             light = self._light if LOCAL in job.machines else None
-            if worker is not None and light is not None and light.disturbs(job.spec):
+            if worker is not None and job.spec.timed and light is not None and not light.free:
                 self._explain(job, "other work would disturb the timings; waits for the light engine")
                 return None
             if worker is None and light is not None:
-                worker = light.engine_for(job.spec)
+                worker = self._light_engine_for(job.spec)
             if worker is not None:
                 return job, worker
         return None
 
     def _make_room(self, job: QueuedJob) -> None:
         """Let a paused job, or for an interactive one other work, give up an engine; report why the job waits."""
-        serving = self._workers.serving(job)
+        serving = self._serving(job)
         work = assignments(serving)
         if any(assignment.released for assignment in work):  # an engine is given up already
             return
-        if (worker := held_worker(serving, job.spec)) is not None:
-            self._release(worker, at_once=True)
-            return
+        for worker in serving:
+            if worker.assignment is not None and worker.assignment.held and (not worker.light or job.spec.interactive):
+                worker.assignment.released = True
+                worker.client.send(Cancel(job_id=worker.assignment.id))
+                return
         # An interactive job that is computed ends soon.
         if not job.spec.interactive or any(assignment.job.spec.interactive for assignment in work):
             return
-        worker = yielding_worker(serving, job.spec)
-        if worker is None or worker.assignment is None:
-            self._explain(job, busy_reason(serving))
+        assignment = yielding_work(serving, job.spec)
+        if assignment is None:
+            kinds = ", ".join(sorted({assignment.job.spec.kind for assignment in work}))
+            self._explain(job, f"memory allows no second engine; waits for the end of: {kinds}" if kinds else "")
             return
-        now = time.monotonic()
-        at_once = give_up(worker.assignment, now)
-        self._release(worker, at_once=at_once)
-        self._explain(job, waiting_reason(worker.assignment, now, at_once=at_once))
+        assignment.released = True  # it is cancelled with its next result
+        if assignment.job.spec.timed:
+            self._explain(job, "other work would disturb the timings; waits for the end of the current point")
+        else:
+            self._explain(job, "waits for the end of the current measurement")
 
     def _explain(self, job: QueuedJob, reason: str) -> None:
         if reason != job.state.waits:
             self._report(self._jobs.place(job, reason))
 
-    def _release(self, worker: Worker, *, at_once: bool) -> None:
-        """End a worker's assignment, now or with its next result, so that a waiting job may have the engine."""
-        assert worker.assignment is not None
-        worker.assignment.released = True
-        if at_once:
-            worker.client.send(Cancel(job_id=worker.assignment.id))
-
     def _begin(self, job: QueuedJob, worker: Worker) -> None:
         todo, runs = job.spec, tuple[PendingRun, ...]()
         if job.unassigned is not None:
-            engines = sum(not engine.light for engine in self._workers.serving(job))
+            engines = sum(not engine.light for engine in self._serving(job))
             runs = job.unassigned.take(worker.group, engines)
             # An engine knows its own runs alone, so that the pool estimates the time left over all engines.
             todo = job.spec.model_copy(update={"runs": runs, "stored": {}})
             worker.group = group_of(runs[0])
         # An id of its own for each assignment: late events of an earlier one on the same engine are not taken for it.
         assignment = Assignment(f"{job.id}/{next(self._numbers)}", job, runs)
-        worker.assign(assignment, todo)
+        assignment.loaded = worker.holds(todo)
+        worker.assignment, worker.model = assignment, todo.first_model
         job.assignments.append(assignment)
         job.has_begun = True
         if job.state.waits:

@@ -34,13 +34,10 @@ def engine_environments(engines: int) -> tuple[dict[str, str], ...]:
 
 
 def light_environment() -> dict[str, str]:
-    """Return the environment variables of an engine beside the others: the last device, half of the threads.
-
-    It prepares at its start what its first job would wait for (`WINA_ENGINE_WARM`).
-    """
+    """Return the environment variables of an engine beside the others: the last device, half of the threads."""
     devices = visible_devices()
     device = {"CUDA_VISIBLE_DEVICES": devices[-1]} if devices else {}
-    return {**device, "OMP_NUM_THREADS": str(max(1, _threads() // 2)), "WINA_ENGINE_WARM": "1"}
+    return {**device, "OMP_NUM_THREADS": str(max(1, _threads() // 2))}
 
 
 def with_lower_priority(environment: dict[str, str]) -> dict[str, str]:

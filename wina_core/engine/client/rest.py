@@ -1,7 +1,7 @@
 """The rest of a job that ended early."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from wina_core.errors import WinaError
@@ -12,19 +12,27 @@ _log = logging.getLogger(__name__)
 NO_POINTS: Mapping[str, tuple[str, ...]] = {}
 
 
-def rest_of(
-    job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS, queued: Iterable[PendingRun] = ()
-) -> Job | None:
-    """Return the job without its stored measurements, those of `queued` runs, which another job of this program has,
-    and the `measured` points of a sweep; None if nothing is missing.
+def rest_of(job: Job, store: Any, measured: Mapping[str, tuple[str, ...]] = NO_POINTS) -> Job | None:
+    """Return the job without its stored measurements and the `measured` points of a sweep; None if nothing is missing.
 
     Its runs are queued. `measured` holds hashes of points by `Environment.key`. Reading the store and hashing runs
     takes time: call this on no thread that must answer. Raises WinaError for runs that this store does not have.
     """
     if not isinstance(job, EvaluateJob):
         return without_points(job, measured)
-    runs = _missing(job, store, queued)
-    return job.model_copy(update={"runs": runs}) if runs else None
+    requested = {run.spec.content_hash(): run.units for run in job.runs}
+    runs = []
+    for pending in store.pending([run.spec for run in job.runs], job.samples):
+        name = pending.spec.content_hash()
+        if units := tuple(unit for unit in requested[name] if unit in pending.units):
+            runs.append(PendingRun(spec=pending.spec, units=units))
+            if store.run_status(name) is None:
+                raise WinaError(
+                    "This job's runs are not in this results database; open the one that has them, or evaluate them "
+                    "again."
+                )
+    store.queue_runs(tuple(runs))
+    return job.model_copy(update={"runs": tuple(runs)}) if runs else None
 
 
 def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
@@ -36,12 +44,9 @@ def without_points(job: Job, measured: Mapping[str, tuple[str, ...]]) -> Job:
     return job.model_copy(update={"stored": stored})
 
 
-def resumed(
-    store: Any, queued: Iterable[PendingRun] = (), *, run_model_code: bool = False, trust_task_code: bool = False
-) -> list[Submit]:
+def resumed(store: Any, *, run_model_code: bool = False, trust_task_code: bool = False) -> list[Submit]:
     """Take over the jobs of programs that died and return each with what is missing of it; drop those without a rest.
 
-    Measurements that several of them miss are left to the first, and those of `queued` runs of this program to these.
     Their own consents to run code do not count, only the user's stored ones and those given here. As for `rest_of`,
     call this on no thread that must answer. A job that cannot continue, for example without consent to the code of its
     tasks, is logged and offered again by the next start; it keeps no other from continuing.
@@ -51,14 +56,11 @@ def resumed(
     )
 
     resumed_jobs = []
-    waiting = {samples: list(queued) for samples in (False, True)}
-    """Runs of the jobs before, of all and of those that store samples."""
     for submit in store.unfinished_jobs(take=True):
         try:
-            samples = isinstance(submit.job, EvaluateJob) and submit.job.samples
             is_sweep = isinstance(submit.job, LatencyJob | DecodeJob)
             points = store.measured_points(submit.job.spec.hashes()) if is_sweep else NO_POINTS
-            remaining = rest_of(submit.job, store, points, waiting[samples])
+            remaining = rest_of(submit.job, store, points)
             if isinstance(remaining, EvaluateJob):
                 consents = {
                     "run_model_code": run_model_code,
@@ -70,28 +72,6 @@ def resumed(
             continue
         if remaining is None:
             store.forget_jobs([submit.job_id])
-            continue
-        resumed_jobs.append(submit.model_copy(update={"job": remaining}))
-        if isinstance(remaining, EvaluateJob):
-            waiting[False] += remaining.runs
-            # A queued run without samples does not replace one that stores them.
-            waiting[True] += remaining.runs if remaining.samples else ()
+        else:
+            resumed_jobs.append(submit.model_copy(update={"job": remaining}))
     return resumed_jobs
-
-
-def _missing(job: EvaluateJob, store: Any, queued: Iterable[PendingRun]) -> tuple[PendingRun, ...]:
-    requested = {run.spec.content_hash(): run.units for run in job.runs}
-    for run in queued:
-        if (name := run.spec.content_hash()) in requested:
-            requested[name] = tuple(unit for unit in requested[name] if unit not in run.units)
-    missing = {}
-    for pending in store.pending([run.spec for run in job.runs], job.samples):
-        name = pending.spec.content_hash()
-        if units := tuple(unit for unit in requested[name] if unit in pending.units):
-            missing[name] = PendingRun(spec=pending.spec, units=units)
-    if any(store.run_status(name) is None for name in missing):
-        raise WinaError(
-            "This job's runs are not in this results database; open the one that has them, or evaluate them again."
-        )
-    store.queue_runs(tuple(missing.values()))
-    return tuple(missing.values())

@@ -4,8 +4,6 @@ A job computes with a `Session`, which holds the loaded models, and emits its re
 each is there, else one Result at the end. `evaluate`, `estimate`, `generate` and `export` have files of their own.
 """
 
-import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from wina_core.compute.calibration import Calibration
@@ -15,7 +13,7 @@ from wina_core.compute.latency.decoding import time_decoding
 from wina_core.compute.latency.sweep import time_products
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import summarize
-from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.reporter import Reporter
 from wina_core.compute.rotation import save_rotated
 from wina_core.compute.rotation.comparison import layer_energies, norm_spreads
 from wina_core.compute.session.cache import bases_file
@@ -23,7 +21,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.cost import count_costs
 from wina_core.engine.server.export import checked_folder, export_gguf, export_model
 from wina_core.engine.server.generate import generate
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import WinaError
 from wina_core.jobs import (
     AllocateJob,
     AllocateJointlyJob,
@@ -31,7 +29,6 @@ from wina_core.jobs import (
     CostJob,
     DecodeJob,
     Emit,
-    EstimateJob,
     EvaluateJob,
     ExportGgufJob,
     ExportModelJob,
@@ -45,12 +42,10 @@ from wina_core.jobs import (
     RotateJob,
 )
 from wina_core.records import CalibrationRecord, LayerRecord, RotationChoice, RotationReport
-from wina_core.records.gates import GateRecord, GateTarget
-from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource, Quantization
+from wina_core.records.gates import GateRecord
+from wina_core.specs import NO_ROTATION, MethodSpec, Quantization
 from wina_core.specs.allocations import check_allocator
-from wina_core.specs.generation import CompletionSpec
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import UniformSparsity
 from wina_core.specs.quantization import check_made
 
 
@@ -89,10 +84,6 @@ def run_job(job: Job, session: Session, emit: Emit, reporter: Reporter, job_id: 
             value = export_gguf(job, session, reporter)
         case DecodeJob():
             value = time_decoding(job, session, emit, reporter, job_id)
-        case EstimateJob():
-            from wina_core.engine.server.estimate import estimate  # as below
-
-            value = estimate(job, session, reporter)
         case GenerateJob():
             generate(job, session, emit, reporter, job_id)
             return
@@ -111,8 +102,6 @@ def _quantizations(job: Job) -> tuple[Quantization, ...]:
     match job:
         case EvaluateJob() | LatencyJob():
             return ()
-        case EstimateJob():
-            return tuple(run.spec.model.quantization for run in job.runs)
         case DecodeJob() | ExportModelJob():
             return (job.spec.model.quantization,)
         case AllocateJointlyJob():
@@ -197,55 +186,3 @@ def inspect_cell(job: InspectGateJob, session: Session, reporter: Reporter) -> G
         cell = job.layer, job.projection
         gates = [gate.model_copy(update={"method": gate.method.untuned}) for gate in job.gates]  # no target of a plan
         return inspect_gate(loaded, cell, job.prompt, gates, job.tokens, calibrated, reporter)
-
-
-# ---- jobs for nobody, which load what the first real job would wait for ----------------------------------------------
-
-_WINA = MethodSpec(name="wina")
-_PROMPT = "The quick brown fox"
-
-
-def warm(session: Session, reporter: Reporter) -> None:
-    """Inspect a gate and complete a few words on the demo model, with results for no one, until `reporter` cancels.
-
-    Without it, the first job waits for the imports of transformers and for the compilation of the kernels: 8 s on two
-    cores.
-    """
-    demo = ModelSource(location="demo", device="auto")
-    jobs = (
-        InspectGateJob(
-            model=demo,
-            rotation=NO_ROTATION,
-            layer=0,
-            projection="q",
-            prompt=_PROMPT,
-            gates=(GateTarget(method=_WINA, target=0.5),),
-        ),
-        GenerateJob(
-            model=demo,
-            prompt=_PROMPT,
-            new_tokens=3,
-            configurations=(
-                CompletionSpec(),
-                CompletionSpec(method=_WINA, plan=UniformSparsity(sparsity=0.5)),
-            ),
-        ),
-    )
-    try:
-        for job in jobs:
-            run_job(job, session, lambda _: None, reporter)
-    except Cancelled:
-        return
-    except Exception:  # no job of anyone's fails
-        logging.getLogger(__name__).exception("The engine could not prepare for its first job")
-
-
-class CancelledByJob(NullReporter):
-    """Reporter that cancels once a job waits."""
-
-    def __init__(self, job_waits: Callable[[], bool]) -> None:
-        self._job_waits = job_waits
-
-    def check(self) -> None:
-        if self._job_waits():
-            raise Cancelled

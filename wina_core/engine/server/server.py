@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -41,7 +40,6 @@ from wina_core.jobs import (
     Submit,
     encode,
 )
-from wina_core.jobs.planning import stored_seconds
 from wina_core.jobs.progress import Stage, StageEta, Throttle
 from wina_core.jobs.streams import take_standard_streams
 from wina_core.records import RefinementStep
@@ -54,7 +52,7 @@ def serve() -> int:
     """Serve the client on the standard streams until it asks to shut down or is gone; return the exit code.
 
     SIGTERM ends the job at its next batch, and then this process without a word: its client takes it for killed.
-    WINA_ENGINE_NICE lowers its priority; with WINA_ENGINE_WARM it prepares for its first job (`warm`).
+    WINA_ENGINE_NICE lowers its priority.
     """
     os.environ.setdefault("TQDM_DISABLE", "1")  # progress goes over the wire, not as the libraries' bars into the log
     if hasattr(os, "nice"):
@@ -275,17 +273,13 @@ class Server:
             from wina_core.engine.server.run_job import run_job
         gc.freeze()  # the libraries live as long as this process: collections after jobs need not go through them
         session = Session()
-        if os.environ.get("WINA_ENGINE_WARM"):
-            from wina_core.engine.server.run_job import CancelledByJob, warm
-
-            warm(session, CancelledByJob(lambda: self._job is not None or self._closing))
         while (submit := self._next()) is not None:
             job_id = submit.job_id
             self.emit(Started(job_id=job_id))
             ended: Done | Failed = Done(job_id=job_id)
             usable, exhausted = True, False
             try:
-                reporter = WireReporter(self, job_id, self._cancel, stored_seconds(submit.job))
+                reporter = WireReporter(self, job_id, self._cancel)
                 reporter.check()
                 run_job(submit.job, session, self.emit, reporter, job_id)
             except Cancelled:
@@ -324,11 +318,11 @@ class WireReporter(Reporter):
     The client estimates an evaluation, whose other engines it knows.
     """
 
-    def __init__(self, server: Server, job_id: str, cancel: threading.Event, later: Mapping[str, float]) -> None:
+    def __init__(self, server: Server, job_id: str, cancel: threading.Event) -> None:
         self._server = server
         self._job_id = job_id
         self._cancel = cancel
-        self._eta = StageEta(later)
+        self._eta = StageEta()
         self._throttle = Throttle()
 
     def stage(self, name: Stage) -> None:

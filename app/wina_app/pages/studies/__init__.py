@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from wina_app.pages.studies.controller import StudiesController
 from wina_app.pages.studies.page import StudiesPage
-from wina_app.services.hosted_jobs import SubmittedArrays
+from wina_app.services.hosted_jobs import ArraySubmission
 from wina_app.services.workbench import Workbench
 from wina_app.widgets.base_page import Page
 from wina_core.specs.studies import StudySpec
@@ -15,7 +15,7 @@ def wire(
     add_page: Callable[[Page], None],
     show_study: Callable[[StudySpec], None],
     show_run: Callable[[str], None],
-    arrays: SubmittedArrays,
+    arrays: ArraySubmission,
 ) -> StudiesController:
     """Make the page, add it to the window, and return its controller.
 

@@ -21,12 +21,11 @@ from wina_app.pages.studies.study_state import (
     read_state,
 )
 from wina_app.pages.studies.submit_dialog import SubmitChoice
-from wina_app.services.hosted_jobs import SubmittedArrays
+from wina_app.services.hosted_jobs import ArraySubmission
 from wina_app.services.workbench import Workbench
 from wina_app.shared.product_question import ProductQuestion
 from wina_app.shared.task_consent import ask_consent, or_refusal
-from wina_core.jobs import EstimateJob
-from wina_core.records import EstimateRecord
+from wina_core.jobs.progress import expected_seconds
 from wina_core.specs.studies import Role
 from wina_core.studies.expand import labelled
 from wina_core.studies.gallery import GalleryEntry
@@ -48,7 +47,7 @@ class StudiesController(QObject):
         workbench: Workbench,
         view: StudiesPage,
         reports: StudyReports | None = None,
-        arrays: SubmittedArrays | None = None,
+        arrays: ArraySubmission | None = None,
     ) -> None:
         """Connect to the workbench; `reports` and `arrays` replace the processes of `wina` in tests."""
         super().__init__()
@@ -57,7 +56,7 @@ class StudiesController(QObject):
         self._jobs = StudyJobs(workbench)
         self._question = ProductQuestion(workbench, view)
         self._reports = reports or StudyReports(workbench)
-        self._arrays = arrays or SubmittedArrays(workbench)
+        self._arrays = arrays or ArraySubmission(workbench)
         self._submission = SubmitChoice()
         """Settings of the last submission."""
         self._shown_study: tuple[GalleryEntry | None, list[Role]] | None = None
@@ -149,36 +148,23 @@ class StudiesController(QObject):
         self._catalogue.read_states_of([self._selected] if self._selected else [])
 
     def estimate(self) -> None:
-        """Queue an estimate of the selected study's missing measurements."""
+        """Show the expected time of the selected study's missing measurements, by equal ones that are stored."""
         file, state = self._selected, self._state
         if file is None or state is None or state.request or state.trouble or not state.missing:
             return
-        consent, missing, title = (
-            self._view.launch.options.choice().run_model_code,
-            state.missing,
-            self._catalogue.entries[file].title,
-        )
-        machines = self._workbench.machines.chosen
-        hardware = self._workbench.hardware_of(machines)
+        missing, hardware = state.missing, self._workbench.hardware_of(self._workbench.machines.chosen)
 
-        def question(store: Any) -> EstimateJob | TaskCodeError:
-            return or_refusal(
-                lambda: EstimateJob(
-                    runs=missing,
-                    stored=store.unit_seconds([run.spec for run in missing], hardware),
-                    run_model_code=consent,
-                    task_code=task_code(missing),
-                )
-            )
-
-        def answer(job: EstimateJob | TaskCodeError) -> None:
-            if isinstance(job, EstimateJob):
-                self._jobs.estimate(file, title, job, machines)
-            elif ask_consent(job, self._view):
-                self.estimate()
+        def answer(seconds: dict[str, list[float | None]]) -> None:
+            self._estimates[file] = estimate_text(seconds, state)
+            if file == self._selected:
+                self._show_estimate(file)
 
         self._view.clear_message()
-        self._workbench.store.ask(question, answer, self._view.show_error)
+        self._workbench.store.ask(
+            lambda store: expected_seconds(missing, store.unit_seconds([run.spec for run in missing], hardware)),
+            answer,
+            self._view.show_error,
+        )
 
     def run(self) -> None:
         """Queue all measurements of runs and sweep that are neither stored nor queued, after a question if they take
@@ -350,25 +336,20 @@ class StudiesController(QObject):
         self._view.show_progress(progress(state, self._jobs.measuring(self._selected)))
 
     def _show_estimate(self, file: Path) -> None:
-        self._view.launch.show_estimate(self._estimates.get(file, ""), running=self._jobs.is_estimating(file))
+        self._view.launch.show_estimate(self._estimates.get(file, ""))
 
     def _on_job(self, file: Path) -> None:
         self._show_active()
         if file == self._selected:
-            self._show_estimate(file)
             self._show_progress()
 
     def _on_job_ended(self, file: Path, entry: JobEntry) -> None:
-        estimating = isinstance(entry.job, EstimateJob)
         if entry.error:
             self._view.show_error(entry.failure, retry=partial(self._workbench.retry, entry.id))
-        elif entry.phase == "cancelled" and not estimating:
+        elif entry.phase == "cancelled":
             self._view.show_notice("The study was cancelled; finished measurements are stored.")
-        if isinstance(entry.result, EstimateRecord):
-            self._estimates[file] = estimate_text(entry.result, self._catalogue.states.get(file) or StudyState())
-        if not estimating:
-            self._estimates.pop(file, None)
-            self._read_states()
+        self._estimates.pop(file, None)
+        self._read_states()
         self._on_job(file)
 
     def _on_results(self) -> None:

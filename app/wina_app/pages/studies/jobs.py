@@ -1,4 +1,4 @@
-"""Jobs that measure or estimate studies, and the processes that write their reports."""
+"""Jobs that measure studies, and the processes that write their reports."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from wina_app.pages.studies.study_state import StudyState, expanded
 from wina_app.services.side_process import SideProcess, stop_processes
 from wina_app.services.workbench import Workbench
 from wina_core.files.own_command import own_command
-from wina_core.jobs import EstimateJob, EvaluateJob, Job, LatencyJob
+from wina_core.jobs import EvaluateJob, Job, LatencyJob
 from wina_core.specs.studies import StudySpec
 
 
@@ -51,11 +51,6 @@ class StudyJobs(QObject):
         if study.latency is not None and state.points_missing and not self._is_timing(study):
             self._submit(file, LatencyJob(spec=study.latency, stored=state.timed or {}), f"{title}: products")
 
-    def estimate(self, file: Path, title: str, job: EstimateJob, machines: tuple[str, ...] | None = None) -> None:
-        """Queue an estimate, unless one is queued, on `machines` as of `Workbench.submit`."""
-        if not self.is_estimating(file):
-            self._submit(file, job, f"Estimate {title}", machines)
-
     def _submit(self, file: Path, job: Job, title: str, machines: tuple[str, ...] | None = None) -> None:
         job_id = self._workbench.submit(job, title, machines)
         self._files[job_id] = file
@@ -83,12 +78,6 @@ class StudyJobs(QObject):
 
     def measuring(self, file: Path | None) -> list[JobEntry]:
         """Return the active jobs that measure a study."""
-        return [entry for entry in self._active_jobs(file) if not isinstance(entry.job, EstimateJob)]
-
-    def is_estimating(self, file: Path) -> bool:
-        return any(isinstance(entry.job, EstimateJob) for entry in self._active_jobs(file))
-
-    def _active_jobs(self, file: Path | None) -> list[JobEntry]:
         return [entry for entry in self._workbench.jobs.active if self._files.get(entry.id) == file]
 
     def _is_timing(self, study: StudySpec) -> bool:

@@ -174,31 +174,18 @@ class StudyLaunch(SidePanel):
 
     def show_state(self, state: StudyState | None) -> None:
         """Enable the estimate if something is missing."""
-        self._trouble = state.trouble if state else ""
-        self._can_estimate = state is not None and not (state.request or state.trouble) and bool(state.missing)
-        self._enable_estimate()
-
-    def show_estimate(self, text: str, *, running: bool = False) -> None:
-        """Show the estimated time; empty if unknown."""
-        self._estimating = running
-        self.estimate.setText("Estimating…" if running else "Estimate time")
-        self.estimated.setText(text)
-        self.estimated.setVisible(bool(text))
-        self._enable_estimate()
-
-    # The constructor calls `show_estimate` before any state is known.
-    _can_estimate = _estimating = False
-    _trouble = ""
-
-    def _enable_estimate(self) -> None:
-        idle = self._trouble or "All runs are stored"
-        reason = "The estimate is queued or running" if self._estimating else idle
+        trouble = state.trouble if state else ""
         explain_disabled(
             self.estimate,
-            enabled=self._can_estimate and not self._estimating,
-            reason=reason,
-            explanation="Times a few documents of every kind of missing measurement",
+            enabled=state is not None and not (state.request or trouble) and bool(state.missing),
+            reason=trouble or "All runs are stored",
+            explanation="Adds up the usual time of equal measurements that are stored",
         )
+
+    def show_estimate(self, text: str) -> None:
+        """Show the estimated time; empty if unknown."""
+        self.estimated.setText(text)
+        self.estimated.setVisible(bool(text))
 
     def show_progress(self, progress: StudyProgress | None) -> None:
         """Show the progress of the study's jobs; None for none."""

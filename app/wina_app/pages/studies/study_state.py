@@ -9,7 +9,6 @@ from wina_app.shared.run_grid import Grid, read_grid
 from wina_app.style.number_format import duration, listed, plural
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
-from wina_core.records import EstimateRecord, PreparationEstimate
 from wina_core.specs import (
     FIDELITY,
     ROLE,
@@ -303,33 +302,19 @@ def launch_text(state: StudyState, runs: Sequence[PendingRun]) -> str:
     return " ".join(sentences)
 
 
-def estimate_text(record: EstimateRecord, state: StudyState) -> str:
-    """Return the estimated time of missing measurements, its basis and its gaps, in words."""
-    probed = sum(estimate.basis == "probe" for estimate in record.estimates)
-    stored = len(record.estimates) - probed
-    sources = [
-        f"{plural(probed, 'kinds', 'kind')} timed on a few documents" if probed else "",
-        f"{stored:,} from stored ones" if stored else "",
-    ]
-    time, measurements, how = duration(record.seconds), _measurements(record.units), ", ".join(filter(None, sources))
-    sentence = f"About {time} for {measurements}" + (f" ({how})." if how else ".")
-    preparing = _preparations_text(record.preparations)
-    sweep = "Timed products need extra time." if state.points_missing else ""
-    return " ".join(filter(None, (sentence, preparing, sweep)))
-
-
-def _preparations_text(preparations: Sequence[PreparationEstimate]) -> str:
-    """Return the time of each kind of preparation, as far as it is known; empty without any."""
-    if not preparations:
-        return ""
-    times = []
-    for preparation in preparations:
-        name, time = preparation.kind, duration(preparation.seconds)
-        if preparation.seconds or not preparation.unknown:
-            times.append(f"{name} {time}")
-        if preparation.unknown:
-            times.append(f"{name} of unknown time")
-    return f"Before that: {', '.join(times)}."
+def estimate_text(seconds: Mapping[str, Sequence[float | None]], state: StudyState) -> str:
+    """Return the expected time of missing measurements, given by unit, and what it leaves out, in words."""
+    times = [time for unit in seconds.values() for time in unit]
+    known = [time for time in times if time is not None]
+    unknown = len(times) - len(known)
+    sentences = []
+    if known:
+        sentences.append(f"About {duration(sum(known))} for {_measurements(len(known))}, as stored ones took here.")
+    if unknown:
+        sentences.append(f"{_measurements(unknown)} of unknown time: none like them was measured here.")
+    if state.points_missing:
+        sentences.append("Timed products need extra time.")
+    return " ".join(sentences)
 
 
 def _measurements(number: int) -> str:

@@ -9,8 +9,7 @@ from wina_app.widgets.boxes import vbox
 from wina_app.widgets.controls import labelled, text_label
 from wina_app.widgets.fields import whole_number
 from wina_core.errors import WinaError
-from wina_core.jobs.hosted import RUNS_PER_ELEMENT
-from wina_core.remote.slurm_settings import parse_settings
+from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, parse_settings
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,8 @@ class SubmitChoice:
 
 
 _WHAT = (
-    "The missing measurements become an array job of this computer's Slurm queue. Results are imported while this "
-    "window is open, and by any later start; the Jobs dock shows the array."
+    "The missing measurements become an array job of this computer's Slurm queue. The command `wina jobs` shows it and "
+    "imports its results."
 )
 _SETTINGS = (
     "For example partition=gpu,gpus=1,time=2:00:00. Also account, qos, cpus, mem, parallel (elements at once), and any "

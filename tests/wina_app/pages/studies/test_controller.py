@@ -10,15 +10,13 @@ from wina_app.pages.studies.submit_dialog import SubmitChoice
 from wina_app.services.settings import Settings
 from wina_app.services.side_process import SideProcess
 from wina_app.shared import product_question
-from wina_app.style.number_format import duration
 
-from tests.wina_app.fakes import done, is_running, result
+from tests.wina_app.fakes import done, is_running
 from tests.wina_app.pages.studies.studies_bench import PLAIN, Bench
 from tests.wina_app.studies import BROKEN, DEMO, PAPER, ROLE, record, write
 from wina_core.api.studies import open_study
-from wina_core.jobs import EstimateJob, EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
+from wina_core.jobs import EvaluateJob, Failed, Held, LatencyJob, Pause, Progress, Resume
 from wina_core.jobs.planning import MemoryNeed
-from wina_core.records import EstimateRecord, PreparationEstimate, UnitEstimate
 from wina_core.studies.expand import bind, expand, labelled, load_study
 from wina_core.studies.gallery import load_roles
 from wina_core.studies.launch import LaunchOptions
@@ -111,7 +109,6 @@ def test_an_unknown_task_is_told_before_anything_is_queued(bench):
     assert (state.text, state.trouble, state.total) == ("cannot run here", trouble, 8)
     bench.controller.run()
     assert bench.view.last("show_error") == trouble
-    bench.controller.estimate()
     assert not bench.jobs()
     assert bench.store.store.studies() == []
 
@@ -178,10 +175,9 @@ def test_a_data_folder_stands_in_for_the_hub_as_on_the_command_line(mapped, data
     assert mapped.state(mapped.paper).to_do == 5, "what is stored is of other data"
     assert mapped.view.last("show_study").study.evaluation.data_folder == str(data)
     assert mapped.view.last("show_data") == str(data)
-    mapped.controller.estimate()
     mapped.controller.run()
-    estimated, queued = mapped.jobs()
-    assert [run.spec for run in estimated.runs] == [run.spec for run in queued.runs] == list(expand(study))
+    (queued,) = mapped.jobs()
+    assert [run.spec for run in queued.runs] == list(expand(study))
     assert mapped.store.store.study_spec(study.content_hash()) == study
     asked = []
     mapped.controller.results_requested.connect(asked.append)
@@ -211,12 +207,10 @@ def test_a_study_whose_texts_lie_in_a_data_folder_needs_one(bench, tmp_path):
     state = bench.state(file)
     assert (state.text, state.trouble, state.word) == (f"needs {ROLE} and a data folder", "", "")
     assert (state.total, state.grid.to_do) == (5, 5)
-    bench.controller.estimate()
     (tmp_path / "llama").mkdir()
     (tmp_path / "llama" / "config.json").write_text("{}")
     bench.controller.map_role(ROLE, str(tmp_path / "llama"))
     assert bench.state(file).text == "needs a data folder"
-    bench.controller.estimate()
     assert not bench.jobs()
     folder = tmp_path / "data"
     (folder / "lambada_openai").mkdir(parents=True)
@@ -234,7 +228,6 @@ def test_a_bad_data_folder_is_told_and_nothing_runs(mapped, tmp_path):
     assert mapped.state(mapped.paper).trouble == told
     mapped.controller.run()
     assert mapped.view.last("show_error") == told
-    mapped.controller.estimate()
     assert not mapped.jobs()
     mapped.controller.choose_data("")
     assert mapped.state(mapped.paper).text == "runs here, 5 measurements"
@@ -339,30 +332,13 @@ def test_a_job_that_fails_says_why(mapped):
     assert mapped.view.last("show_error") == "The engine ended."
 
 
-def test_the_estimate_uses_what_is_stored_and_says_what_is_left_out(mapped):
+def test_the_estimate_is_of_stored_measurements_and_says_what_is_left_out(mapped):
+    text = lambda: mapped.view.last("show_estimate")  # noqa: E731
     mapped.controller.estimate()
-    (job,) = mapped.jobs()
-    assert isinstance(job, EstimateJob)
-    assert len(job.runs) == 5
-    assert mapped.view.named("show_estimate") == {"running": True}
-    mapped.controller.estimate()
-    assert len(mapped.jobs()) == 1, "one at a time"
-    estimates = (
-        UnitEstimate(unit="piqa", seconds=60.0, basis="probe"),
-        UnitEstimate(unit="piqa", seconds=6.0, basis="stored"),
-    )
-    preparations = (
-        PreparationEstimate(kind="rotation", seconds=0.0, unknown=1),
-        PreparationEstimate(kind="calibration", seconds=45.0),
-    )
-    estimate = EstimateRecord(seconds=7620.0, units=5, estimates=estimates, preparations=preparations)
-    mapped.engine.answer(result(estimate), done())
-    text = mapped.view.last("show_estimate")
-    assert text.startswith("About 2:07 h for 5 measurements")
-    assert f"Before that: rotation of unknown time, calibration {duration(45.0)}." in text
-    assert mapped.view.named("show_estimate") == {"running": False}
+    assert text() == "5 measurements of unknown time: none like them was measured here."
+    assert not mapped.jobs()
     mapped.workbench.machines.choose(["gpu"])
-    assert mapped.view.last("show_estimate") == "", "another machine takes another time"
+    assert text() == "", "another machine takes another time"
 
 
 def reporting(bench, program):

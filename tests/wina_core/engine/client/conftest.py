@@ -6,12 +6,10 @@ import pytest
 
 from tests.wina_core.engine.fake_pool import Pool
 from wina_core.engine.client import pool as pool_module
-from wina_core.engine.client import workers
 
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Pool]]:
-    monkeypatch.setattr(workers, "AHEAD_SECONDS", 0.0)
     monkeypatch.setattr(pool_module, "TICK_SECONDS", 0.02)
     made: list[Pool] = []
 

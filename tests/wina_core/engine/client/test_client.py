@@ -20,12 +20,8 @@ from wina_core.jobs import (
     InspectJob,
     Log,
     Pause,
-    Queued,
     Ready,
-    Resume,
-    RunFinished,
     RunStarted,
-    Started,
     Submit,
 )
 from wina_core.specs import ModelSource
@@ -67,37 +63,6 @@ def ends(events: Events) -> dict[str, list[Event]]:
         if isinstance(event, Done | Failed):
             found.setdefault(event.job_id, []).append(event)
     return found
-
-
-def test_nothing_is_started_before_it_is_needed_and_jobs_are_done(start: Start) -> None:
-    client, events = start()
-    assert client.pid is None
-    client.send(Cancel(job_id="never"))
-    client.start()
-    events.wait(Ready)
-    assert client.pid is not None
-    submit(client, "a", "b")
-    client.send(Cancel(job_id="never"))
-    assert events.end("b") == Done(job_id="b")
-    assert [type(event) for event in events.of("b")] == [Queued, Started, RunStarted, RunFinished, Done]
-
-
-def test_an_engine_is_given_no_second_job(tmp_path: Path) -> None:
-    events = Events()
-    client = EngineClient(events, [sys.executable, "-S", str(FAKE), "normal"], tmp_path / "engine.log")
-    client.send(Submit(job_id="hold", job=JOB))
-    with pytest.raises(ValueError, match="holds one job"):
-        client.send(Submit(job_id="second", job=JOB))
-    client.send(Cancel(job_id="hold"))
-    events.end("hold")
-    client.stop()
-
-
-def test_a_job_that_comes_while_its_engine_ends_goes_to_a_new_one(start: Start) -> None:
-    client, events = start("once")
-    for job_id in ("a", "b"):
-        submit(client, job_id)
-        assert events.end(job_id) == Done(job_id=job_id)
 
 
 def test_a_dead_engine_fails_its_job_with_the_cause_and_the_log_and_a_new_one_computes_the_next(start: Start) -> None:
@@ -193,18 +158,6 @@ def test_a_job_that_does_not_notice_its_cancellation_is_ended_with_its_engine(st
     assert events.end("hang") == Done(job_id="hang", cancelled=True)
     assert events.end("behind") == Done(job_id="behind")
     assert len(ends(events)["hang"]) == 1
-
-
-def test_pausing_and_resuming_are_passed_on(start: Start) -> None:
-    client, events = start()
-    submit(client, "hold")
-    events.wait(RunStarted)
-    client.send(Pause(job_id="hold"))
-    client.send(Pause(job_id="never"))
-    events.wait(Held, lambda event: event.held)
-    client.send(Resume(job_id="hold"))
-    assert events.end("hold") == Done(job_id="hold")
-    assert [event.held for event in events.all if isinstance(event, Held)] == [True, False]
 
 
 @pytest.mark.parametrize("behaviour", ["normal", "stubborn"])

@@ -7,7 +7,7 @@ import pytest
 
 from wina_core.engine.client.resources import engine_count, engine_environments
 from wina_core.files import hardware
-from wina_core.files.hardware import chosen_devices, listed_devices, visible_devices
+from wina_core.files.hardware import chosen_devices, listed_devices
 
 TWO = """\
 GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-b2a1f2d4-0001)
@@ -47,13 +47,6 @@ def test_the_drivers_listing_is_read(listing: str, found: tuple[str, ...]) -> No
 )
 def test_the_environment_chooses_among_the_devices(value: str, found: tuple[str, ...]) -> None:
     assert chosen_devices(value) == found
-
-
-def test_the_environment_goes_before_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    monkeypatch.setattr(hardware.subprocess, "run", lambda *_, **__: pytest.fail("the driver was asked"))
-    assert visible_devices() == ("3", "5")
-    assert engine_count() == 2
 
 
 @pytest.mark.parametrize(

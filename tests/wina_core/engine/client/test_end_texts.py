@@ -32,11 +32,6 @@ def test_an_end_is_named_by_its_cause(
     assert describe_end(code, log, kills[0]).startswith(words)
 
 
-def test_a_run_whose_weight_files_are_changed_advises_to_copy_them() -> None:
-    failed = Failed(job_id="a", error="-", engine_end=describe_end(-SIGBUS, "", None))
-    assert "copy the model again" in describe_failure(failed)
-
-
 def test_a_run_that_ends_its_engines_by_memory_names_what_to_lower() -> None:
     by_memory = Failed(job_id="a", error="-", engine_end="was killed because memory ran out")
     by_crash = Failed(job_id="a", error="-", engine_end="crashed with signal 11 (Segmentation fault)")

@@ -54,18 +54,6 @@ def test_the_tightest_of_nested_groups_counts(machine: Path, group: str) -> None
     assert not has_room(None)
 
 
-def test_groups_of_version_1_count(machine: Path) -> None:
-    (machine / "cgroup").write_text("3:cpu:/a\n2:cpuset,memory:/a\n")
-    folder = machine / "memory" / "a"
-    folder.mkdir(parents=True)
-    (folder / "memory.limit_in_bytes").write_text(f"{4 * GIB}")
-    (folder / "memory.usage_in_bytes").write_text(f"{3 * GIB + GIB // 2}")
-    (folder / "memory.stat").write_text("total_inactive_file 0\n")
-    assert not has_room(None)
-    (folder / "memory.stat").write_text(f"total_inactive_file {3 * GIB}\n")
-    assert has_room(None)
-
-
 @pytest.mark.parametrize(("gibibytes", "allowed"), [(4, True), (30, False)])
 def test_a_downloaded_model_counts_with_its_files(
     machine: Path, monkeypatch: pytest.MonkeyPatch, gibibytes: int, allowed: bool

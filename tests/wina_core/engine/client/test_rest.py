@@ -1,7 +1,8 @@
-"""What is resumed of jobs whose programs died: each measurement by one job alone."""
+"""What is resumed of jobs whose programs died."""
 
 from tests.wina_core.engine.engine_events import evaluate
 from tests.wina_core.engine.stored_job import RUNS, STUDY
+from tests.wina_core.samples import unit
 from wina_core.engine.client.rest import resumed
 from wina_core.jobs import EvaluateJob, Submit
 from wina_core.specs import RunSpec
@@ -21,18 +22,9 @@ def runs_of(submits: list[Submit]) -> dict[str, list[RunSpec]]:
     return {each.job_id: [run.spec for run in each.job.runs] for each in submits if isinstance(each.job, EvaluateJob)}
 
 
-def test_what_several_jobs_miss_is_left_to_the_first(store: Store) -> None:
-    left_behind(store, evaluate(FIRST), evaluate(FIRST, SECOND), evaluate(SECOND))
-    assert runs_of(resumed(store)) == {"0": [FIRST], "1": [SECOND]}
+def test_what_is_missing_of_a_dead_programs_jobs_is_resumed(store: Store) -> None:
+    left_behind(store, evaluate(FIRST), evaluate(FIRST, SECOND))
+    for name in FIRST.evaluation.units:
+        store.record_unit(unit(FIRST, name))
+    assert runs_of(resumed(store)) == {"1": [SECOND]}
     assert store.unfinished_jobs() == []
-
-
-def test_what_is_queued_is_left_to_its_job(store: Store) -> None:
-    left_behind(store, evaluate(FIRST, SECOND))
-    assert runs_of(resumed(store, evaluate(FIRST).runs)) == {"0": [SECOND]}
-
-
-def test_samples_are_not_left_to_a_job_without_them(store: Store) -> None:
-    with_samples = evaluate(FIRST).model_copy(update={"samples": True})
-    left_behind(store, evaluate(FIRST), with_samples, with_samples, evaluate(FIRST))
-    assert runs_of(resumed(store)) == {"0": [FIRST], "1": [FIRST]}

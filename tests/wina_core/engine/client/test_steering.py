@@ -7,12 +7,11 @@ import pytest
 from tests.wina_core.engine.engine_events import DEMO, PATIENCE, WINA, evaluate, run
 from tests.wina_core.engine.fake_pool import FakeClient, Pool
 from tests.wina_core.samples import timed
-from wina_core.engine.client import workers
+from wina_core.engine.client import pool as pool_module
 from wina_core.jobs import (
     Assigned,
     Cancel,
     Done,
-    Failed,
     Held,
     InspectGateJob,
     InspectJob,
@@ -24,8 +23,6 @@ from wina_core.jobs import (
     Queued,
     Resume,
     RotateJob,
-    Shutdown,
-    Started,
 )
 from wina_core.records.gates import GateTarget
 from wina_core.specs import RotationSpec
@@ -44,12 +41,6 @@ GATE = InspectGateJob(
 )
 SWEEP = LatencyJob(spec=LatencySpec(shapes=(Shape(outputs=8, inputs=8),), methods=("wina",)))
 ROTATE = RotateJob(model=DEMO, rotation=RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)))
-
-
-@pytest.fixture
-def lossless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No measurement is short enough to be given up."""
-    monkeypatch.setattr(workers, "SHORT_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -89,7 +80,6 @@ def test_what_the_user_waits_for_goes_to_the_light_engine_while_the_others_are_b
     pool.done("a", "b", "d")
 
 
-@pytest.mark.usefixtures("lossless")
 def test_without_memory_for_it_an_evaluation_makes_room_and_continues(crowded: tuple[Pool, FakeClient]) -> None:
     pool, engine = crowded
     pool.submit("a", evaluate(*PLAIN), engines=1)
@@ -135,7 +125,7 @@ def test_the_light_engine_gives_back_the_memory_of_a_model_that_nobody_needs(
     light = pool.clients[-1]
     pool.submit("a", evaluate(*PLAIN), engines=1)
     assert light.started.wait(PATIENCE)
-    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(pool_module, "IDLE_SECONDS", 0.0)
     pool.settle()
     assert not light.stopped.is_set(), "it holds no model"
     pool.submit("b", INSPECT)
@@ -146,36 +136,6 @@ def test_the_light_engine_gives_back_the_memory_of_a_model_that_nobody_needs(
     assert light.started.wait(PATIENCE), "for the next job, as long as the others are busy"
     pool.submit("c", INSPECT)
     light.given(2)
-
-
-def test_a_measurement_that_has_just_begun_is_given_up_once_for_each_result(crowded: tuple[Pool, FakeClient]) -> None:
-    """A stream of interactive jobs delays an evaluation, and never stops it."""
-    pool, engine = crowded
-    pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
-    for count, (job_id, at_once) in enumerate((("b", True), ("c", False), ("d", True)), start=1):
-        pool.submit(job_id, INSPECT)
-        if not at_once:
-            assert "current measurement" in reason(pool, job_id)
-            pool.settle()
-            assert sum(isinstance(request, Cancel) for request in engine.sent) == count - 1
-            engine.begin(engine.runs[0], engine.runs[0].units[0])
-        engine.given(count, kind=Cancel)
-        engine.cancelled()
-        engine.given(2 * count)
-        engine.complete()
-        engine.given(2 * count + 1)
-    engine.complete()
-    pool.done(*"abcd")
-
-
-@pytest.mark.usefixtures("lossless")
-def test_the_reason_for_waiting_says_how_long_about(crowded: tuple[Pool, FakeClient]) -> None:
-    pool, engine = crowded
-    pool.submit("a", evaluate(*PLAIN), engines=1)
-    engine.begin(PLAIN_PENDING[0], *PLAIN_PENDING[0].units, seconds=600.0)
-    engine.begin(PLAIN_PENDING[1])
-    pool.submit("b", INSPECT)
-    assert reason(pool, "b").endswith("measurement, about 10 min")
 
 
 def test_nothing_disturbs_a_timed_sweep(make: Callable[..., Pool]) -> None:
@@ -222,7 +182,6 @@ def test_a_model_that_is_being_loaded_counts_as_memory(make: Callable[..., Pool]
     assert pool.loading == [DEMO]
 
 
-@pytest.mark.usefixtures("lossless")
 def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(crowded: tuple[Pool, FakeClient]) -> None:
     """An evaluation ahead of it in the queue would take it back, only to give it up again, without end."""
     pool, engine = crowded
@@ -242,50 +201,6 @@ def test_an_engine_that_was_given_up_goes_to_the_job_that_it_was_given_up_for(cr
     engine.complete()
     pool.done(*"abc")
     assert sum(isinstance(request, Cancel) for request in engine.sent) == 1
-
-
-@pytest.mark.usefixtures("lossless")
-@pytest.mark.parametrize("in_time", [True, False])
-def test_an_evaluation_that_is_paused_while_it_makes_room_waits_for_the_end_of_its_pause(
-    crowded: tuple[Pool, FakeClient], in_time: bool
-) -> None:
-    pool, engine = crowded
-    pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
-    pool.submit("b", INSPECT)
-    pool.pool.send(Pause(job_id="a"))
-    engine.given(kind=Pause)
-    if in_time:
-        engine.begin(engine.runs[0], engine.runs[0].units[0])
-    else:  # its measurement would end only after the pause
-        engine.say(Held(job_id=engine.job_id, held=True))
-    engine.given(kind=Cancel)
-    engine.cancelled()
-    engine.given(2)
-    assert engine.job == INSPECT
-    engine.complete()
-    pool.done("b")
-    held = [event for event in pool.events.of("a") if isinstance(event, Held)]
-    assert held[-1] == Held(job_id="a", held=True, released=True)
-    assert len(engine.submits) == 2
-    pool.pool.send(Resume(job_id="a"))
-    engine.given(3)
-    engine.complete()
-    pool.done("a")
-
-
-@pytest.mark.usefixtures("lossless")
-def test_the_job_that_an_engine_was_released_for_gets_one_where_it_dies(crowded: tuple[Pool, FakeClient]) -> None:
-    pool, engine = crowded
-    pool.submit("a", evaluate(*PLAIN[:2]), engines=1)
-    pool.submit("b", INSPECT)
-    engine.begin(PLAIN_PENDING[0])
-    engine.die()
-    engine.given(2)
-    assert engine.job == INSPECT
-    engine.complete()
-    engine.given(3)
-    engine.complete()
-    pool.done("a")
 
 
 # ---- cancelling, pausing and stopping --------------------------------------------------------------------------------
@@ -360,23 +275,6 @@ def test_a_paused_evaluation_gives_up_its_engine_and_loses_only_the_measurement_
     assert sum(isinstance(event, Partial) for event in pool.events.all) == 4
 
 
-def test_a_paused_rotation_begins_again_after_the_job_that_took_its_engine(make: Callable[..., Pool]) -> None:
-    pool = make(1)
-    (engine,) = pool.clients
-    pool.submit("a", ROTATE, engines=1)
-    pool.pool.send(Pause(job_id="a"))
-    pool.submit("b", evaluate(*PLAIN[:1]))
-    engine.say(Held(job_id=engine.job_id, held=True))
-    engine.given(kind=Cancel)
-    pool.pool.send(Resume(job_id="a"))
-    engine.cancelled()
-    for count in (2, 3):
-        engine.given(count)
-        engine.complete()
-    pool.done(*"ab")
-    assert sorted(type(each.job).__name__ for each in engine.submits[1:]) == ["EvaluateJob", "RotateJob"]
-
-
 def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[..., Pool]) -> None:
     spec = LatencySpec(shapes=(Shape(outputs=8, inputs=16),), sparsities=(0.5, 0.8), methods=("wina",))
     first, *_ = points = [timed(each) for each in spec.points()]
@@ -397,33 +295,3 @@ def test_a_paused_sweep_gives_up_its_engine_and_keeps_its_points(make: Callable[
     assert isinstance(engine.job, LatencyJob)
     stored = {name: set(hashes) for name, hashes in engine.job.stored.items()}
     assert stored == {key: {earlier, first.point.content_hash()}}
-
-
-def test_a_waiting_job_that_is_paused_is_passed_over(make: Callable[..., Pool]) -> None:
-    pool = make(1)
-    (engine,) = pool.clients
-    for job_id in "abc":
-        pool.submit(job_id, INSPECT)
-    pool.pool.send(Pause(job_id="b"))
-    assert pool.events.wait(Held) == Held(job_id="b", held=True)
-    engine.complete()
-    engine.given(2)
-    assert pool.events.wait(Started, lambda event: event.job_id == "c")
-    engine.complete()
-    pool.pool.send(Resume(job_id="b"))
-    engine.given(3)
-    engine.complete()
-    pool.done("b")
-
-
-def test_stopping_ends_all_jobs_as_cancelled(pool: Pool) -> None:
-    pool.pool.start()
-    pool.submit("a", evaluate(*PLAIN), engines=2)
-    pool.submit("b", INSPECT)
-    assert pool.pool.pid == 1
-    pool.pool.send(Shutdown())
-    assert pool.pool.pid is None
-    assert {event for event in pool.events.all if isinstance(event, Done | Failed)} == {
-        Done(job_id="a", cancelled=True),
-        Done(job_id="b", cancelled=True),
-    }

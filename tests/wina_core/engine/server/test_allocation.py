@@ -1,6 +1,5 @@
 """Budgets spread where the model is: by a job, for the runs of a study, and kept under all that they depend on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -251,17 +250,6 @@ class Logging(NullReporter):
         self.told.append((level, message))
 
 
-def test_a_folder_that_cannot_be_made_keeps_no_allocation_and_prevents_none(home, text):
-    (home / "cache").mkdir(parents=True)
-    (home / "cache" / "allocations").touch()
-    reporter, loaded = Logging(), tiny_loaded(layers=1)
-    plan, _ = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-    assert plan.budget == pytest.approx(0.5, abs=1e-3)
-    ((level, message),) = reporter.told
-    assert level == "warning"
-    assert message.startswith("Nothing of this search is kept, ")
-
-
 def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypatch):
     def full(*_):
         raise WinaError("The disk is full.")
@@ -277,44 +265,3 @@ def test_a_search_is_forgotten_only_once_its_result_is_kept(home, text, monkeypa
     again, _ = Session().allocation(loaded, NO_ROTATION, WINA, plan, None, NullReporter())
     assert again == found
     assert [file.suffix for file in folder.iterdir()] == [".json"]
-
-
-def test_a_result_of_another_search_is_not_taken_for_this_ones(home, text):
-    loaded, reporter = tiny_loaded(layers=1), Logging()
-    first, record = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-    file = home / "cache" / "allocations" / f"{record.key}.json"
-    for content in (
-        record.model_copy(update={"key": "another"}).model_dump_json(),
-        record.model_copy(update={"value": float("nan")}).model_dump_json(),
-    ):
-        file.write_text(content)
-        again, _ = Session().allocation(loaded, NO_ROTATION, WINA, budget(text), None, reporter)
-        assert again == first
-        level, message = reporter.told.pop()
-        assert level == "warning"
-        assert message.startswith("The allocation is computed again, ")
-        assert "\n" not in message
-    assert not reporter.told
-
-
-def test_a_run_is_gated_by_the_corrected_thresholds(model, text, monkeypatch):
-    """Whatever fraction the correction says is where the thresholds are read; not so with those of the dense model."""
-
-    def corrected(loaded, _method, plan, *_):
-        return replace(plan, fractions=loaded.view.layout.uniform(0.9))
-
-    monkeypatch.setattr(session_module, "correct_fractions", corrected)
-    found = {}
-    for thresholds in ("gated", "dense"):
-        study = StudySpec(
-            name=thresholds,
-            models=(model,),
-            configurations=(Configuration(method=MethodSpec(name="teal", selection="threshold")),),
-            sparsities=(0.5,),
-            calibration=CalibrationSpec.model_validate({"text": text, "thresholds": thresholds}),
-            evaluation=EvaluationSpec(fidelity=text),
-        )
-        (unit,) = evaluated(study)
-        found[thresholds] = unit.gated_sparsity
-    assert found["gated"] > 0.8
-    assert 0.3 < found["dense"] < 0.7

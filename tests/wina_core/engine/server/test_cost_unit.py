@@ -7,13 +7,11 @@ import pytest
 from tests.wina_core.engine.in_process import run_errors, units_of
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.models.loading import load_model
-from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate, save_rotated
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.cost import count_costs
 from wina_core.jobs import CostJob, EvaluateJob, PendingRun
-from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.resolve import resolve
 from wina_core.records import METRIC_UNITS, UnitRecord
 from wina_core.specs import (
@@ -85,26 +83,6 @@ def test_a_dense_run_saves_nothing_and_tells_what_dense_costs(config):
     assert dense.gated_sparsity == 0
 
 
-def test_the_context_counts(config):
-    long = EvaluationSpec(cost_context=4096, fidelity=None)
-    short, more = units_of(job_of(run_of(config), run_of(config, evaluation=long)))
-    assert values(more)["net_flops"] > values(short)["net_flops"]
-
-
-def test_no_task_is_looked_for_when_the_cost_alone_is_missing(config):
-    evaluation = EvaluationSpec(cost_context=128, tasks=("there_is_no_such_task",))
-    (unit,) = units_of(job_of(run_of(config, evaluation=evaluation), units=(COST,)))
-    assert unit.unit == COST
-
-
-def test_other_units_are_measured_after_it(whole, tmp_path):
-    text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
-    evaluation = EvaluationSpec(cost_context=128, fidelity=text)
-    cost, fidelity = units_of(job_of(run_of(whole, method=WINA, plan=HALF, evaluation=evaluation)))
-    assert (cost.unit, fidelity.unit) == (COST, "fidelity")
-    assert fidelity.gated_sparsity == pytest.approx(cost.gated_sparsity, abs=1e-6)
-
-
 def test_of_an_allocated_plan_the_table_is_found_first(whole, tmp_path):
     text = TextSpec(source=tiny_text(tmp_path), tokens=64, sequence=32)
     plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="greedy", step=0.25, text=text))
@@ -129,19 +107,6 @@ def test_an_exported_models_shortcuts_are_counted(whole, tmp_path):
     dense, row = count_costs(asked, NullReporter()).rows
     assert (dense.rotation, row.rotation) == ("dense", "per_site"), "it cannot be rotated in another way"
     assert row.net_flops == values(rotated)["net_flops"]
-
-
-def test_the_summary_of_an_exported_model_tells_its_shortcuts(whole, tmp_path):
-    loaded = load_model(whole, NullReporter())
-    assert summarize(loaded).shape.shortcuts == "none"
-    rotate(loaded, RotationSpec(mode="per_layer"), NullReporter())
-    save_rotated(loaded, tmp_path / "exported", None)
-    summary = summarize(load_model(resolve(ModelSource(location=str(tmp_path / "exported"))), NullReporter()))
-    row = costs(summary.shape, WINA, HALF, rotations=("none",)).rows[-1]
-    assert row.rotation == "per_layer"
-    assert row.net_sparsity < row.gated_sparsity - 0.05
-    assert summary.rotations == ("none",)
-    assert "open the original" in summary.rotation_reason
 
 
 def test_files_that_changed_since_are_not_counted(config):

@@ -2,16 +2,14 @@
 
 import math
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from pydantic import ValidationError
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.engine_events import Impatient
-from tests.wina_core.tiny import TEXT, tiny_loaded
+from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute import render_limits
 from wina_core.compute.gating import attach
 from wina_core.compute.generation.reader import Pieces, choose
@@ -19,15 +17,14 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, log_probabilities
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.generate import generate
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, first_difference
-from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.specs import MethodSpec, ModelSource, RotationSpec
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
-from wina_core.specs.plans import ResolvedPlan, UniformSparsity
+from wina_core.specs.plans import UniformSparsity
 
 PROMPT = "A sparse input"
 WINA = MethodSpec(name="wina")
@@ -240,13 +237,6 @@ def test_a_hostile_chat_template_ends_in_one_sentence(
     assert not list(tmp_path.iterdir())
 
 
-def test_two_dense_answers_and_methods_without_their_calibration_are_refused() -> None:
-    with pytest.raises(ValidationError, match="one dense completion is enough"):
-        job(CompletionSpec(), CompletionSpec())
-    with pytest.raises(ValidationError, match="needs a calibration"):
-        CompletionSpec(method=MethodSpec(name="wina", selection="threshold"))
-
-
 def test_pieces_never_show_half_a_character(loaded: LoadedModel) -> None:
     text = "naïve 稀疏 🙂 end"
     ids = loaded.tokenizer(text).input_ids
@@ -279,27 +269,3 @@ def test_the_first_difference_counts_an_answer_that_has_ended() -> None:
     assert first_difference(completion([1, 2, 3]), completion([1, 2])) is None
     assert first_difference(completion([1, 2, 3]), completion([1, 2], "stopped")) is None
     assert first_difference(completion([1, 2], "end"), completion([1, 2, 3])) == 2
-
-
-def test_an_answer_is_gated_by_the_corrected_thresholds(
-    loaded: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever fraction the correction says is where the thresholds are read."""
-    monkeypatch.setenv("WINA_HOME", str(tmp_path))
-
-    def corrected(loaded: LoadedModel, _method: object, plan: ResolvedPlan, *_: object) -> ResolvedPlan:
-        return replace(plan, fractions=loaded.view.layout.uniform(0.9))
-
-    monkeypatch.setattr(session_module, "correct_fractions", corrected)
-    (tmp_path / "text.txt").write_text(TEXT)
-    text = TextSpec(source=str(tmp_path / "text.txt"), tokens=512, sequence=64)
-    method = MethodSpec(name="teal", selection="threshold")
-    found = {}
-    for thresholds in ("gated", "dense"):
-        calibration = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
-        configuration = CompletionSpec(method=method, plan=UniformSparsity(sparsity=0.5), calibration=calibration)
-        (completion,) = completions(loaded, job(configuration))
-        assert completion.ended is not None
-        found[thresholds] = completion.ended.sparsity
-    assert found["gated"] > 0.8
-    assert 0.3 < found["dense"] < 0.7

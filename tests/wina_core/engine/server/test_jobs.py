@@ -8,18 +8,15 @@ import pytest
 import torch
 
 from tests.wina_core.compute.evaluation.task_files import write_tasks
-from tests.wina_core.engine.engine_events import Impatient
 from tests.wina_core.engine.in_process import compute
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.hooks import cancellable
+from tests.wina_core.tiny import tiny_folder, tiny_text, tiny_tokens
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server import evaluate as evaluating
-from wina_core.engine.server.evaluate import RunReporter
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
-from wina_core.jobs import EvaluateJob, Event, InspectGateJob, Partial, PendingRun, RotateJob, RunFailed, RunFinished
+from wina_core.jobs import EvaluateJob, Event, InspectGateJob, Partial, PendingRun, RotateJob, RunFailed
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.records.gates import GateTarget
 from wina_core.specs import (
@@ -139,12 +136,6 @@ def test_numbers_do_not_depend_on_what_was_computed_before(
     assert results[0] == results[1] == results[2]
 
 
-def test_units_start_from_the_same_random_state(evaluate: Evaluate) -> None:
-    events, _ = evaluate(lambda *_, **__: (record("task", float(torch.rand(()))),))
-    first, second = (event.unit for event in events if isinstance(event, Partial) and event.unit.unit == "task")
-    assert first.metrics == second.metrics
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -208,19 +199,6 @@ def test_the_model_is_left_without_gates(
     assert not is_gated()
 
 
-def test_a_cancellation_is_seen_within_a_forward_pass_which_is_otherwise_the_same() -> None:
-    loaded, reporter = tiny_loaded(), Impatient(4)
-    expected = loaded.model(tiny_tokens()).logits
-    reached = []
-    loaded.view.head.register_forward_pre_hook(lambda *_: reached.append(True))
-    with cancellable(loaded.model, reporter), pytest.raises(Cancelled):
-        loaded.model(tiny_tokens())
-    assert not reached
-    with cancellable(loaded.model, NullReporter()):
-        assert (loaded.model(tiny_tokens()).logits == expected).all()
-    assert (loaded.model(tiny_tokens()).logits == expected).all()
-
-
 def test_a_measurement_is_cancelled_within_its_forward_pass(
     job: EvaluateJob, session: Session, measure_by: Callable[..., None]
 ) -> None:
@@ -242,33 +220,6 @@ def test_a_measurement_is_cancelled_within_its_forward_pass(
         compute(job, reporter, session)
 
 
-def test_progress_counts_measurements_and_their_preparation_on_one_scale(
-    job: EvaluateJob, session: Session, measure_by: Callable[..., None]
-) -> None:
-    class Kept(NullReporter):
-        def __init__(self) -> None:
-            self.shown: list[tuple[float, float | None, str]] = []
-
-        def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-            self.shown.append((done, total, f"{unit} | {metric}"))
-
-    def half(*args: object, **_: object) -> tuple[MetricRecord, ...]:
-        reporter = args[-1]
-        assert isinstance(reporter, RunReporter)
-        reporter.progress(5, 10, "requests", "task: acc 0.5")
-        return ()
-
-    measure_by(half, half)
-    events = compute(job, reporter := Kept(), session)
-    assert sum(isinstance(event, RunFinished) for event in events) == 2
-    assert {total for _, total, _ in reporter.shown} == {4}
-    done = [done for done, _, _ in reporter.shown]
-    assert done == sorted(done)
-    assert done[-1] == pytest.approx(4)
-    last = [each for each, _, text in reporter.shown if text == "measurements | wina, 50 %: task: acc 0.5"]
-    assert all(0 < each < 4 for each in last)
-
-
 @pytest.mark.parametrize("asked", [False, True])
 def test_documents_own_scores_are_sent_where_they_are_asked_for(
     job: EvaluateJob, session: Session, measure_by: Callable[..., None], asked: bool
@@ -285,11 +236,6 @@ def test_documents_own_scores_are_sent_where_they_are_asked_for(
     events = compute(job.model_copy(update={"samples": asked}), session=session)
     sent = [event.unit.samples for event in events if isinstance(event, Partial)]
     assert sent == [(), (sample,) if asked else ()] * 2
-
-
-def test_a_rotation_that_changes_nothing_is_refused(model: ModelSource, session: Session) -> None:
-    with pytest.raises(WinaError, match="choose a mode or the per-head rotation"):
-        compute(RotateJob(model=model, rotation=NO_ROTATION), session=session)
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,10 @@ from tests.wina_core.compute.evaluation.task_files import write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.in_process import run_errors, units_of
 from tests.wina_core.tiny import EXACT_MODES, FEW_KINDS, WITH_EXPERTS, tiny_folder, tiny_text
-from wina_core.compute import pausable_clock
-from wina_core.compute.models.passage import HiddenStates, Passage
+from wina_core.compute.models.passage import Passage
 from wina_core.compute.models.view import LayerView
-from wina_core.compute.reporter import NullReporter, Reporter
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
-from wina_core.errors import Cancelled, WinaError
+from wina_core.compute.reporter import Reporter
+from wina_core.errors import Cancelled
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -125,20 +122,6 @@ def test_layers_are_read_once_for_all_runs_of_a_model(text, tmp_path, monkeypatc
     assert lanes == [3], "the dense model and two gated ones, in one pass"
 
 
-def test_layers_are_read_once_for_the_original_on_another_text(text, tmp_path, monkeypatch, lanes):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    other = text.model_copy(update={"tokens": 64})
-    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs[1:3]
-    specs = [
-        run.spec.model_copy(update={"evaluation": run.spec.evaluation.model_copy(update={"original": other})})
-        for run in runs
-    ]
-    measured(
-        EvaluateJob(runs=tuple(PendingRun(spec=spec, units=(FIDELITY, ORIGINAL)) for spec in specs)), NullReporter()
-    )
-    assert lanes == [1, 3, 2], "the original; the dense model and two gated ones; these on the other text"
-
-
 def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch, lanes):
     units, folder = ("tiny_choice", "tiny_rolling"), str(write_tasks(tmp_path))
     evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=text, original=None, batch_size=2)
@@ -153,49 +136,6 @@ def test_layers_are_read_once_for_a_task_of_all_runs(text, tmp_path, monkeypatch
     assert measured(job) == expected
     assert lanes[-3:] == [3, 3, 3], "the text and both tasks, of the dense model and two gated ones"
     assert not [*(cache_folder() / "passes").glob("*")]
-
-
-def test_a_task_passes_for_one_run_at_a_time_where_the_disk_has_no_room_for_all(text, tmp_path, monkeypatch, lanes):
-    units, folder = ("tiny_choice",), str(write_tasks(tmp_path))
-    evaluation = EvaluationSpec(tasks=units, task_folders=(folder,), fidelity=None, original=None, batch_size=2)
-    runs = job_of(tiny_folder(tmp_path / "model"), text, "none").runs[:3]
-    specs = [run.spec.model_copy(update={"evaluation": evaluation}) for run in runs]
-    job = EvaluateJob(runs=tuple(PendingRun(spec=spec, units=units) for spec in specs))
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    expected = measured(job)
-
-    def refuse_several(_: object, tokens: int, lanes: int) -> None:
-        if lanes > 1:
-            raise WinaError("no room")
-        plain(_, tokens, lanes)
-
-    plain = HiddenStates.__init__
-    monkeypatch.setattr(HiddenStates, "__init__", refuse_several)
-    lanes.clear()
-    reporter = RecordingReporter()
-    assert measured(job, reporter) == expected
-    assert lanes == [1, 1, 1]
-    assert any("passes the layers for one run at a time, since: no room" in line for line in reporter.lines)
-
-
-def test_the_time_of_a_shared_pass_is_that_of_the_runs_that_share_it(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
-    job = EvaluateJob(runs=tuple(run.model_copy(update={"units": (FIDELITY,)}) for run in job.runs[:3]))
-    layers, now = Passage.layers, 0.0
-
-    def slow(self: Passage, *given: Any, **named: Any) -> Iterator[LayerView]:
-        nonlocal now
-        for layer in layers(self, *given, **named):
-            now += 0.5
-            yield layer
-
-    monkeypatch.setattr(Passage, "layers", slow)
-    monkeypatch.setattr(pausable_clock, "now", lambda: now)
-    seconds = [unit.seconds for unit in units_of(job)]
-    assert len(seconds) == 3
-    assert sum(seconds) == pytest.approx(now), "the pass of all layers is theirs"
-    assert max(seconds) == pytest.approx(min(seconds))
 
 
 @pytest.mark.usefixtures("home")
@@ -221,39 +161,6 @@ def test_a_disk_without_room_for_the_rotated_weights_is_named_before_they_are_ma
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
     (error,) = set(run_errors(job))
     assert "0.0 GB left; free some space, or" in error
-
-
-def test_a_cancelled_job_leaves_no_gates_on_the_model(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    job, checks = job_of(tiny_folder(tmp_path / "model"), text, "none"), RecordingReporter()
-    measured(job)  # so that the next one finds its calibration
-    measured(job, checks)
-    for after in range(20, checks.checks, 40):
-        session = Session()
-        with pytest.raises(Cancelled):
-            run_job(job, session, lambda _: None, RecordingReporter(after=after))
-        loaded = session.prepare(job.runs[0].spec.model, NO_ROTATION, NullReporter())
-        assert not any("forward" in vars(module) for module in loaded.model.modules())
-
-
-def test_counts_are_those_of_each_text(text, tmp_path, monkeypatch):
-    other = text.model_copy(update={"tokens": 64})
-    job = job_of(tiny_folder(tmp_path / "model"), text, "none")
-    runs = [
-        run.model_copy(
-            update={
-                "spec": run.spec.model_copy(
-                    update={"evaluation": run.spec.evaluation.model_copy(update={"original": other})}
-                ),
-                "units": (ORIGINAL, FIDELITY),
-            }
-        )
-        for run in job.runs
-    ]
-    job = EvaluateJob(runs=tuple(runs))
-    expected = measured(job)
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    assert measured(job) == expected
 
 
 def test_memory_below_one_layer_is_refused(text, tmp_path, monkeypatch):

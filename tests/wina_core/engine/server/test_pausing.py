@@ -134,20 +134,6 @@ def test_cancelling_and_closing_work_while_a_job_is_held(engine: Engine, ask: Ca
     assert [event.held for event in engine.events.all if isinstance(event, Held)] == [True]
 
 
-def test_a_job_that_is_paused_again_before_it_went_on_is_told_as_held(engine: Engine) -> None:
-    engine.submit("a")
-    engine.started("a")
-    engine.ask(Pause(job_id="a"))
-    engine.batch.release()
-    engine.held("a")
-    with engine.server._changed:  # so that the job does not get to go on in between
-        engine.ask(Resume(job_id="a"), Pause(job_id="a"))
-    assert [event.held for event in engine.events.all if isinstance(event, Held)] == [True, False, True]
-    engine.ask(Resume(job_id="a"))
-    engine.batch.release()
-    assert engine.events.end("a") == Done(job_id="a")
-
-
 def test_the_working_clock_stands_while_a_job_is_held(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(pausable_clock.time, "perf_counter", lambda: now)

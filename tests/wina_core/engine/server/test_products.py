@@ -18,8 +18,6 @@ from wina_core.jobs import (
     RotateJob,
 )
 from wina_core.jobs.planning import MissingProduct, missing_products
-from wina_core.model_info.products import bases_file, identity
-from wina_core.model_info.resolve import files_of, resolve
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
@@ -87,17 +85,6 @@ def test_a_refined_rotation_of_unknown_duration_is_long(text: TextSpec, objectiv
     job = CalibrateJob(model=demo, rotation=rotation, method=METHOD, calibration=CalibrationSpec(text=text))
     (missing,) = missing_products(job)
     assert missing.is_long is long
-
-
-def test_a_search_without_a_finished_stage_is_not_continued(model: ModelSource, text: TextSpec) -> None:
-    rotation = RotationSpec(objective="error", text=text)
-    job = CalibrateJob(model=model, rotation=rotation, method=METHOD, calibration=CalibrationSpec(text=text))
-    source = resolve(model)
-    kept = bases_file(identity(source, files_of(source)), rotation, whole=False).with_suffix(".search")
-    kept.mkdir(parents=True)
-    assert not missing_products(job)[0].begun
-    (kept / "stream.safetensors").touch()
-    assert missing_products(job)[0].begun
 
 
 def test_asking_loads_no_torch() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.engine.server.test_larger_than_memory import job_of, measured
@@ -17,7 +16,6 @@ from wina_core.compute.gating import attach
 from wina_core.compute.models import passage
 from wina_core.compute.rotation.apply import LayerBases
 from wina_core.compute.rotation.bases import choose_bases
-from wina_core.compute.rotation.comparison import layer_energies
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.session.model_session import Session
 from wina_core.compute.stages import Stages
@@ -26,14 +24,10 @@ from wina_core.errors import Cancelled
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, Event, Partial
-from wina_core.model_info import products
-from wina_core.records import RotationReport, UnitRecord
+from wina_core.records import UnitRecord
 from wina_core.specs import (
-    DENSE,
     MethodSpec,
-    ModelSource,
     Quantization,
-    QuantizationSpec,
     RotationMode,
     RotationSpec,
     TextSpec,
@@ -134,63 +128,6 @@ def test_bases_of_each_layer_continue_after_the_layers_that_the_text_has_passed(
     assert any("This continues after layer" in line for line in interrupted.lines)
 
 
-def test_the_orthogonality_is_measured_once_for_each_layer(tmp_path):
-    view = tiny_loaded(layers=4).view
-    expected = layer_energies(view, RecordingReporter())
-    for after in range(4):
-        with pytest.raises(Cancelled):
-            layer_energies(view, RecordingReporter(after), Stages(folder=tmp_path / str(after)))
-        rest = RecordingReporter()
-        assert layer_energies(view, rest, Stages(folder=tmp_path / str(after))) == expected
-        assert rest.checks == 4 - after
-
-
-class AfterTwoLayers(RecordingReporter):
-    """A reporter that cancels once two layers are rotated."""
-
-    def progress(self, done: float, total: float | None, unit: str, metric: str = "") -> None:
-        super().progress(done, total, unit, metric)
-        if self.stages[-1] == "rotation" and done == 3:  # the third waits for the basis of the next
-            self.after = self.checks
-
-
-def rotated_report(folder: Path, text: TextSpec, reporter: RecordingReporter) -> RotationReport:
-    loaded = Session().prepare(ModelSource(location=str(folder)), RotationSpec(text=text), reporter)
-    assert loaded.rotation_report is not None
-    return loaded.rotation_report
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is given back on Linux alone")
-def test_a_kept_layer_that_does_not_fit_is_rotated_once_from_its_original(text, tmp_path, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    folder = tiny_folder(tmp_path / "model")
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "first"))
-    expected = rotated_report(folder, text, RecordingReporter())
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "second"))
-    with pytest.raises(Cancelled):
-        rotated_report(folder, text, AfterTwoLayers())
-    for file in (cache_folder() / "rotated").glob(".changed-*/layer-*"):
-        save_file(load_file(file), file, {"records": '[{"of": "another version"}]'})
-    reporter = RecordingReporter()
-    found = rotated_report(folder, text, reporter)
-    assert any("Layer 0 is rotated again." in line for line in reporter.lines)
-    assert found.logits_deviation == expected.logits_deviation
-    assert found.residuals == expected.residuals
-
-
-def test_checkpoints_are_of_one_text(text):
-    rotation, quantization = RotationSpec(text=text), QuantizationSpec(quantizer="gptq", bits=4, group=16, text=text)
-    before = products.passes_folder("model", rotation, quantization)
-    assert products.passes_folder("model", rotation, quantization) == before
-    Path(text.source).write_text("Another text, under the same name. " * 200)
-    assert products.passes_folder("model", rotation, quantization) != before
-
-
-def test_gates_of_a_dense_run_accept_their_own_counts():
-    with attach(tiny_loaded(), DENSE, UniformSparsity(sparsity=0.0)) as gates:
-        assert gates.accepts(gates.counts())
-
-
 def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
     loaded, rows, stages = tiny_loaded(), tiny_tokens(4, 24), Stages(folder=tmp_path / "passes")
 
@@ -208,15 +145,3 @@ def test_other_lanes_on_the_same_text_keep_checkpoints_of_their_own(tmp_path):
     carried("first", 0.4, continued).finish()
     assert any("continues after layer" in line for line in continued.lines)
     assert not (tmp_path / "passes").exists(), "nothing is left of the passes"
-
-
-def test_a_disk_without_room_for_a_checkpoint_loses_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000})())
-    reporter = RecordingReporter()
-    stages = Stages(reporter, tmp_path / "kept")
-    stages.write("first", {"x": torch.ones(3)})
-    stages.write("second", {"x": torch.ones(3)})
-    (line,) = reporter.lines
-    assert "This could not continue from here if it ended now: With what stays free, a checkpoint takes 1.0 GB" in line
-    stages.discard()
-    assert not (tmp_path / "kept").exists()

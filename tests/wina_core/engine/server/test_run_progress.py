@@ -55,20 +55,3 @@ def test_the_count_never_goes_back_and_ends_at_the_number_of_measurements(
     assert all(before <= after for before, after in pairwise(done))
     if not fails:
         assert done[-1] == count * len(UNITS)
-
-
-def test_a_preparation_is_named_with_its_share_and_counts_as_no_measurement() -> None:
-    recorder = RecordingReporter()
-    reporter = RunReporter(recorder, run(0.5), RunProgress([run(0.5)]))
-    reporter.stage("refinement")
-    reporter.progress(3, 4, "steps", "basis 1 of 9")
-    reporter.progress(0, None, "", "another engine computes the rotation")
-    reporter.begin(FIDELITY)
-    reporter.progress(1, 2, "tokens", "fidelity: KL 0.01")
-    assert [(done, metric) for done, _, _, metric in recorder.calls] == [
-        (0, "wina, 50 %: refinement: basis 1 of 9, 75 %"),
-        (0, "wina, 50 %: refinement: another engine computes the rotation"),
-        (0, "wina, 50 %: fidelity"),
-        (0.5, "wina, 50 %: fidelity: KL 0.01"),
-    ]
-    assert recorder.stages == ["refinement", ""]

@@ -43,20 +43,3 @@ def test_a_job_id_that_is_no_text_is_answered_and_the_next_request_taken() -> No
     server, events = _answers(rb'{"type": "cancel", "job_id": "\ud800"}', NONSENSE)
     assert [event.job_id for event in events if isinstance(event, Failed)] == ["?", "later"]
     assert server._next() is None
-
-
-@pytest.mark.usefixtures("no_watchdog")
-def test_a_defect_in_taking_a_request_leaves_the_engine_listening(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def defect(self: Server, line: bytes, reason: str) -> None:
-        if b"first" in line:
-            raise RuntimeError("a defect")
-        refuse(self, line, reason)
-
-    refuse = Server._refuse
-    monkeypatch.setattr(Server, "_refuse", defect)
-    server, events = _answers(b"first", NONSENSE)
-    assert [type(event) for event in events] == [Failed]
-    assert "A request could not be taken" in caplog.text
-    assert server._next() is None
