@@ -1,7 +1,6 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
-from wina_core.store.backlog import Backlog
-from wina_core.store.recorder import Recorder
+from wina_core.store.recorder import Recorder, Recorders
 from wina_core.store.rows import (
     DeletedRow,
     MetricFilter,
@@ -18,7 +17,6 @@ from wina_core.store.store import Store
 from wina_core.store.timings import DecodeRow, LatencyRow
 
 __all__ = [
-    "Backlog",
     "DecodeRow",
     "DeletedRow",
     "LatencyRow",
@@ -26,6 +24,7 @@ __all__ = [
     "MetricRow",
     "PlanRow",
     "Recorder",
+    "Recorders",
     "RotationRow",
     "RunDetails",
     "RunLayerMap",

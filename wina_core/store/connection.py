@@ -16,8 +16,8 @@ from wina_core.store.postgres import is_postgres, normalized, open_postgres, wit
 from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite, first_fault
 from wina_core.store.sql import CellError
 
-BUSY_SECONDS = 30.0
-"""Longest wait for another process's write; a write takes milliseconds."""
+BUSY_SECONDS = 60.0
+"""Longest wait for another process's write, which takes milliseconds, or seconds while a database is merged."""
 
 
 def parse_url(address: str | Path) -> URL:
@@ -92,13 +92,9 @@ def open_engine(
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        patience = options.get("patience")
-        seconds = BUSY_SECONDS if patience is None else patience
-        # Each time: the pool lends one connection to transactions of different patience.
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * seconds:.0f}")
         # A writer locks at once: under WAL, a reader that turns writer is refused if somebody wrote in between.
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing", False) else "BEGIN")
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
 
@@ -137,10 +133,10 @@ def explained(url: URL) -> Iterator[None]:
         raise WinaError(damaged(place_of(url), fault)) from error
 
 
-def for_writing(engine: Engine, **options: Any) -> Engine:
-    """Return the engine for a transaction that writes; `patience` is the longest wait for another one in seconds."""
-    if is_postgres(engine.url):  # a snapshot from before the wait for the lock would lack what others wrote
-        options["isolation_level"] = "READ COMMITTED"
+def for_writing(engine: Engine) -> Engine:
+    """Return the engine for a transaction that writes."""
+    # A snapshot from before the wait for the lock would lack what others wrote.
+    options = {"isolation_level": "READ COMMITTED"} if is_postgres(engine.url) else {}
     return engine.execution_options(writing=True, **options)
 
 

@@ -80,7 +80,7 @@ DRIVER = "postgresql+psycopg"
 WRITERS = 0x77696E61_00000001  # "wina" in ASCII
 """Key of the advisory lock that the writing transaction of a database holds."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 """Longest wait for another program's write."""
 _DEFAULTS = {
     "application_name": "wina-workbench",
@@ -148,11 +148,8 @@ def open_postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        if options.get("writing", False):
-            patience = options.get("patience")
-            seconds = WAIT_SECONDS if patience is None else patience
-            connection.execute(_BEGIN_WRITING, {"patience": f"{1000 * seconds:.0f}"})
+        if connection.get_execution_options().get("writing", False):
+            connection.execute(_BEGIN_WRITING, {"patience": f"{1000 * WAIT_SECONDS:.0f}"})
 
     return engine
 

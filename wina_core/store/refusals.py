@@ -20,7 +20,7 @@ _UNREACHABLE = (
 )
 _POSTGRES = {
     "08": _UNREACHABLE,
-    "25": "The results database {database} takes no changes now ({reason}); what cannot be stored waits.",
+    "25": "The results database {database} takes no changes now ({reason}); try again later.",
     "28": "The results database {database} refuses this user or password ({reason}); check the user in the address, "
     "and the password by WINA_DATABASE_PASSWORD.",
     "3D": "The server has no such results database {database} ({reason}); have it created, or check the name.",

@@ -82,18 +82,6 @@ class Writer(Reader):
     def __init__(self, url: URL, engine: Engine) -> None:
         super().__init__(engine)
         self.url = url
-        self.patience: float | None = None
-        """Longest wait in seconds for another process's write; None for BUSY_SECONDS."""
-        self._now = time.time
-
-    @contextmanager
-    def dated(self, at: float) -> Iterator[None]:
-        """Date what is stored in the block `at`, in seconds since 1970, in place of the present."""
-        self._now = lambda: at
-        try:
-            yield
-        finally:
-            self._now = time.time
 
     # ---- studies and their runs ----------------------------------------------------------------------------------
 
@@ -114,7 +102,7 @@ class Writer(Reader):
         study_id = _upsert(connection, StudyTable, ("hash",), row)
         connection.execute(delete(StudyRunTable).where(StudyRunTable.study_id == study_id))
         connection.execute(delete(StudyLabelTable).where(StudyLabelTable.study_id == study_id))
-        ids = self._queue(connection, specs, self._now())
+        ids = self._queue(connection, specs, time.time())
         positions = [
             {"study_id": study_id, "run_id": run_id, "position": position}
             for position, run_id in enumerate(ids.values())
@@ -133,11 +121,6 @@ class Writer(Reader):
             self._queue_pending(connection, pending)
             return name
 
-    def add_runs(self, runs: Iterable[RunSpec]) -> None:
-        """Store runs that belong to no study here, to be merged with a database whose studies have them."""
-        with self._writing() as connection:
-            self._queue(connection, runs, self._now())
-
     def queue_runs(self, pending: Sequence[PendingRun]) -> None:
         """Queue stored runs that this program is about to compute, complete ones too; those that are queued or running
         stay as they are until this program begins them."""
@@ -155,14 +138,14 @@ class Writer(Reader):
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """Record that the run with this hash is being computed on `environment`."""
         with self._writing() as connection:
-            values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
+            values = {"status": "running", "started": time.time(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
             self._update_run(connection, run, values | {"owner": self._session, **program_identity()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
-        now = self._now()
+        now = time.time()
         with self._writing() as connection:
             run = connection.execute(
                 select(RunTable.id, RunTable.unit_count, RunTable.environment_id).where(RunTable.hash == record.run)
@@ -202,7 +185,7 @@ class Writer(Reader):
 
     def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
         """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
-        values = {"status": status, "finished": self._now(), "error": error}
+        values = {"status": status, "finished": time.time(), "error": error}
         with self._writing() as connection:
             if not update_stopped_runs(connection, RunTable.hash == run, values):
                 raise WinaError(_unknown_run(run))
@@ -212,7 +195,7 @@ class Writer(Reader):
         `owner`, only of that owner's."""
         runs_to_end = is_active(runs) if owner is None else is_active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
-            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
+            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": time.time(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         with self._writing() as connection:
@@ -353,7 +336,7 @@ class Writer(Reader):
             "hash": record.point.content_hash(),
             "environment_id": _environment(connection, record.environment),
             "record": record.model_dump_json(exclude={"environment"}),
-            "recorded": self._now(),
+            "recorded": time.time(),
         }
 
     # ---- completions ---------------------------------------------------------------------------------------------
@@ -378,7 +361,7 @@ class Writer(Reader):
     def record_import(self, file: ImportedFile, model: ModelSource) -> int:
         """Store another tool's file, matched to a model, and return its id. Raises WinaError if it is stored."""
         with self._writing() as connection:
-            return imported.add_import(connection, file, _model_id(connection, model), self._now())
+            return imported.add_import(connection, file, _model_id(connection, model), time.time())
 
     def remove_imports(self, ids: Collection[int]) -> None:
         """Remove imported files by their ids. Raises WinaError, and removes none, for an unknown id."""
@@ -389,14 +372,13 @@ class Writer(Reader):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        engine = for_writing(self._engine, patience=self.patience)
-        with explained(self.url), engine.begin() as connection:
+        with explained(self.url), for_writing(self._engine).begin() as connection:
             yield connection
 
     def _latest(self, connection: Connection, times: InstrumentedAttribute[Any]) -> float:
         # Lists order by these times: after the clock was set back, a new row must still come last.
         last = connection.scalar(select(func.max(times)))
-        return max(self._now(), math.nextafter(last or 0.0, math.inf))
+        return max(time.time(), math.nextafter(last or 0.0, math.inf))
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""

@@ -278,10 +278,13 @@ def test_a_run_that_was_done_there_names_who_computed_it(tmp_path: Path) -> None
     assert row == ("done", "anna", "gpu", "auto: free", 1)
 
 
-def test_a_newer_measurement_takes_the_place_of_an_older_one_where_that_is_wanted(tmp_path: Path) -> None:
+def test_a_newer_measurement_takes_the_place_of_an_older_one_where_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     older, later = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
     for file, now in ((older, 2.0), (later, 3.0)):
-        with Store(file) as store, store.dated(now):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        with Store(file) as store:
             store.save_study(study(), RUNS[:1])
             for name in EVALUATION.units:
                 store.record_unit(unit(RUNS[0], name))
