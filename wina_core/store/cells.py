@@ -135,7 +135,7 @@ class CellReader(RunReader):
         with self._reading() as connection:
             rows = connection.execute(query).all()
             if not all(0 <= row.layer < _MOST_LAYERS for row in rows):
-                raise CellError("layer")
+                raise CellError("the number of a layer")
         if not rows:
             return None
         first = rows[0][0]

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from wina_core.errors import WinaError, explain
 from wina_core.store.postgres import is_postgres, normalized, open_postgres, without_password
-from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite, first_fault
+from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite
 from wina_core.store.sql import CellError
 
 BUSY_SECONDS = 60.0
@@ -118,19 +119,13 @@ def explained(url: URL) -> Iterator[None]:
         raise explanation from error
     except UnicodeEncodeError as error:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, OverflowError) and (refusal := explain_sqlite(str(error), place_of(url))):
-            raise refusal from error
-        # Content that no version has written, or a defect: the search distinguishes them.
-        file = sqlite_file(url)
-        fault = first_fault(file) if file else ""
-        if isinstance(error, ValidationError):
-            fault = fault or explain(error).rstrip(".")
-        if not fault and isinstance(error, CellError):
-            fault = f"a {error} of its tables is out of range"
-        if not fault:
+    except OverflowError as error:
+        if (refusal := explain_sqlite(str(error), place_of(url))) is None:
             raise
-        raise WinaError(damaged(place_of(url), fault)) from error
+        raise refusal from error
+    except (CellError, JSONDecodeError, ValidationError) as error:  # content that no version has written
+        fault = explain(error).rstrip(".") if isinstance(error, ValidationError) else str(error)
+        raise WinaError(damaged(place_of(url), f"a value in its tables: {fault}")) from error
 
 
 def for_writing(engine: Engine) -> Engine:

@@ -164,7 +164,7 @@ class _Merge:
                 row = dict(mapping)
                 for name, value in row.items():
                     if type(value) not in kinds[name]:
-                        raise CellError(name)
+                        raise CellError(f"the type of a {name}")
                     if drops_nul and isinstance(value, str):
                         row[name] = value.replace("\0", "\ufffd")
                 rows.append(row)
@@ -219,8 +219,11 @@ class _Merge:
         """Replace the ids in foreign keys by those of this database."""
         for column in table.c:
             for key in column.foreign_keys:
-                if row[column.name] is not None:
-                    row[column.name] = self._ids[key.column.table][row[column.name]]
+                if (number := row[column.name]) is None:
+                    continue
+                if number not in (ids := self._ids[key.column.table]):
+                    raise CellError(f"a {column.name} without its row")
+                row[column.name] = ids[number]
 
     def _note_states(self, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]) -> None:
         for row in rows:

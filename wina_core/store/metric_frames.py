@@ -161,7 +161,7 @@ def _joined(
     measures["is_hidden"] = measures["n"].astype("float64") < FEWEST_ROWS
     of_units = units.merge(runs, on="run_id")
     if len(of_units) < len(units):
-        raise CellError("run_id")
+        raise CellError("a unit without its run")
     # The small tables first: there may be a million numbers.
     frame = numbers.sort_values("unit_id", kind="stable").merge(of_units, on="unit_id").merge(measures, on="measure_id")
     frame["stderr"] = frame["stderr"].mask(frame["is_hidden"])
@@ -182,7 +182,10 @@ def _read_numbers(units: Sequence[int], of: int, connection: Connection) -> "pd.
     for selected in queries:
         cursor = connection.execute(selected).cursor
         while rows := cursor.fetchmany(_CHUNK):
-            table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
+            try:
+                table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
+            except (ValueError, TypeError) as error:
+                raise CellError(f"a metric's number ({error})") from error
             chunks.append(pd.DataFrame(table, columns=list(_NUMBERS)).astype(_NUMBERS))
     numbers = pd.concat(chunks, ignore_index=True)
     return numbers[numbers["unit_id"].isin(units)] if reads_all else numbers

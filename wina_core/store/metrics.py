@@ -100,7 +100,7 @@ def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
     """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
     for position, (name, column) in enumerate(reversed(list(columns.items())), start=1):
         if not {type(row[-position]) for row in rows} <= kinds_of(column):
-            raise CellError(name)
+            raise CellError(f"the type of a {name}")
 
 
 def driver_rows(connection: Connection, query: Query) -> Sequence[Any]:

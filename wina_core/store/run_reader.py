@@ -14,6 +14,7 @@ from wina_core.specs.studies import StudySpec
 from wina_core.store.connection import explained
 from wina_core.store.metrics import Query, in_study
 from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
+from wina_core.store.sql import CellError
 from wina_core.store.tables import (
     EnvironmentTable,
     ModelTable,
@@ -244,8 +245,10 @@ class RunReader:
                 # Thousands of runs share the part before the plan, which contains the rotation.
                 head = spec.partition('"plan":')[0]
                 if head not in described:
-                    rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
-                    described[head] = rotation_details(rotation)
+                    content = json.loads(spec)
+                    if not isinstance(content, dict):
+                        raise CellError(f"the spec {spec[:40]!r}")
+                    described[head] = rotation_details(RotationSpec.model_validate(content.get("rotation")))
                 self._rotations[run] = described[head]
 
     def deleted_runs(self) -> list[DeletedRow]:

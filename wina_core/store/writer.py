@@ -1,14 +1,12 @@
 """Everything that is written to a database."""
 
 import json
-import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, and_, delete, func, insert, select, update
-from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun, Submit
@@ -98,7 +96,7 @@ class Writer(Reader):
         labels = [run.label for run in runs if isinstance(run, LabelledRun)]
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
         row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
-        row["saved"] = self._latest(connection, StudyTable.saved)
+        row["saved"] = time.time()
         study_id = _upsert(connection, StudyTable, ("hash",), row)
         connection.execute(delete(StudyRunTable).where(StudyRunTable.study_id == study_id))
         connection.execute(delete(StudyLabelTable).where(StudyLabelTable.study_id == study_id))
@@ -247,7 +245,7 @@ class Writer(Reader):
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Record the summary of a model that was opened, and the time."""
         with self._writing() as connection:
-            opened = self._latest(connection, ModelTable.opened)
+            opened = time.time()
             row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": opened}
             _upsert(connection, ModelTable, ("hash",), row)
 
@@ -264,7 +262,7 @@ class Writer(Reader):
                 "seconds": report.seconds,
                 "exported_to": report.exported_to,
                 "choice": None if report.choice is None else report.choice.model_dump_json(),
-                "recorded": self._latest(connection, RotationTable.recorded),
+                "recorded": time.time(),
             }
             rotation_id = _upsert(connection, RotationTable, ("model_id", "hash"), row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.rotation_id == rotation_id))
@@ -294,7 +292,7 @@ class Writer(Reader):
                 "key": record.key,
                 "tokens": record.tokens,
                 "seconds": record.seconds,
-                "recorded": self._latest(connection, CalibrationTable.recorded),
+                "recorded": time.time(),
             }
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, CalibrationTable, same, row)
@@ -306,7 +304,7 @@ class Writer(Reader):
         text = PlanPair(plan=plan, quantization=quantization).text(indent=None)
         with self._writing() as connection:
             row = {"name": name, "plan": text, "provenance": plan.provenance, "budget": plan.budget}
-            _upsert(connection, PlanTable, ("name",), row | {"saved": self._latest(connection, PlanTable.saved)})
+            _upsert(connection, PlanTable, ("name",), row | {"saved": time.time()})
 
     def delete_plan(self, name: str) -> None:
         """Delete the plan of this name. Raises WinaError if none is stored."""
@@ -348,7 +346,7 @@ class Writer(Reader):
             row = completions.columns_of(record) | {"environment_id": environment}
             if not completions.is_superseded(connection, row):
                 row["model_id"] = _model_id(connection, record.point.model)
-                row["recorded"] = self._latest(connection, CompletionTable.recorded)
+                row["recorded"] = time.time()
                 _upsert(connection, CompletionTable, ("hash", "environment_id"), row)
 
     def delete_completions(self, ids: Collection[int]) -> None:
@@ -374,11 +372,6 @@ class Writer(Reader):
     def _writing(self) -> Iterator[Connection]:
         with explained(self.url), for_writing(self._engine).begin() as connection:
             yield connection
-
-    def _latest(self, connection: Connection, times: InstrumentedAttribute[Any]) -> float:
-        # Lists order by these times: after the clock was set back, a new row must still come last.
-        last = connection.scalar(select(func.max(times)))
-        return max(time.time(), math.nextafter(last or 0.0, math.inf))
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""

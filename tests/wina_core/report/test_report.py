@@ -136,8 +136,8 @@ def test_each_p_counts_among_all_that_are_compared_with_the_same_run(store: Stor
     contrasts = significance(store, gather(store, study()), "dense")
     alone = [compare_runs(store, contrast.run.run, contrast.baseline.run) for contrast in contrasts]
     p_alone, corrected = (
-        [next(task.p for task in tasks if task.task == "piqa") for tasks in of_runs]
-        for of_runs in (alone, [contrast.tasks for contrast in contrasts])
+        [next(getattr(task, name) for task in tasks if task.task == "piqa") for tasks in of_runs]
+        for name, of_runs in (("p", alone), ("corrected", [contrast.result.tasks for contrast in contrasts]))
     )
     assert len(contrasts) == 4
     assert min(corrected) == pytest.approx(4 * min(p_alone)), "as Holm corrects the smallest of four"

@@ -225,18 +225,6 @@ def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> 
     assert store.load_plan(store.list_plans()[0].name).plan == plan
 
 
-def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    year = 365 * 86400.0
-    for name, now in (("first", 2 * year), ("second", year)):
-        monkeypatch.setattr("time.time", lambda now=now: now)
-        store.save_study(study(name), (run(),))
-        store.save_plan(name, SparsityPlan.uniform(LAYOUT, 0.5))
-    assert [row.name for row in store.studies()] == ["second", "first"]
-    assert [row.name for row in store.list_plans()] == ["second", "first"]
-
-
 def test_what_another_program_writes_is_news(address: str) -> None:
     with Store(address) as first, Store(address) as second:
         assert not first.has_news()
