@@ -31,7 +31,7 @@ from wina_core.jobs.job_specs import Message, by_model
 from wina_core.records import ACTIVE
 from wina_core.remote.slurm_settings import SlurmSettings
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Store, upgrade
+from wina_core.store import Store
 from wina_core.store.connection import place_of
 from wina_core.store.merge import merge_database, open_source
 from wina_core.store.refusals import UnwritableError
@@ -342,8 +342,6 @@ def _merge_element(array: SlurmArray, index: int, state: str, result: ArrayUpdat
         changed = file.stat().st_mtime_ns
     if changed and (ended or changed != before.changed):
         try:
-            if ended:  # its element has closed it
-                upgrade.upgrade_file(file)
             merge_database(file, store, newer=True)
             measurements, runs = _read_element(file)
         except UnwritableError:

@@ -108,7 +108,7 @@ def open_source(source: str | Path) -> Iterator[Engine]:
     try:
         with explained(url):
             upgrade.check_server(engine)
-            upgrade.check_source(engine)
+            upgrade.check_readable(engine)
             # Specs that this version cannot read are refused before any of them is here.
             reader = Reader(engine)
             reader.run_details()

@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from tests.wina_core.remote.fake_machine import wait_until
-from tests.wina_core.store.test_migrations import to_schema_0017
 from wina_core.cli.arrays import compute_element
 from wina_core.errors import WinaError
 from wina_core.jobs import EvaluateJob, PendingRun
@@ -168,20 +167,6 @@ def test_errors_of_runs_are_those_of_the_element(store: Store, queue: Queue) -> 
     look = slurm.update_array(array, store)
     assert (look.failures, look.dead) == (["no memory"], [])
     assert store.failed_runs() == {HASHES[1]: "no memory"}
-
-
-def test_what_an_earlier_version_computed_is_merged_at_its_end(store: Store, queue: Queue) -> None:
-    array = submitted(store)
-    for index in range(2):
-        finish(array, index)
-        to_schema_0017(array.folder / f"{index}.sqlite")
-    queue.states = ["running", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["queued", "queued", "done", "done"], "one that runs may have its file open"
-    queue.states = ["completed", "completed"]
-    assert slurm.update_array(array, store).failures == []
-    assert statuses(store) == ["done"] * 4
-    assert not array.folder.exists()
 
 
 def test_a_damaged_file_fails_its_element_alone(store: Store, queue: Queue) -> None:

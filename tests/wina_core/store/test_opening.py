@@ -327,7 +327,7 @@ def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
     _fill(file)
     monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
     _add_a_migration(tmp_path, monkeypatch)
-    with pytest.raises(WinaError, match=f"has schema {before} and can be read only after an upgrade to 9999"):
+    with pytest.raises(WinaError, match=f"has schema {before}, and is read from 9999 on"):
         Store(file)
 
 
