@@ -2,7 +2,6 @@
 
 from wina_core.store.recorder import Recorder, Recorders
 from wina_core.store.rows import (
-    DeletedRow,
     MetricFilter,
     MetricRow,
     PlanRow,
@@ -18,7 +17,6 @@ from wina_core.store.timings import DecodeRow, LatencyRow
 
 __all__ = [
     "DecodeRow",
-    "DeletedRow",
     "LatencyRow",
     "MetricFilter",
     "MetricRow",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, desc, func, insert, select
+from sqlalchemy import Connection, desc, insert, select
 
 from wina_core.errors import WinaError
 from wina_core.records import EXPERT_METRICS, ExpertRecord, LayerRecord, RefinementStep, RotationReport, SiteSpectrum
@@ -12,7 +12,7 @@ from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, Rotation
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.quantization import PlanPair
 from wina_core.store.metrics import Query
-from wina_core.store.rows import CellStat, PlannedRun, RunLayerMap
+from wina_core.store.rows import CellStat, RunLayerMap
 from wina_core.store.run_reader import RunReader
 from wina_core.store.sql import CellError
 from wina_core.store.tables import CalibrationTable, LayerStatTable, ModelTable, RotationTable, RunTable, UnitTable
@@ -178,19 +178,6 @@ class CellReader(RunReader):
         with self._reading() as connection:
             rows = connection.execute(query).all()
         return [CellStat._make(row[1:]) for row in rows if row[0] == rows[0][0]]
-
-    def planned_runs(self, model: ModelSource, limit: int = 30) -> list[PlannedRun]:
-        """Return a model's latest sparse runs that are not superseded, one for each configuration, plan and budget."""
-        latest = (
-            select(func.max(RunTable.id))
-            .join(ModelTable, and_(ModelTable.id == RunTable.model_id, ModelTable.hash == model.content_hash()))
-            .where(RunTable.target_sparsity > 0, RunTable.deleted.is_(None), RunTable.superseded == "")
-            .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
-        )
-        query = select(RunTable.hash, RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
-        query = query.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit)
-        with self._reading() as connection:
-            return [PlannedRun._make(row) for row in connection.execute(query)]
 
     def run_plan(self, run: str, layout: PlanLayout) -> PlanPair:
         """Return the plan of the run with this hash, and its model's quantization. Raises WinaError for an unknown run,

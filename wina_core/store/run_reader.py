@@ -9,11 +9,11 @@ from pydantic import BaseModel
 from sqlalchemy import Connection, Engine, and_, desc, func, select
 
 from wina_core.records import RunStatus
-from wina_core.specs import RotationSpec, RunSpec
+from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.studies import StudySpec
 from wina_core.store.connection import explained
 from wina_core.store.metrics import Query, in_study
-from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
+from wina_core.store.rows import RunDetails, RunRow, StudyRow, UnitRow
 from wina_core.store.sql import CellError
 from wina_core.store.tables import (
     EnvironmentTable,
@@ -72,6 +72,19 @@ T = TypeVar("T", bound=BaseModel)
 
 
 PRESENT = RunTable.deleted.is_(None)
+_DONE = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
+_RUNS: Query = (
+    select(
+        *(RunTable.hash, ModelTable.label, RunTable.configuration_label, RunTable.selection),
+        *(RunTable.plan_provenance, RunTable.target_sparsity, RunTable.settings, RunTable.status),
+        *(func.coalesce(_DONE.c.units, 0), RunTable.unit_count, RunTable.error, RunTable.created),
+        *(RunTable.started, RunTable.finished, EnvironmentTable.device, EnvironmentTable.hardware, RunTable.deleted),
+    )
+    .join(ModelTable, ModelTable.id == RunTable.model_id)
+    .outerjoin(_DONE, _DONE.c.run_id == RunTable.id)
+    .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
+)
+"""Columns of a RunRow."""
 
 
 class RunReader:
@@ -100,20 +113,26 @@ class RunReader:
 
     def runs(self, study: str = "") -> list[RunRow]:
         """Return all runs, or those of the study with this hash in its order."""
-        done = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
-        query = (
-            select(
-                *(RunTable.hash, ModelTable.label, RunTable.configuration_label, RunTable.selection),
-                *(RunTable.plan_provenance, RunTable.target_sparsity, RunTable.settings, RunTable.status),
-                *(func.coalesce(done.c.units, 0), RunTable.unit_count, RunTable.error, RunTable.created),
-                *(RunTable.started, RunTable.finished, EnvironmentTable.device, EnvironmentTable.hardware),
-            )
-            .join(ModelTable, ModelTable.id == RunTable.model_id)
-            .outerjoin(done, done.c.run_id == RunTable.id)
-            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
-            .where(PRESENT)
+        if study:
+            return self._run_rows(in_study(_RUNS.where(PRESENT), study).order_by(StudyRunTable.position))
+        return self._run_rows(_RUNS.where(PRESENT).order_by(RunTable.id))
+
+    def deleted_runs(self) -> list[RunRow]:
+        """Return the runs that can be restored, the last deleted first."""
+        return self._run_rows(_RUNS.where(~PRESENT).order_by(desc(RunTable.deleted), RunTable.id))
+
+    def planned_runs(self, model: ModelSource, limit: int = 30) -> list[RunRow]:
+        """Return a model's latest sparse runs that are not superseded, one for each configuration, plan and budget."""
+        sparse = PRESENT & (RunTable.target_sparsity > 0) & (RunTable.superseded == "")
+        latest = (
+            select(func.max(RunTable.id))
+            .join(ModelTable, and_(ModelTable.id == RunTable.model_id, ModelTable.hash == model.content_hash()))
+            .where(sparse)
+            .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
         )
-        query = in_study(query, study).order_by(StudyRunTable.position) if study else query.order_by(RunTable.id)
+        return self._run_rows(_RUNS.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit))
+
+    def _run_rows(self, query: Query) -> list[RunRow]:
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
 
@@ -250,21 +269,3 @@ class RunReader:
                         raise CellError(f"the spec {spec[:40]!r}")
                     described[head] = rotation_details(RotationSpec.model_validate(content.get("rotation")))
                 self._rotations[run] = described[head]
-
-    def deleted_runs(self) -> list[DeletedRow]:
-        """Return the runs that can be restored, the last deleted first."""
-        query = (
-            select(
-                RunTable.hash,
-                ModelTable.label,
-                RunTable.configuration_label,
-                RunTable.plan_provenance,
-                RunTable.target_sparsity,
-                RunTable.deleted,
-            )
-            .join(ModelTable, ModelTable.id == RunTable.model_id)
-            .where(~PRESENT)
-            .order_by(desc(RunTable.deleted), RunTable.id)
-        )
-        with self._reading() as connection:
-            return [DeletedRow._make(row) for row in connection.execute(query)]
