@@ -205,9 +205,9 @@ def test_what_is_computed_again_takes_the_place_of_what_is_stored(store: Store, 
     array = submitted(store)
     with element_file(array, 0) as file:
         record(file, HASHES[0], value=2.0)
-    record(store, HASHES[1], value=3.0)
-    with element_file(array, 0) as file, file.dated(1.0):
+    with element_file(array, 0) as file:
         record(file, HASHES[1], value=4.0)
+    record(store, HASHES[1], value=3.0)
     queue.states = ["running", "pending"]
     slurm.update_array(array, store)
     assert sorted(row.value for row in store.metric_rows(MetricFilter())) == [2.0, 3.0]

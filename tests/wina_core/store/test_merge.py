@@ -4,13 +4,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from tests.wina_core.samples import (
@@ -124,10 +121,6 @@ def test_everything_arrives_and_merging_again_adds_nothing(filled: Path, address
     assert merge(tmp_path / "back.sqlite", filled) == {}
 
 
-def test_every_table_is_merged_but_that_of_jobs(filled: Path) -> None:
-    assert counts(filled).keys() == StoreTable.metadata.tables.keys() - {"jobs", "decoding"}, "decoding is as latency"
-
-
 def test_runs_and_jobs_of_a_living_program_stay_its_own(tmp_path: Path) -> None:
     target = tmp_path / "copy.sqlite"
     with Store(tmp_path / "results.sqlite") as store:
@@ -168,29 +161,6 @@ def test_annotations_are_united_and_the_targets_note_stays(tmp_path: Path) -> No
     merge(one, other)
     with Store(other) as store:
         assert store.run_details()[HASHES[0]][:3] == ("a, b", "second", True)
-
-
-UNITS = st.sets(st.tuples(st.integers(0, 1), st.sampled_from(EVALUATION.units)))
-
-
-@pytest.mark.nightly  # by day: the target's results stay, and units come from both
-@settings(max_examples=8)
-@given(UNITS, UNITS)
-def test_a_merge_is_the_union_in_either_order(first: set[tuple[int, str]], second: set[tuple[int, str]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        databases = Path(folder)
-        for file, units in (("a", first), ("b", second)):
-            with Store(databases / file) as store:
-                store.save_study(study(), [RUNS[number] for number in sorted({number for number, _ in units})])
-                for number, name in units:
-                    store.record_unit(unit(RUNS[number], name))
-        for target, sources in (("ab", "ab"), ("ba", "ba")):
-            for source in sources:
-                merge(databases / source, databases / target)
-        assert results(databases / "ab") == results(databases / "ba")
-        assert {row[:2] for row in results(databases / "ab")} == {
-            (HASHES[number], name) for number, name in first | second
-        }
 
 
 KILLED = """

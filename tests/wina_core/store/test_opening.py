@@ -138,14 +138,13 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mon
         assert len(store.metric_rows()) == 1
 
 
-@pytest.mark.parametrize("epoch", [0, 2**33], ids=["", "the clock was set back"])
-def test_only_the_last_backups_are_kept_with_the_new_one(tmp_path: Path, epoch: int) -> None:
+def test_only_the_last_backups_are_kept_with_the_new_one(tmp_path: Path) -> None:
     file = tmp_path / "results [1]*.sqlite"
     _fill(file)
     olds = [tmp_path / f"{file.name}.backup-0001-2026010{index}-000000" for index in range(5)]
     for index, old in enumerate(olds):
         old.write_bytes(b"")
-        os.utime(old, (epoch + index, epoch + index))
+        os.utime(old, (index, index))
     newest = upgrade.back_up(file, "0001")
     assert {path for path in tmp_path.iterdir() if ".backup-" in path.name} == {*olds[3:], newest}
 
@@ -181,16 +180,12 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
         ),
         (_overwrite, DAMAGED),
         (f"DELETE FROM {VERSION}", DAMAGED),
-        (f"INSERT INTO {VERSION} VALUES ('0000')", DAMAGED),
-        (f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} AS SELECT NULL AS version_num", DAMAGED),
-        (f"ALTER TABLE {VERSION} RENAME version_num TO other", DAMAGED),
         ("PRAGMA foreign_keys = OFF; DROP TABLE metrics", DAMAGED),
         ("CREATE VIEW evil AS SELECT 1", "holds the view or trigger 'evil'"),
         (
             "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
             "the view or trigger 'evil'",
         ),
-        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "holds the view or trigger 'runs'"),
     ],
 )
 def test_a_file_that_cannot_be_opened_is_refused_untouched(
@@ -235,13 +230,6 @@ def test_an_address_that_is_refused_shows_no_password(address: str) -> None:
         parse_url(address)
     assert "sesame" not in str(refused.value)
     assert "ame@host" not in str(refused.value)
-
-
-@pytest.mark.parametrize("parameter", ["port=x", "bogus=1"])
-def test_a_faulty_parameter_of_an_address_is_a_sentence(parameter: str) -> None:
-    pytest.importorskip("psycopg")
-    with pytest.raises(WinaError, match=r"postgresql://me@/db\?.* (cannot be used|cannot be reached) \("):
-        Store(f"postgresql://me:sesame@/db?{parameter}&host=/nowhere")
 
 
 @pytest.fixture
@@ -318,17 +306,6 @@ def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
         with closing(open_to_read(parse_url(copy), copy).connect()) as connection:
             count = connection.exec_driver_sql("SELECT count(*) FROM plans").scalar_one()
             assert count == (1 if written else 0)
-
-
-def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, before = tmp_path / "results.sqlite", upgrade.HEAD
-    _fill(file)
-    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
-    _add_a_migration(tmp_path, monkeypatch)
-    with pytest.raises(WinaError, match=f"has schema {before}, and is read from 9999 on"):
-        Store(file)
 
 
 def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

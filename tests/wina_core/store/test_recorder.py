@@ -115,8 +115,3 @@ def test_results_of_the_other_jobs_are_stored_under_what_was_asked_for(store: St
     Recorder(store, job).record(Result(job_id=JOB, value=record))
     (cell,) = store.cell_stats(MODEL, rotation, WINA)
     assert (cell.metric, cell.value) == ("norm_spread", 0.5)
-
-
-def test_a_result_of_the_wrong_kind_is_a_defect(store: Store) -> None:
-    with pytest.raises(TypeError, match="a rotate job returned a ModelSummary"):
-        Recorder(store, RotateJob(model=MODEL, rotation=RotationSpec())).record(Result(job_id=JOB, value=summary()))

@@ -7,7 +7,6 @@ import pytest
 
 from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.jobs import PendingRun
 from wina_core.records import (
     LayerRecord,
     MetricRecord,
@@ -55,15 +54,6 @@ def test_two_programs_may_compute_the_same_run_which_is_stored_once(address: str
         assert len(first.metric_rows()) == 2
 
 
-def test_a_launch_queues_complete_runs_that_are_computed_anew(store: Store) -> None:
-    specs = (run(0.5), run(0.25))
-    store.launch(study(), specs, store.pending(specs))
-    for name in specs[0].evaluation.units:
-        store.record_unit(unit(specs[0], name))
-    store.launch(study(), specs, [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs])
-    assert [row.status for row in store.runs()] == ["queued", "queued"]
-
-
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])
 def test_a_complete_run_that_is_computed_anew_stays_done_however_that_ends(address: str, end: str) -> None:
     spec = run()
@@ -104,14 +94,6 @@ def test_a_unit_that_arrives_again_replaces_itself_and_every_float_survives(
     assert layer_map is not None
     ((cell,),) = layer_map.values
     assert (row.value, cell) == pytest.approx((value, value), rel=0, abs=0, nan_ok=True)
-
-
-def test_what_is_unknown_stays_unknown(store: Store, saved: RunSpec) -> None:
-    metrics = (MetricRecord(task="choice", metric="acc", value=1.0),)
-    unknown = {"metrics": metrics, "gated_sparsity": None, "net_sparsity": None}
-    store.record_unit(unit(saved).model_copy(update=unknown))
-    (row,) = store.metric_rows()
-    assert (row.stderr, row.n, row.higher_is_better, row.gated_sparsity, row.net_sparsity) == (None,) * 5
 
 
 @pytest.mark.parametrize(("n", "stderr"), [(5, None), (6, 0.1), (None, 0.1)])

@@ -14,7 +14,6 @@ from wina_core.analysis.comparison.compare_tasks import (
     FLIPPED,
     MCNEMAR,
     PROPAGATED,
-    UNPAIRED,
     UNTESTED,
     Comparison,
     aggregate,
@@ -23,7 +22,7 @@ from wina_core.analysis.comparison.compare_tasks import (
     unpaired,
 )
 from wina_core.analysis.statistics import FLIPS, mcnemar_p, sign_flips
-from wina_core.records.intervals import newcombe, wilson
+from wina_core.records.intervals import newcombe
 from wina_core.store import MetricRow
 
 COUNTS = st.integers(0, 30)
@@ -186,33 +185,7 @@ def test_many_documents_are_flipped_by_chance_and_come_near_the_binomial() -> No
     assert (low, high) == pytest.approx((effect - 1.96 * error, effect + 1.96 * error), rel=0.05)
 
 
-def test_few_documents_that_agree_are_no_more_than_the_sign_test_says() -> None:
-    """Five discordant documents of 32, all one way, in eight tasks: as likely as five heads or five tails."""
-    tasks = [
-        Comparison(
-            str(index), str(index), "acc", 4, 0.5 + won / 4, 0.5, *newcombe(2, won, 0, 2 - won), 0.0, 1, MCNEMAR,
-            documents=(np.array([won / 4, 0.0, 0.0, 0.0]), np.full(4, 0.25)),
-        )
-        for index, won in enumerate([1, 1, 1, 1, 1, 0, 0, 0])
-    ]  # fmt: skip
-    average = mean(tasks)
-    assert average.test == FLIPPED
-    assert average.effect == pytest.approx(5 / 32)
-    assert average.p == pytest.approx(0.0625)
-    assert average.low < 0 < average.effect < average.high
-
-
 def test_documents_that_do_not_differ_leave_the_interval_as_wide_as_the_tasks() -> None:
     same = (np.zeros(10), np.full(10, 0.1))
     average = mean([Comparison("a", "a", "acc", 10, 0.5, 0.5, -0.3, 0.3, 0.0, 1, MCNEMAR, documents=same)])
     assert (average.p, average.low, average.high) == (pytest.approx(1.0), pytest.approx(-0.3), pytest.approx(0.3))
-
-
-def test_no_errors_are_taken_from_documents_that_all_came_out_alike() -> None:
-    assert wilson(0, 20)[1] == pytest.approx(0.161, abs=5e-4)
-    alike = Comparison("a", "a", "acc", 4, 1.0, 0.5, -0.1, 0.8, 0.0, 0.5, UNPAIRED)
-    average = mean([alike, alike])
-    assert average.stderr == 0
-    z = (average.effect - average.low) ** -1 * average.effect * 1.959964
-    assert average.p == pytest.approx(math.erfc(z / math.sqrt(2)))
-    assert (average.p < 0.05) == (average.low > 0)
