@@ -15,7 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from wina_core.errors import WinaError, explain
 from wina_core.store.postgres import is_postgres, normalized, open_postgres, without_password
 from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite
-from wina_core.store.sql import CellError
+from wina_core.store.tables import CellError
 
 BUSY_SECONDS = 60.0
 """Longest wait for another process's write, which takes milliseconds, or seconds while a database is merged."""

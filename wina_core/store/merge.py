@@ -29,9 +29,8 @@ from wina_core.store.connection import (
 from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
-from wina_core.store.sql import CellError, kinds_of
 from wina_core.store.store import Store
-from wina_core.store.tables import RunTable, StoreTable, UnitTable
+from wina_core.store.tables import CellError, RunTable, StoreTable, UnitTable, kinds_of
 
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""

@@ -26,11 +26,11 @@ from wina_core.records.imports import ImportedFile, StoredImport
 from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
-from wina_core.store.cells import CellReader, report_layers
+from wina_core.store.cells import report_layers
 from wina_core.store.columns import environment_of
 from wina_core.store.completions import CompletionReader
 from wina_core.store.imported import points as imported
-from wina_core.store.metrics import Query, metric_rows
+from wina_core.store.metric_frames import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import MetricFilter, MetricRow, PlanRow, RotationRow
 from wina_core.store.tables import (
@@ -56,7 +56,7 @@ EVERYTHING = MetricFilter()
 _Timing = TypeVar("_Timing", LatencyRecord, DecodeRecord)
 
 
-class Reader(CellReader, CompletionReader):
+class Reader(CompletionReader):
     """All reading of a database; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:

@@ -45,9 +45,7 @@ from wina_core.store.connection import explained, for_writing
 from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
-from wina_core.store.run_states import is_active, update_stopped_runs
 from wina_core.store.sessions import program_identity
-from wina_core.store.sql import in_list
 from wina_core.store.tables import (
     CalibrationTable,
     CompletionTable,
@@ -67,6 +65,9 @@ from wina_core.store.tables import (
     StudyRunTable,
     StudyTable,
     UnitTable,
+    in_list,
+    is_active,
+    update_stopped_runs,
 )
 from wina_core.studies.run_labels import LabelledRun, RunLabel
 
