@@ -166,7 +166,7 @@ def test_annotations_are_united_and_the_targets_note_stays(tmp_path: Path) -> No
 KILLED = """
 import os, signal, sys
 from wina_core.store import Store, merge
-merge._MOST_ROWS = 1
+merge._AT_ONCE = 1
 def kill(done, total):
     if done >= total * 0.7:
         os.kill(os.getpid(), signal.SIGKILL)

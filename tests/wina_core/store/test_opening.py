@@ -323,7 +323,7 @@ def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytes
 
 
 def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
-    heavy = "alembic torch transformers triton lm_eval pandas numpy openpyxl pyarrow psycopg keyring"
+    heavy = "alembic torch transformers triton lm_eval pandas numpy openpyxl pyarrow psycopg"
     code = (
         "import sys, wina_core.studies.expand, wina_core.files.tables\n"
         "from pathlib import Path\n"

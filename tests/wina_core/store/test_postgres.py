@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +11,7 @@ from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import Store, postgres, upgrade
+from wina_core.store import Store, upgrade
 from wina_core.store.connection import parse_url, place_of
 
 pytestmark = pytest.mark.service
@@ -84,7 +83,7 @@ def test_who_may_not_make_tables_is_told_what_to_ask_for(server: Server) -> None
 # ---- passwords -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", ["url", "parameter", "environment", "PGPASSWORD", "PGPASSFILE", "keyring", "none"])
+@pytest.mark.parametrize("source", ["url", "parameter", "environment", "PGPASSWORD", "PGPASSFILE", "none"])
 def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, source: str
 ) -> None:
@@ -93,16 +92,6 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
         server.execute("CREATE ROLE carol LOGIN PASSWORD 'secret word'")
         server.execute("CREATE DATABASE with_password OWNER carol")
     url = f"postgres://carol@/{database}"
-    requests = []
-    postgres._from_keyring.cache_clear()
-
-    def from_keyring(service: str, name: str) -> str:
-        requests.append((service, name))
-        if source != "keyring":
-            raise RuntimeError("no keyring here")
-        return "secret word"
-
-    monkeypatch.setitem(__import__("sys").modules, "keyring", SimpleNamespace(get_password=from_keyring))
     (tmp_path / "pass").write_text("*:*:*:carol:secret word\n")
     (tmp_path / "pass").chmod(0o600)
     match source:
@@ -123,7 +112,6 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
     else:
         with Store(url) as store:
             assert store.runs() == []
-    assert requests == ([("wina-workbench", "carol@/with_password")] if source in ("keyring", "none") else [])
     assert "secret" not in caplog.text
 
 
