@@ -22,20 +22,22 @@ from wina_core.records import (
     RotationReport,
     SampleRecord,
 )
-from wina_core.records.imports import ImportedFile, StoredImport
+from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
+from wina_core.records.texts import moment
 from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
 from wina_core.store.cells import report_layers
 from wina_core.store.columns import environment_of
 from wina_core.store.completions import CompletionReader
-from wina_core.store.imported import points as imported
 from wina_core.store.metric_frames import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import MetricFilter, MetricRow, PlanRow, RotationRow
 from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
+    ImportedFileTable,
+    ImportedPointTable,
     LatencyTable,
     LayerStatTable,
     ModelTable,
@@ -132,10 +134,7 @@ class Reader(CompletionReader):
         with self._reading() as connection:
             # Not by the query: databases differ in how they sort texts.
             rows = sorted(connection.execute(query), key=lambda row: (row.task, row.doc))
-        return [
-            SampleRecord(task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response)
-            for row in rows
-        ]
+            return [SampleRecord(**row._asdict() | {"scores": read(row.scores)}) for row in rows]
 
     # ---- latency -------------------------------------------------------------------------------------------------
 
@@ -216,14 +215,35 @@ class Reader(CompletionReader):
     # ---- results of other tools ----------------------------------------------------------------------------------
 
     def imports(self) -> list[StoredImport]:
-        """Return all imported files with their points, the last imported first."""
+        """Return all imported files, the last imported first, each with its points in the order of the file."""
+        query = select(ImportedFileTable, ModelTable.label, ModelTable.location, ModelTable.hash, ModelTable.spec)
+        query = query.join(ModelTable, ModelTable.id == ImportedFileTable.model_id)
+        points: dict[int, list[ImportedPoint]] = {}
         with self._reading() as connection:
-            return imported.read_imports(connection)
+            for row in connection.execute(select(ImportedPointTable).order_by(ImportedPointTable.id)):
+                points.setdefault(row.file_id, []).append(ImportedPoint.model_validate_json(row.point))
+            return [
+                StoredImport(
+                    id=row.id,
+                    content=ImportedFile(
+                        file=row.file, digest=row.digest, tool=row.tool, version=row.version, measured=row.measured,
+                        points=tuple(points.get(row.id, ())),
+                    ),
+                    model=row.label, location=row.location, model_hash=row.hash,
+                    fingerprint=ModelSource.model_validate_json(row.spec).fingerprint, imported=row.imported,
+                )
+                for row in connection.execute(query.order_by(ImportedFileTable.id.desc()))
+            ]  # fmt: skip
 
     def check_new_import(self, file: ImportedFile) -> None:
-        """Raise WinaError for a file that is imported already."""
-        with self._reading() as connection:
-            imported.check_new(connection, file)
+        """Raise WinaError for a file whose content is stored."""
+        for stored in self.imports():
+            if stored.content.digest == file.digest:
+                raise WinaError(
+                    f"{file.file} was imported already, on {moment(stored.imported)} as number {stored.id} "
+                    f'("{stored.content.file}") for the model "{stored.model}"; remove that import first to match the '
+                    "file to another model."
+                )
 
     def model_summary(self, model: ModelSource) -> ModelSummary | None:
         loaded = ModelTable.hash == model.content_hash(), ModelTable.summary.is_not(None)

@@ -42,7 +42,6 @@ from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.annotations import Annotations, RunAnnotations
 from wina_core.store.cells import insert_layers, layer_rows, rotation_layers
 from wina_core.store.connection import explained, for_writing
-from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
 from wina_core.store.sessions import program_identity
@@ -51,6 +50,8 @@ from wina_core.store.tables import (
     CompletionTable,
     DecodingTable,
     EnvironmentTable,
+    ImportedFileTable,
+    ImportedPointTable,
     LatencyTable,
     LayerStatTable,
     MeasureTable,
@@ -359,13 +360,23 @@ class Writer(Reader):
 
     def record_import(self, file: ImportedFile, model: ModelSource) -> int:
         """Store another tool's file, matched to a model, and return its id. Raises WinaError if it is stored."""
+        self.check_new_import(file)
         with self._writing() as connection:
-            return imported.add_import(connection, file, _model_id(connection, model), time.time())
+            row = file.model_dump(exclude={"points"}) | {"model_id": _model_id(connection, model)}
+            file_id = _insert(connection, ImportedFileTable, row | {"imported": time.time()})
+            points = [{"file_id": file_id, "point": point.model_dump_json()} for point in file.points]
+            connection.execute(insert(ImportedPointTable), points)
+            return file_id
 
     def remove_imports(self, ids: Collection[int]) -> None:
-        """Remove imported files by their ids. Raises WinaError, and removes none, for an unknown id."""
+        """Remove imported files with their points. Raises WinaError, and removes none, for an unknown id."""
         with self._writing() as connection:
-            imported.remove_imports(connection, ids)
+            stored_ids = set(connection.scalars(select(ImportedFileTable.id)))
+            for unknown in set(ids) - stored_ids:
+                stored = f"stored ones: {', '.join(map(str, sorted(stored_ids)))}" if stored_ids else "none is stored"
+                raise WinaError(f"There is no import number {unknown}; {stored}.")
+            # Their points go with them, by foreign keys.
+            connection.execute(delete(ImportedFileTable).where(ImportedFileTable.id.in_(ids)))
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
