@@ -171,19 +171,13 @@ class Reader(CompletionReader):
         return [row for row in judged if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the stored points among those with these hashes, by `Environment.key`.
-
-        Decoding that an older version timed without the speed of the prompt is left out, so that it is measured again.
-        """
-        products = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points)
-        models = self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points)
-        timed = [(record.environment.key, row.hash) for row, record in products]
-        timed += [
-            (record.environment.key, row.hash) for row, record in models if record.prefill_tokens_per_second is not None
-        ]
+        """Return the stored points among those with these hashes, by `Environment.key`."""
         measured: dict[str, list[str]] = {}
-        for environment, point in timed:
-            measured.setdefault(environment, []).append(point)
+        for row, record in (
+            *self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points),
+            *self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points),
+        ):
+            measured.setdefault(record.environment.key, []).append(row.hash)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 
     def _timed(

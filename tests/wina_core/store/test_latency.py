@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.wina_core.analysis.comparison.test_worth import timed as timed_model
 from tests.wina_core.samples import ENVIRONMENT, MODEL, timed
 from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Done, LatencyJob, Measured, Result
@@ -15,16 +16,8 @@ ELSEWHERE = Environment(device="cuda", hardware="a GPU", versions={"torch": "2.1
 
 
 def decoded(point: DecodePoint) -> DecodeRecord:
-    return DecodeRecord(
-        point=point,
-        environment=ENVIRONMENT,
-        measured_sparsity=0.49,
-        tokens_per_second=30.0,
-        p10=28.0,
-        p90=31.0,
-        dense_tokens_per_second=20.0,
-        prefill_tokens_per_second=400.0,
-    )
+    dense = dict.fromkeys(("dense_tokens_per_second", "dense_p10", "dense_p90"), 20.0)
+    return timed_model(point, 30.0, ENVIRONMENT, p10=28.0, p90=31.0, **dense)
 
 
 def test_the_best_dense_product_and_the_stability_of_a_point_are_read_with_it(store: Store) -> None:
