@@ -9,16 +9,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Engine, desc, select
+from sqlalchemy import Engine, desc, select
 
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.records import (
     DecodeRecord,
     LatencyRecord,
-    LayerRecord,
     ModelSummary,
-    RotationChoice,
     RotationReport,
     SampleRecord,
 )
@@ -27,7 +25,6 @@ from wina_core.records.texts import moment
 from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
-from wina_core.store.cells import report_layers
 from wina_core.store.columns import environment_of
 from wina_core.store.completions import CompletionReader
 from wina_core.store.metric_frames import Query, metric_rows
@@ -39,7 +36,6 @@ from wina_core.store.tables import (
     ImportedFileTable,
     ImportedPointTable,
     LatencyTable,
-    LayerStatTable,
     ModelTable,
     PlanTable,
     RotationTable,
@@ -265,19 +261,7 @@ class Reader(CompletionReader):
         with self._reading() as connection:
             rotations = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
             return [
-                RotationRow(
-                    spec,
-                    RotationReport(
-                        rotation=row.hash,
-                        logits_deviation=row.logits_deviation,
-                        **report_layers(_layers(connection, LayerStatTable.rotation_id == row.id), spec.steps),
-                        shortcut_parameters=row.shortcut_parameters,
-                        seconds=row.seconds,
-                        exported_to=row.exported_to,
-                        choice=None if row.choice is None else RotationChoice.model_validate_json(row.choice),
-                    ),
-                    row.recorded,
-                )
+                RotationRow(spec, RotationReport.model_validate_json(row.report), row.recorded)
                 for spec, row in rotations
                 if spec.content_hash() == row.hash
             ]
@@ -300,13 +284,3 @@ class Reader(CompletionReader):
 
 def unknown_plan(name: str) -> str:
     return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
-
-
-def _layers(connection: Connection, owner: ColumnElement[bool]) -> tuple[LayerRecord, ...]:
-    query = select(
-        LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.metric, LayerStatTable.value, LayerStatTable.x
-    )
-    return tuple(
-        LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=x)
-        for layer, projection, metric, value, x in connection.execute(query.where(owner).order_by(LayerStatTable.id))
-    )

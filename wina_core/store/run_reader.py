@@ -15,7 +15,6 @@ from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, Rotation
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
-from wina_core.store.cells import DENSE, REFINEMENT, SPECTRUM
 from wina_core.store.connection import explained
 from wina_core.store.metric_frames import Query, in_study
 from wina_core.store.rows import CellStat, RunDetails, RunLayerMap, RunRow, StudyRow, UnitRow
@@ -323,17 +322,14 @@ class RunReader:
             return tuple(row.recorded for query in owners for row in connection.execute(query))
 
     def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
-        """Return each metric of the latest calibration that has it, else the rotation's, in the order of measurement.
-        A rotation's spectra and the course of its refinement are in its report alone."""
+        """Return each metric of the latest calibration that has it, else of the rotation, in the order of measurement."""
         stats: list[CellStat] = []
         with self._reading() as connection:
             calibrations = connection.execute(_calibrations(model, rotation, method))
             owners = [LayerStatTable.calibration_id == row.id for row in calibrations]
             owners += [LayerStatTable.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
             for owner in owners:
-                read_metrics = {SPECTRUM, *(row.metric for row in stats)}
-                other_metrics = (~LayerStatTable.metric.startswith(prefix) for prefix in (DENSE, REFINEMENT))
-                query = select(*_STAT).where(owner, LayerStatTable.metric.not_in(read_metrics), *other_metrics)
+                query = select(*_STAT).where(owner, LayerStatTable.metric.not_in({row.metric for row in stats}))
                 stats += [CellStat._make(row) for row in connection.execute(query.order_by(LayerStatTable.id))]
         return stats
 

@@ -136,7 +136,7 @@ class ModelTable(StoreTable):
 
 
 class RotationTable(StoreTable):
-    """A rotation of a model with its report; its off-diagonal energies are in layer_stats."""
+    """A rotation of a model with its report; its off-diagonal energies are in layer_stats, too."""
 
     __tablename__ = "rotations"
     __table_args__ = (UniqueConstraint("model_id", "hash"),)
@@ -145,13 +145,9 @@ class RotationTable(StoreTable):
     hash: Mapped[str]
     label: Mapped[str]
     spec: Mapped[str]
-    logits_deviation: Mapped[float] = mapped_column(Number, nullable=True)
-    shortcut_parameters: Mapped[int]
-    seconds: Mapped[float]
-    exported_to: Mapped[str | None]
+    report: Mapped[str]
+    """RotationReport."""
     recorded: Mapped[float]
-    choice: Mapped[str | None]
-    """RotationChoice; null in databases of older versions."""
 
 
 class CalibrationTable(StoreTable):

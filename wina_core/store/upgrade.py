@@ -22,7 +22,7 @@ from wina_core.store.tables import StoreTable
 
 OLDEST = "0019"
 """The schema of version 0.2.0; databases of earlier versions are not upgraded."""
-HEAD = "0019"
+HEAD = "0020"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -15,7 +15,9 @@ from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
     Environment,
+    ExpertRecord,
     LatencyRecord,
+    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -40,7 +42,6 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.annotations import Annotations, RunAnnotations
-from wina_core.store.cells import insert_layers, layer_rows, rotation_layers
 from wina_core.store.connection import explained, for_writing
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
@@ -172,7 +173,7 @@ class Writer(Reader):
                     for metric, measure in zip(record.metrics, measures, strict=True)
                 ]
                 connection.execute(insert(MetricTable), metrics)
-            insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
+            _insert_layers(connection, record.layers, record.experts, unit_id=unit_id)
             if record.samples:
                 samples = [
                     sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
@@ -259,16 +260,12 @@ class Writer(Reader):
                 "hash": spec.content_hash(),
                 "label": spec.label,
                 "spec": spec.model_dump_json(),
-                "logits_deviation": report.logits_deviation,
-                "shortcut_parameters": report.shortcut_parameters,
-                "seconds": report.seconds,
-                "exported_to": report.exported_to,
-                "choice": None if report.choice is None else report.choice.model_dump_json(),
+                "report": report.model_dump_json(),
                 "recorded": time.time(),
             }
             rotation_id = _upsert(connection, RotationTable, ("model_id", "hash"), row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.rotation_id == rotation_id))
-            insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
+            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
             if spec.is_auto and report.choice is not None:
                 name = report.choice.candidates[report.choice.chosen].name
                 # Runs that were stored before `auto` had chosen lack its choice.
@@ -299,7 +296,7 @@ class Writer(Reader):
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, CalibrationTable, same, row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.calibration_id == calibration_id))
-            insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
+            _insert_layers(connection, record.layers, record.experts, calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
         """Store a plan, and the bits that belong to it, under a name, in place of an earlier one of that name."""
@@ -438,6 +435,20 @@ def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]
     key = connection.execute(insert(table).values(row)).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def _insert_layers(
+    connection: Connection, layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = (), **owner: int
+) -> None:
+    """Store a row for each record, and one for each expert that has a value, with the expert's number as x."""
+    rows = [record.model_dump() | owner for record in layers] + [
+        expert.model_dump(exclude={"values"}) | {"value": value, "x": float(number)} | owner
+        for expert in experts
+        for number, value in enumerate(expert.values)
+        if value is not None
+    ]
+    if rows:
+        connection.execute(insert(LayerStatTable), rows)
 
 
 def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import LAYOUT, run, study, unit
+from tests.wina_core.samples import LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, upgrade
@@ -70,6 +70,32 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
 
 def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (upgrade.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == upgrade.HEAD
+
+
+ROTATIONS_0019 = """
+DROP TABLE rotations;
+CREATE TABLE rotations (
+    id INTEGER NOT NULL, model_id INTEGER NOT NULL, hash TEXT NOT NULL, label TEXT NOT NULL, spec TEXT NOT NULL,
+    logits_deviation DOUBLE, shortcut_parameters INTEGER NOT NULL, seconds DOUBLE NOT NULL, exported_to TEXT,
+    recorded DOUBLE NOT NULL, choice TEXT, CONSTRAINT pk_rotations PRIMARY KEY (id),
+    CONSTRAINT uq_rotations_model_id_hash UNIQUE (model_id, hash),
+    CONSTRAINT fk_rotations_model_id FOREIGN KEY(model_id) REFERENCES models (id)
+);
+INSERT INTO rotations VALUES (1, 1, 'h', 'l', '{}', 0.1, 0, 1.0, NULL, 1.0, NULL);
+INSERT INTO layer_stats (rotation_id, layer, projection, metric, value) VALUES (1, 0, 'q', 'm', 0.5);
+UPDATE wina_schema_version SET version_num = '0019'
+"""
+
+
+def test_a_database_of_the_oldest_schema_gets_the_tables_of_a_fresh_one(tmp_path: Path) -> None:
+    older, fresh = tmp_path / "older.sqlite", tmp_path / "fresh.sqlite"
+    for file in (older, fresh):
+        _fill(file)
+    _change(older, ROTATIONS_0019)
+    with Store(older) as store:
+        assert len(store.metric_rows()) == 1
+        assert store.rotations(MODEL) == []
+    assert table_definitions(older) == table_definitions(fresh)
 
 
 NEXT = """
