@@ -322,7 +322,7 @@ class RunReader:
             return tuple(row.recorded for query in owners for row in connection.execute(query))
 
     def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
-        """Return each metric of the latest calibration that has it, else of the rotation, in the order of measurement."""
+        """Return each metric of the latest calibration with it, else of the rotation, in the order of measurement."""
         stats: list[CellStat] = []
         with self._reading() as connection:
             calibrations = connection.execute(_calibrations(model, rotation, method))
