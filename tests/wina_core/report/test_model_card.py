@@ -8,7 +8,6 @@ from markdown_it import MarkdownIt
 from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.model_card import export_job, measured_run, stored_card
 from wina_core.specs import (
-    CalibrationSpec,
     Configuration,
     EvaluationSpec,
     MethodSpec,
@@ -94,17 +93,6 @@ def test_results_are_those_of_a_run_with_the_same_gates_whatever_it_evaluates(st
         assert job.run == ""
         assert "No stored results were found for it." in job.card
         assert HOME not in job.card
-
-
-def test_thresholds_of_another_text_are_other_gates(store: Store) -> None:
-    method = MethodSpec(name="wina", selection="threshold")
-    measured = changed(stored(store), method=method, calibration=CalibrationSpec())
-    store.save_study(StudySpec(name="other", models=(measured.model,), configurations=(Configuration(),)), [measured])
-    metrics = (MetricRecord(task="t", metric="acc", value=0.5),)
-    store.record_unit(UnitRecord(run=measured.content_hash(), unit="demo_choice", metrics=metrics, seconds=1.0))
-    other = changed(measured, evaluation=EvaluationSpec())
-    assert measured_run(store, other) == measured
-    assert measured_run(store, changed(other, calibration=CalibrationSpec(thresholds="dense"))) is None
 
 
 def test_the_main_results_come_first_with_their_units(store: Store) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.records import (
     LayerRecord,
@@ -16,7 +16,7 @@ from wina_core.records import (
     SampleRecord,
     SiteSpectrum,
 )
-from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 from wina_core.store.metric_frames import metric_rows_of
@@ -116,22 +116,6 @@ def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
         with pytest.raises(WinaError, match=f"has no run {spec.content_hash()}; save its study before"):
             attempt()
     assert store.metric_rows() == []
-
-
-def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
-    spec = RotationSpec(mode="per_site")
-    report = RotationReport(
-        rotation=spec.content_hash(),
-        logits_deviation=math.inf,
-        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=0.5),),
-        shortcut_parameters=5_000_000_000,
-        seconds=2.5,
-        exported_to="/a folder",
-    )
-    for recorded in (report.model_copy(update={"logits_deviation": 1e-3}), report):
-        store.record_rotation(MODEL, spec, recorded)
-    assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
-    assert store.rotations(ModelSource(location="org/other")) == []
 
 
 def test_what_auto_has_chosen_comes_back_and_names_the_rotation_of_its_runs(store: Store) -> None:
