@@ -273,15 +273,6 @@ def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     )
 
 
-def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return the tasks whose metric is a fraction that is better when higher, the only ones with a meaningful mean."""
-    return tuple(
-        comparison
-        for comparison in top_level(comparisons)
-        if comparison.unit not in OWN_UNITS and has_mean(base_metric(comparison.metric))
-    )
-
-
 def weighted_tasks(
     comparisons: Sequence[Comparison], paper: str = "", tasks: Collection[str] = ()
 ) -> tuple[tuple[Comparison, float], ...]:
@@ -298,5 +289,9 @@ def weighted_tasks(
         return tuple(weighted) if len(weights) == len(weighted) > 1 else ()
     if paper and any(number.task in tasks for number in published(paper)):
         return ()
-    several = averageable(comparisons)
-    return tuple((comparison, 1.0) for comparison in several) if len(several) > 1 else ()
+    fractions = [
+        comparison
+        for comparison in top_level(comparisons)
+        if comparison.unit not in OWN_UNITS and has_mean(base_metric(comparison.metric))
+    ]
+    return tuple((comparison, 1.0) for comparison in fractions) if len(fractions) > 1 else ()
