@@ -22,7 +22,7 @@ from wina_core.specs import (
 )
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
 from wina_core.specs.studies import StudySpec
-from wina_core.store import Backlog, Store
+from wina_core.store import Recorders, Store
 
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 SOURCE = ModelSource(location="/models/demo-llama", fingerprint="f00d")
@@ -65,14 +65,13 @@ class DirectStore(QObject):
 
     changed = Signal()
     opened = Signal(object)
-    remarked = Signal(str)
-    waits = Signal(int, str)
+    unwritable = Signal(str)
     unanswered = 0
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self.store = store
-        self._backlog = Backlog(store)
+        self._recorders = Recorders(store)
 
     def ask(
         self,
@@ -91,7 +90,7 @@ class DirectStore(QObject):
     def record(self, messages: Sequence[Submit | Event], refused: Callable[[str], None]) -> None:
         """Record at once."""
         for message in messages:
-            self.write(lambda _store, message=message: self._backlog.record(message), refused)
+            self.write(lambda _store, message=message: self._recorders.record(message), refused)
 
     def write(self, change: Callable[[Any], object], refused: Callable[[str], None]) -> None:
         """Write at once."""

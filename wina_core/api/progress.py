@@ -69,8 +69,6 @@ class TerminalReporter(NullReporter):
         self._interruption = interruption
         self._eta = StageEta()
         self._printed = time.monotonic()
-        self.at_check: Callable[[], None] = lambda: None
-        """Called at each batch."""
         self.time_left: Callable[[float], float | None] | None = None
         """Remaining seconds of an evaluation after some measurements; None for any other job."""
 
@@ -107,7 +105,6 @@ class TerminalReporter(NullReporter):
             self._progress.console.print(without_controls(text), markup=False, highlight=False)
 
     def check(self) -> None:
-        self.at_check()
         if self.stopped is not None:
             raise self.stopped
 

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from wina_core.api.progress import TerminalReporter, duration, terminal_reporter
@@ -30,7 +29,7 @@ from wina_core.jobs.planning import MissingProduct, memory_needs, missing_produc
 from wina_core.jobs.progress import MeasurementTimes
 from wina_core.remote.machine_client import open_place
 from wina_core.specs.machine import LOCAL
-from wina_core.store import Backlog, Store
+from wina_core.store import Recorders, Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.session.model_session import Session
@@ -56,8 +55,8 @@ def run_recorded(
     `observe` gets all events. A job for other machines runs there instead. `session` has models that are loaded
     already; by default a new one is used.
 
-    Raises the errors of `run_job`, after the store has recorded the end of the job. What the store refuses for now, as
-    on a full disk, waits in a Backlog while the job continues; what still waits at its end is a WinaError.
+    Raises the errors of `run_job`, after the store has recorded the end of the job. If the store refuses a result, as
+    on a full disk, the job stops with its WinaError; the same job continues from what is stored.
     """
     if machines:
         return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
@@ -75,7 +74,6 @@ def run_recorded(
                 job = job.model_copy(update={"stored": stored})
         if notice := kernels_notice():
             reporter.log("warning", notice)
-        reporter.at_check = recorder.retry
         times = MeasurementTimes(job) if isinstance(job, EvaluateJob) else None
         if times is not None:
             reporter.time_left = times.left
@@ -154,7 +152,6 @@ def _follow(
         try:
             event = events.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            recorder.retry()
             continue
         observe(event)
         match event:
@@ -177,56 +174,40 @@ class _JobRecorder:
     """Recorder of a job's results in the store, and of its state."""
 
     def __init__(self, store: Store, job: Job, reporter: TerminalReporter) -> None:
-        self._backlog = Backlog(store)
-        self._backlog.record(Submit(job_id=JOB_ID, job=job))
+        self._recorders = Recorders(store)
+        self._recorders.record(Submit(job_id=JOB_ID, job=job))
         self._reporter = reporter
-        self._waits = False
         self.state = JobState()
         self.refused: WinaError | None = None
-        """A result can never be stored, or no more results can wait."""
+        """Refusal of a result, after which nothing more is stored."""
 
     def record(self, event: Event) -> None:
-        """Store the result of an event, or let it wait."""
+        """Store the result of an event, unless an earlier one was refused."""
         if self.refused is not None:
             return
-        self._try(partial(self._backlog.record, event))
+        try:
+            self._recorders.record(event)
+        except WinaError as error:
+            self.refused = WinaError(f"{error} The same command continues with what is not stored.")
         self.state = self.state.apply(event, time.monotonic())
-
-    def retry(self) -> None:
-        """Store what waits, at intervals."""
-        self._try(self._backlog.retry)
 
     def end(self, event: Done | Failed, cause: BaseException | None = None) -> None:
         """Store the end of the job, which is early where it has a `cause`.
 
-        Raises WinaError for what is not stored then, with the file that keeps it; logs it if there is more to raise.
+        Raises the refusal of a result, and that of the end; logs the latter if there is an error to raise.
         """
-        end = event if self.refused is None else Failed(job_id=JOB_ID, error=str(self.refused))
-        self._try(partial(self._backlog.record, end))
-        self.state = self.state.apply(end, time.monotonic())
-        left = self._backlog.close()
-        self._report()
-        sentences = " ".join(dict.fromkeys(filter(None, (left, str(self.refused or "")))))
-        if sentences and (self.refused or (cause is None and isinstance(event, Done))):
-            raise WinaError(sentences)
-        if sentences:
-            self._reporter.log("error", sentences)
-
-    def _try(self, storing: Callable[[], None]) -> None:
-        try:
-            storing()
-        except WinaError as error:
-            self.refused = self.refused or error
-        self._report()
-
-    def _report(self) -> None:
-        """Log once that results wait and why, and once that they are stored."""
-        waits = bool(self._backlog.refusal)
-        if waits and not self._waits:
-            self._reporter.log("warning", f"Results wait in memory until they can be stored. {self._backlog.refusal}")
-        elif self._waits and not waits:
-            self._reporter.log("warning", "All results that waited are stored now.")
-        self._waits = waits
+        is_stopped = self.refused is not None
+        if not is_stopped:
+            self.record(event)
+        else:
+            end = Failed(job_id=JOB_ID, error=str(self.refused))
+            with suppress(WinaError):  # the database refuses that too: the next start marks its runs as interrupted
+                self._recorders.record(end)
+            self.state = self.state.apply(end, time.monotonic())
+        if self.refused and (is_stopped or (cause is None and isinstance(event, Done))):
+            raise self.refused
+        if self.refused:
+            self._reporter.log("error", str(self.refused))
 
 
 def announce_memory(job: Job, machines: tuple[str, ...] = ()) -> None:

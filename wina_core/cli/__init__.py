@@ -58,7 +58,6 @@ _COMMANDS = {
     "completions": "generate.app",
     "jobs": "jobs.app",
     "machines": "machines.app",
-    "desktop": "installed.app",
 }
 """Module and function, or group, of each command."""
 

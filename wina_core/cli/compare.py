@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from wina_core.analysis.comparison.compare_runs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_runs import RunComparisonResult, compare_pairs
 from wina_core.analysis.comparison.compare_tasks import INTERVALS
 from wina_core.analysis.comparison.study_runs import (
     StudyRun,
@@ -40,7 +40,7 @@ class _Pair(NamedTuple):
 
     run: StudyRun
     reference: StudyRun
-    result: PairResult
+    result: RunComparisonResult
 
     def flag(self, by: SparsityKind) -> str:
         return pair_flag(self.run, self.reference, by)
@@ -90,7 +90,7 @@ def compare(
     if flagged:
         apart = f"differ by more than {100 * TOLERANCE:g} points in {count_of(by)} sparsity"
         typer.echo(f"{flagged} of {len(pairs)} pairs {apart}; the column {FLAG} says by how much.", err=True)
-    for test in dict.fromkeys(line.test for pair in pairs for line in pair.result.found.lines):
+    for test in dict.fromkeys(line.test for pair in pairs for line in pair.result.lines):
         typer.echo(f"{test}: 95 % interval by {INTERVALS[test]}.", err=True)
 
 
@@ -150,11 +150,11 @@ def _table(
     return columns, lines
 
 
-def _lines(result: PairResult) -> Iterator[tuple[Any, ...]]:
-    for test in result.found.lines:
+def _lines(result: RunComparisonResult) -> Iterator[tuple[Any, ...]]:
+    for test in result.lines:
         interval = (end if math.isfinite(end) else None for end in (test.low, test.high))
         yield (
             test.task, base_metric(test.metric), test.first, test.second, test.effect, *interval,
-            None if math.isnan(p := result.corrected(test)) else p, test.smallest_p, test.n,
+            None if math.isnan(test.corrected) else test.corrected, test.smallest_p, test.n,
             test.first_only, test.second_only, test.test,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`wina tasks`, `wina plugins` and `wina desktop`: what is installed here."""
+"""`wina tasks` and `wina plugins`: what is installed here."""
 
 import subprocess
 from typing import Annotated
@@ -8,7 +8,6 @@ import typer
 from wina_core.cli import options
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
-from wina_core.files import desktop_entry
 from wina_core.files.own_command import own_command
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.methods import METHOD_PLUGINS
@@ -16,8 +15,6 @@ from wina_core.specs.plugins import TASK_PLUGINS, Offer
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, index_file, load_index, searchable
 from wina_core.studies.tasks.task_folder import RISK, sandbox_rules
-
-app = typer.Typer(help="Put the workbench into the menu of a Linux desktop, or remove it.", no_args_is_help=True)
 
 
 def tasks(
@@ -62,17 +59,3 @@ def plugins(as_json: options.Json = False) -> None:
         return
     rows = [(offer.kind, offer.name, offer.package, "left out" if offer.problem else "") for offer in offers]
     print_table(Offer._fields, offers if as_json else rows, as_json)
-
-
-@app.command()
-def install() -> None:
-    """Add the menu entry, the icon, and the window as the program for *.wina.json and *.wina.toml files."""
-    for file in desktop_entry.install():
-        typer.echo(file)
-
-
-@app.command()
-def remove() -> None:
-    """Delete what `wina desktop install` wrote."""
-    for file in desktop_entry.remove():
-        typer.echo(file)

@@ -25,7 +25,7 @@ from wina_core.jobs import Cancel, Done, EvaluateJob, Event, Failed, Log, RunFai
 from wina_core.remote.machine_client import open_place
 from wina_core.remote.slurm import submitted_arrays
 from wina_core.specs.machine import LOCAL
-from wina_core.store import Backlog, Store
+from wina_core.store import Recorders, Store
 
 _CHECK_SECONDS = 0.5
 """Interval of checking for Ctrl-C and for new results."""
@@ -202,7 +202,7 @@ class BackgroundJobs:
 
     def __init__(self, store: Store, engines: int) -> None:
         self._store = store
-        self._backlog = Backlog(store)
+        self._recorders = Recorders(store)
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._pool: EnginePool = open_engines(self._events.put, engines, machines=open_place)
         self._active: set[str] = set()
@@ -228,15 +228,10 @@ class BackgroundJobs:
         self._pool.stop()
         while not self._events.empty():
             self._handle(self._events.get())
-        try:
-            if remark := self._backlog.close():
-                _log.error("%s", remark)
-        except WinaError as error:
-            _log.error("Results are lost: %s", error)
 
     def _submit(self, submit: Submit) -> None:
         try:
-            self._backlog.record(submit)
+            self._recorders.record(submit)
         except WinaError as error:
             _log.error("%s is not computed: %s", submit.title, error)
             return
@@ -257,23 +252,22 @@ class BackgroundJobs:
         ended = [event.job_id] if isinstance(event, Done | Failed) and not self._interrupted else []
         self._active.difference_update(ended)  # whatever the store says
         try:
-            self._backlog.record(event)
+            self._recorders.record(event)
             if ended:
                 self._store.forget_jobs(ended)
         except WinaError as error:
             _log.error("A result could not be stored: %s", error)
             job_id = getattr(event, "job_id", None)
             if job_id in self._active:
-                self._pool.send(Cancel(job_id=str(job_id)))  # its next results would be lost too
+                self._pool.send(Cancel(job_id=str(job_id)))  # its next results would be refused too
 
     def _poll(self) -> None:
-        """Cancel the jobs whose rows are gone, and store what waits."""
+        """Cancel the jobs whose rows are gone."""
         self._polled = time.monotonic()
         try:
             listed = self._store.kept_jobs()
             for job_id in (self._listed - listed) & self._active:
                 self._pool.send(Cancel(job_id=job_id))
             self._listed = listed
-            self._backlog.retry()
         except WinaError as error:
             _log.error("%s", error)

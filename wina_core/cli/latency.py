@@ -230,7 +230,7 @@ def _decode_line(row: DecodeRow) -> tuple[Any, ...]:
         *(row.best_speedup, _stability(row)),
         *(record.prefill_tokens_per_second, record.dense_prefill_tokens_per_second),
         *(None if size is None else size / 1e6 for size in (record.held_bytes, record.peak_bytes)),
-        *(record.counted_turns, record.counted_tokens, record.decoder),
+        *(record.turns, record.timed_tokens, record.decoder),
     )
 
 

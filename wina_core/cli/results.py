@@ -188,7 +188,11 @@ def deleted(database: options.Database = None, as_json: options.Json = False) ->
     with Store(database) as store:
         rows = store.deleted_runs()
     columns = ["run", "model", "configuration", "plan", "target", "deleted"]
-    print_table(columns, [[*row[:-1], moment(row.deleted)] for row in rows], as_json)
+    lines = [
+        [row.run, row.model, row.configuration, row.plan, row.target_sparsity, moment(row.deleted or 0.0)]
+        for row in rows
+    ]
+    print_table(columns, lines, as_json)
 
 
 @app.command()

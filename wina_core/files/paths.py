@@ -119,26 +119,6 @@ def log_folder() -> Path:
     return _folder("log")
 
 
-def fallback_folders() -> tuple[Path, ...]:
-    """Return the folders for a file that cannot be written to its own folder.
-
-    They are those of data and of the cache, and a temporary one of this user; they need not exist.
-    """
-    folders = (_base_folder("data"), _base_folder("cache"))
-    if os.name == "nt":
-        return *folders, Path(tempfile.gettempdir()) / _NAME  # which is the user's own
-    temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"{_NAME}-{os.geteuid()}"
-    with suppress(OSError):
-        temporary.mkdir(mode=0o700)
-    # In a shared /tmp another user may have made it first, or a link of this name.
-    try:
-        status = temporary.lstat()
-    except OSError:
-        return folders
-    is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-    return (*folders, temporary) if is_private else folders
-
-
 def database() -> str | Path:
     """Return the database, an SQLAlchemy URL or a file: WINA_DATABASE if set, else a file in the data folder."""
     if named := os.environ.get("WINA_DATABASE"):

@@ -78,30 +78,27 @@ class DecodeRecord(Record):
     p10: float
     p90: float
     dense_tokens_per_second: float
-    dense_p10: float | None = None
-    """None in records of older versions, as all that follows."""
-    dense_p90: float | None = None
-    prefill_tokens_per_second: float | None = None
+    dense_p10: float
+    dense_p90: float
+    prefill_tokens_per_second: float
     """Tokens of all prompts, until the first new token; median over the repetitions, as the next two."""
-    prefill_p10: float | None = None
-    prefill_p90: float | None = None
-    dense_prefill_tokens_per_second: float | None = None
-    dense_prefill_p10: float | None = None
-    dense_prefill_p90: float | None = None
-    held_bytes: int | None = None
+    prefill_p10: float
+    prefill_p90: float
+    dense_prefill_tokens_per_second: float
+    dense_prefill_p10: float
+    dense_prefill_p90: float
+    held_bytes: int
     """Bytes of the gated model's weights, norms and low-rank parts."""
-    dense_held_bytes: int | None = None
-    peak_bytes: int | None = None
+    dense_held_bytes: int
+    peak_bytes: int | None
     """Largest memory while the gated model decoded: PyTorch's on a GPU, else the resident memory of the process, which
     also holds the libraries, and the dense model if it is one of its own. None where it cannot be measured."""
-    decoder: str | None = None
+    decoder: str
     """COMPILED, FUSED, or what else decoded the gated model and why. The dense model is decoded by transformers, on a
-    GPU by the same decoder or the one that follows "; dense: ". None in records of older versions, which had no
-    compiled decoder."""
-    turns: int | None = None
-    """Repetitions behind each median, the fewer of both models: less than the point's where its time budget ended.
-    None, as the next one, in records of older versions, which have the point's."""
-    timed_tokens: int | None = None
+    GPU by the same decoder or the one that follows "; dense: "."""
+    turns: int
+    """Repetitions behind each median, the fewer of both models: less than the point's where its time budget ended."""
+    timed_tokens: int
     """New tokens of a repetition, the fewest."""
 
     @property
@@ -114,16 +111,7 @@ class DecodeRecord(Record):
 
     @property
     def dense_spread(self) -> float:
-        # Older versions did not record the percentiles.
-        return self.dense_p90 / self.dense_p10 if self.dense_p10 and self.dense_p90 else 1.0
-
-    @property
-    def counted_turns(self) -> int:
-        return self.point.repetitions if self.turns is None else self.turns
-
-    @property
-    def counted_tokens(self) -> int:
-        return self.point.new_tokens if self.timed_tokens is None else self.timed_tokens
+        return self.dense_p90 / self.dense_p10
 
 
 class SweepReport(Record):

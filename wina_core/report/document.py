@@ -373,9 +373,7 @@ def _model_key(model: ModelSource) -> tuple[object, ...]:
 
 def _verdict(row: WorthRow) -> tuple[str, ...]:
     timed = row.row.record
-    prompt = f"{timed.prefill_tokens_per_second:.4g}" if timed.prefill_tokens_per_second else ABSENT
-    if row.prefill is not None:
-        prompt = f"{prompt}, {row.prefill.gain.text}"
+    prompt = f"{timed.prefill_tokens_per_second:.4g}, {row.prefill.gain.text}"
     memory = (ABSENT if size is None else f"{size / 1e6:,.1f}" for size in (timed.held_bytes, timed.peak_bytes))
     speed = f"{timed.tokens_per_second:.4g}"
     return row.model, row.bits, row.configuration, speed, prompt, *memory, row.batches, row.verdict.text, row.machine[1]

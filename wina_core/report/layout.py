@@ -1,14 +1,20 @@
 """A study's values in the paper's layout: rows method x sparsity within model, columns as printed."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from wina_core.analysis.comparison.study_runs import StudyRun
 from wina_core.analysis.results.measured import TOLERANCE, differ
 from wina_core.report.findings import Findings, Value, number, signed
 from wina_core.specs import COST, FIDELITY, ORIGINAL, printed_quantization
 from wina_core.studies.published import MEAN, base_metric, mean_weights, published, published_value
+
+if TYPE_CHECKING:  # pandas takes seconds to import
+    import pandas as pd
 
 Axis = Literal["model", "quantization", "task", "sparsity", "configuration", "allocation"]
 HEADS: Mapping[Axis, str] = {
@@ -20,6 +26,8 @@ HEADS: Mapping[Axis, str] = {
     "allocation": "Allocation",
 }
 """Column titles in the order in which rows are sorted."""
+_OF_METHOD = ("configuration", "allocation")
+"""Axes on which methods are compared."""
 MEASURED = "Measured"
 """Column title of the measured sparsity."""
 MISSES = "†"
@@ -183,28 +191,21 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-class _Point(NamedTuple):
-    axis_labels: Mapping[Axis, str]
-    run: StudyRun
-    cell: ReportCell
-
-
 def tables(findings: Findings) -> tuple[ReportTable, ...]:
     """Return the study's tables: the paper's or its tasks, then the workbench's own measurements."""
     layout = _LAYOUTS.get(findings.study.paper, _USUAL)
     main = measures(findings)
     titles = {measure.title: _metric_title(findings, measure) for measure in main}
-    groups: dict[str, list[_Point]] = {}
-    for point in [_point(findings, run, measure) for run in findings.runs for measure in main]:
-        groups.setdefault(point.axis_labels[layout.split] if layout.split else "", []).append(point)
+    points = _points(findings, main)
+    groups = points.groupby(layout.split, sort=False) if layout.split else [("", points)] if len(points) else []
     result = [
-        _table(findings, _title(findings.study.paper, model), points, layout.columns, titles)
-        for model, points in groups.items()
+        _table(findings, _title(findings.study.paper, str(model)), group, layout.columns, titles)
+        for model, group in groups
     ]
     main_keys = {(measure.task, measure.metric) for measure in main}
     further = [measure for measure in _workbench_measures(findings) if (measure.task, measure.metric) not in main_keys]
-    points = [_point(findings, run, measure) for run in findings.runs for measure in further]
-    return (*result, _table(findings, "Measured by the workbench", points, "task", {})) if points else tuple(result)
+    points = _points(findings, further)
+    return (*result, *([_table(findings, "Measured by the workbench", points, "task", {})] if len(points) else []))
 
 
 def _workbench_measures(findings: Findings) -> list[ReportMeasure]:
@@ -253,23 +254,37 @@ def measured_value(findings: Findings, run: StudyRun, measure: ReportMeasure) ->
     return value, int(value is None)
 
 
-def _point(findings: Findings, run: StudyRun, measure: ReportMeasure) -> _Point:
+def _points(findings: Findings, of_measures: Sequence[ReportMeasure]) -> pd.DataFrame:
+    """Return a line for each run and measure: its label on each axis, its target, its run and its cell."""
+    import pandas as pd
+
+    lines = [
+        {
+            "model": run.model,
+            "quantization": printed_quantization(run.quantization) or "FP16",
+            "task": measure.title,
+            "sparsity": percent(run.target_sparsity),
+            "configuration": run.configuration,
+            "allocation": run.allocation,
+            "target": run.target_sparsity,
+            "run": run,
+            "cell": _cell(findings, run, measure),
+        }
+        for run in findings.runs
+        for measure in of_measures
+    ]
+    return pd.DataFrame(lines, columns=[*HEADS, "target", "run", "cell"])
+
+
+def _cell(findings: Findings, run: StudyRun, measure: ReportMeasure) -> ReportCell:
     value, missing = measured_value(findings, run, measure)
     paper, deviation = published_number(findings, run, measure, value)
-    axis_labels: dict[Axis, str] = {
-        "model": run.model,
-        "quantization": printed_quantization(run.quantization) or "FP16",
-        "task": measure.title,
-        "sparsity": percent(run.target_sparsity),
-        "configuration": run.configuration,
-        "allocation": run.allocation,
-    }
     tasks = measure.weights or (measure.task,)
     specs = [findings.study.evaluation.task(task) for task in tasks if task in findings.tasks]
     # Of fewer or of other documents, ours need not agree with the published number.
     judged = not any(spec.limit or spec.first for spec in specs) and not findings.of_demo
     same_model = findings.study.published_model(run.model) == run.model
-    return _Point(axis_labels, run, ReportCell(value, paper, deviation, missing, judged, same_model))
+    return ReportCell(value, paper, deviation, missing, judged, same_model)
 
 
 def published_number(
@@ -311,32 +326,30 @@ def _title(study: str, model: str) -> str:
 
 
 def _table(
-    findings: Findings, title: str, points: Sequence[_Point], columns: Axis, metrics: Mapping[str, str]
+    findings: Findings, title: str, points: pd.DataFrame, columns: Axis, metrics: Mapping[str, str]
 ) -> ReportTable:
-    axes = [
-        axis for axis in HEADS if axis != columns and (axis in ("sparsity", "configuration") or _varies(points, axis))
-    ]
-    names = tuple(dict.fromkeys(point.axis_labels[columns] for point in points))
-    lines: dict[tuple[str, ...], dict[str, _Point]] = {}
-    for point in sorted(points, key=_order(points)):
-        line = lines.setdefault(tuple(point.axis_labels[axis] for axis in axes), {})
-        if other := line.get(point.axis_labels[columns]):
-            raise ValueError(f"the runs {other.run.run} and {point.run.run} would stand in one cell of {title!r}")
-        line[point.axis_labels[columns]] = point
-    best = _best(points)
+    # Dense runs have no allocation, so they alone do not make it distinguish rows.
+    sparse = points[[not run.is_dense for run in points["run"]]]
+    varying = {axis for axis in HEADS if (sparse if axis == "allocation" else points)[axis].nunique() > 1}
+    axes = [axis for axis in HEADS if axis != columns and axis in {"sparsity", "configuration", *varying}]
+    names = points[columns].unique()
+    ranks = points[list(HEADS)].apply(lambda labels: labels.factorize()[0]).assign(sparsity=points["target"])
+    points = points.assign(best=_is_best(points)).loc[ranks.sort_values(list(HEADS), kind="stable").index]
     rows: list[ReportRow] = []
     previous_group: list[str] | None = None
-    for labels, by_column in lines.items():
-        group = [labels[index] for index, axis in enumerate(axes) if axis not in ("configuration", "allocation")]
-        in_row = [by_column.get(name) for name in names]
-        measured = _measured(findings, {point.run for point in by_column.values()})
+    for labels, line in points.groupby(axes, sort=False):
+        if line[columns].duplicated().any():
+            raise ValueError(f"two runs would stand in one cell of {title!r}: {labels}")
+        cells = {
+            name: replace(cell, best=best)
+            for name, cell, best in zip(line[columns], line["cell"], line["best"], strict=True)
+        }
+        group = [label for label, axis in zip(labels, axes, strict=True) if axis not in _OF_METHOD]
         rows.append(
             ReportRow(
-                _with_measured(labels, axes, measured),
-                tuple(
-                    ReportCell() if point is None else replace(point.cell, best=id(point) in best) for point in in_row
-                ),
-                dense=next(iter(by_column.values())).run.is_dense,
+                _with_measured(labels, axes, _measured(findings, set(line["run"]))),
+                tuple(cells.get(name, ReportCell()) for name in names),
+                dense=line["run"].iloc[0].is_dense,
                 begins=group != previous_group,
             )
         )
@@ -347,7 +360,7 @@ def _table(
     return ReportTable(
         title,
         heads=_with_measured([HEADS[axis] for axis in axes], axes, MEASURED),
-        columns=names,
+        columns=tuple(names),
         metrics=tuple(metrics.get(name, "") for name in names),
         rows=tuple(rows),
         footnote=footnote if has_misses else "",
@@ -374,37 +387,17 @@ def _measured(findings: Findings, runs: Collection[StudyRun]) -> str:
     return f"{low} %{mark}" if low == high else f"{low} to {high} %{mark}"
 
 
-def _varies(points: Iterable[_Point], axis: Axis) -> bool:
-    """Return True where an axis distinguishes rows; dense runs have no allocation."""
-    return len({point.axis_labels[axis] for point in points if axis != "allocation" or not point.run.is_dense}) > 1
+def _is_best(points: pd.DataFrame) -> pd.Series[bool]:
+    """Return the best points among the sparse methods of the same model, target and task, unless all are equal."""
+    import pandas as pd
 
-
-def _order(points: Sequence[_Point]) -> Callable[[_Point], tuple[float, ...]]:
-    """Return the sort key: every axis in the order of its values, sparsities by number."""
-    ranks = {
-        axis: {name: rank for rank, name in enumerate(dict.fromkeys(point.axis_labels[axis] for point in points))}
-        for axis in HEADS
-    }
-    return lambda point: tuple(
-        point.run.target_sparsity if axis == "sparsity" else ranks[axis][point.axis_labels[axis]] for axis in HEADS
+    cells = zip(points["run"], points["cell"], strict=True)
+    badness = pd.Series(
+        [math.nan if run.is_dense or cell.value is None else _badness(cell.value) for run, cell in cells], points.index
     )
-
-
-def _best(points: Sequence[_Point]) -> set[int]:
-    """Return the ids of the best points among the sparse methods of the same model, sparsity and task."""
-    groups: dict[tuple[str, ...], list[tuple[float, _Point]]] = {}
-    for point in points:
-        if not point.run.is_dense and point.cell.value is not None:
-            same = tuple(point.axis_labels[axis] for axis in HEADS if axis not in ("configuration", "allocation"))
-            groups.setdefault(same, []).append((_badness(point.cell.value), point))
-    # By their ids: points hold mappings, which have no hash.
-    best: set[int] = set()
-    for group in groups.values():
-        lowest, highest = min(bad for bad, _ in group), max(bad for bad, _ in group)
-        # Where all are equally good, none is marked.
-        if lowest < highest:
-            best |= {id(point) for bad, point in group if bad == lowest}
-    return best
+    groups = badness.groupby([points[axis] for axis in HEADS if axis not in _OF_METHOD])
+    lowest = groups.transform("min")
+    return badness.eq(lowest) & lowest.lt(groups.transform("max"))
 
 
 def _badness(value: Value) -> float:

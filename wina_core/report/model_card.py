@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from wina_core.errors import WinaError
 from wina_core.files.paths import check_new_folder
@@ -39,7 +39,6 @@ from wina_core.specs.quantization import printed_quantization
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, Store
 from wina_core.store.rows import MetricRow
-from wina_core.store.timings import DecodeRow
 from wina_core.studies.expand import expand
 from wina_core.studies.published import base_metric
 
@@ -55,69 +54,6 @@ _COST_UNITS = {
 """Units of the totals of a token's cost."""
 _ORDER = {ORIGINAL: 0, FIDELITY: 1, COST: 3}
 """Places of the workbench's own units among the tasks, which have 2."""
-
-
-class CardResults(NamedTuple):
-    """A stored run's results."""
-
-    metrics: Sequence[MetricRow]
-    original: Mapping[tuple[str, str], MetricRow]
-    """The original model's on the same requests, by task and metric."""
-    evaluation: EvaluationSpec
-    has_template: bool
-    """True where the model is known to have a chat template."""
-
-    @property
-    def has_tasks(self) -> bool:
-        return any(row.unit in self.evaluation.task_names for row in self.metrics)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.warning for row in self.metrics if row.warning))
-
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        return [self._cells(row) for row in sorted(self.metrics, key=lambda row: _ORDER.get(row.task, 2))]
-
-    def _cells(self, row: MetricRow) -> tuple[str, ...]:
-        original = self.original.get((row.task, row.metric))
-        compared = (f"{original.value:.5g}", f"{row.value - original.value:+.5g}") if original else ("", "")
-        return (
-            row.task,
-            row.metric,
-            f"{row.value:.5g}",
-            METRIC_UNITS.get(base_metric(row.metric)) or _COST_UNITS.get(row.metric) or "as the task defines it",
-            "" if row.stderr is None else f"{row.stderr:.2g}",
-            *(compared if self.original else ()),
-            "" if row.num_fewshot is None else str(row.num_fewshot),
-            str(row.n or ""),
-        )
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Return the data of the units with results, in words."""
-        units = {row.unit for row in self.metrics}
-        return {unit: text for unit in self.evaluation.units if unit in units and (text := self._measured_on(unit))}
-
-    def _measured_on(self, unit: str) -> str:
-        evaluation = self.evaluation
-        if unit == FIDELITY and evaluation.fidelity:
-            return f"{evaluation.fidelity.label}, against the same model without gates"
-        if unit == ORIGINAL and evaluation.original:
-            return f"{evaluation.original.label}, against the original model: dense, unrotated, not quantized"
-        if unit == COST:
-            return f"counted for a token that attends to {evaluation.cost_context} positions"
-        if unit not in evaluation.task_names:
-            return ""
-        task = evaluation.task(unit)
-        details = (
-            task.documents,
-            f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "few-shot as the task has it",
-            chat_template_text(evaluation, self.has_template),
-            f"completions of at most {task.max_gen_toks} tokens" if task.max_gen_toks else "",
-            f"local data, {last_part(evaluation.data_folder)}" if evaluation.data_folder else "",
-        )
-        return ", ".join(filter(None, details))
 
 
 def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
@@ -138,30 +74,19 @@ def export_job(store: Store, spec: RunSpec, folder: Path) -> ExportModelJob:
 
 
 def stored_card(store: Store, spec: RunSpec, measured: RunSpec | None, command: Sequence[str]) -> str:
-    """Return a run's card with the results of a stored run of the same gates and those of the original model, and with
-    decoding at its sparsity, which is timed with uniform targets alone."""
-    timed = [
+    """Return a run's card, Markdown with a YAML head; texts of users are data, and paths lose their folders.
+
+    It has the results of a stored run of the same gates and those of the original model, and decoding at its sparsity,
+    which is timed with uniform targets alone.
+    """
+    timings = [
         row
         for row, point in ((row, row.record.point) for row in store.decode_rows() if not row.superseded)
         if (point.model, point.rotation, point.method) == (spec.model, spec.rotation, spec.method)
         and same_plan(store, spec, UniformSparsity(sparsity=point.sparsity))
         and (point.calibration == spec.calibration or not spec.method.needs_calibration)
     ]
-    return _model_card(spec, _results(store, measured) if measured else None, timed, command)
-
-
-def _results(store: Store, run: RunSpec) -> CardResults | None:
-    """Return the results of a stored run, None without any."""
-    rows = store.metric_rows(MetricFilter(runs=(run.content_hash(),)))
-    summary = store.model_summary(run.model)
-    has_template = summary is not None and summary.chat_template
-    return CardResults(rows, original_rows(store, run, rows), run.evaluation, has_template) if rows else None
-
-
-def _model_card(
-    spec: RunSpec, results: CardResults | None, timings: Sequence[DecodeRow], command: Sequence[str]
-) -> str:
-    """Return the card, Markdown with a YAML head; texts of users are data, and paths lose their folders."""
+    metrics = store.metric_rows(MetricFilter(runs=(measured.content_hash(),))) if measured else []
     base_model = one_line(last_part(spec.model.location))
     bits = printed_quantization(quantization_label(spec.model.quantization)) or "not quantized"
     facts = {
@@ -177,13 +102,65 @@ def _model_card(
         "model_card.md.j2",
         base_model=base_model,
         base_model_json=json.dumps(base_model, ensure_ascii=False),  # also a quoted string of YAML
-        main_results=_main_results(results.metrics if results else ()),
+        main_results=_main_results(metrics),
         facts=facts,
-        results=results,
+        results=_results(store, measured, metrics) if measured and metrics else None,
         timings=timings,
         command=shlex.join(command).replace("`", "'"),  # which would end the block of code
         command_notes=export_command_notes(spec),
     )
+
+
+def _results(store: Store, run: RunSpec, metrics: Sequence[MetricRow]) -> dict[str, Any]:
+    """Return what the template shows of a run's results, beside the original model's on the same requests."""
+    original = original_rows(store, run, metrics)
+    summary = store.model_summary(run.model)
+    units = {row.unit for row in metrics}
+    has_template = summary is not None and summary.chat_template
+    settings = {unit: _measured_on(run.evaluation, unit, has_template) for unit in run.evaluation.units}
+    return {
+        "original": original,
+        "rows": [_cells(row, original) for row in sorted(metrics, key=lambda row: _ORDER.get(row.task, 2))],
+        "settings": {unit: text for unit, text in settings.items() if unit in units and text},
+        "has_tasks": not units.isdisjoint(run.evaluation.task_names),
+        "warnings": tuple(dict.fromkeys(row.warning for row in metrics if row.warning)),
+    }
+
+
+def _cells(row: MetricRow, originals: Mapping[tuple[str, str], MetricRow]) -> tuple[str, ...]:
+    original = originals.get((row.task, row.metric))
+    compared = (f"{original.value:.5g}", f"{row.value - original.value:+.5g}") if original else ("", "")
+    return (
+        row.task,
+        row.metric,
+        f"{row.value:.5g}",
+        METRIC_UNITS.get(base_metric(row.metric)) or _COST_UNITS.get(row.metric) or "as the task defines it",
+        "" if row.stderr is None else f"{row.stderr:.2g}",
+        *(compared if originals else ()),
+        "" if row.num_fewshot is None else str(row.num_fewshot),
+        str(row.n or ""),
+    )
+
+
+def _measured_on(evaluation: EvaluationSpec, unit: str, has_template: bool) -> str:
+    """Return the data of a unit in words; empty for a unit without any."""
+    if unit == FIDELITY and evaluation.fidelity:
+        return f"{evaluation.fidelity.label}, against the same model without gates"
+    if unit == ORIGINAL and evaluation.original:
+        return f"{evaluation.original.label}, against the original model: dense, unrotated, not quantized"
+    if unit == COST:
+        return f"counted for a token that attends to {evaluation.cost_context} positions"
+    if unit not in evaluation.task_names:
+        return ""
+    task = evaluation.task(unit)
+    details = (
+        task.documents,
+        f"{task.num_fewshot}-shot" if task.num_fewshot is not None else "few-shot as the task has it",
+        chat_template_text(evaluation, has_template),
+        f"completions of at most {task.max_gen_toks} tokens" if task.max_gen_toks else "",
+        f"local data, {last_part(evaluation.data_folder)}" if evaluation.data_folder else "",
+    )
+    return ", ".join(filter(None, details))
 
 
 def _dtype(source: ModelSource) -> str:
@@ -241,14 +218,11 @@ def measured_run(store: Store, spec: RunSpec) -> RunSpec | None:
     evaluates; None where nothing is stored."""
     if store.metric_rows(MetricFilter(runs=(spec.content_hash(),))):
         return spec
-    return next(
-        (
-            stored
-            for stored in runs_of_plan(store, spec.model, spec.rotation, spec.method, spec.plan)
-            if _same_gates(stored, spec)
-        ),
-        None,
-    )
+    for stored in runs_of_plan(store, spec.model, spec.rotation, spec.method, spec.plan):
+        same_text = not spec.method.needs_calibration or stored.calibration == spec.calibration
+        if same_text and stored.evaluation.dense_prefix == spec.evaluation.dense_prefix:
+            return stored
+    return None
 
 
 def runs_of_plan(
@@ -271,11 +245,6 @@ def runs_of_plan(
         stored = store.run_spec(run)
         if stored is not None and stored.rotation == rotation and same_plan(store, stored, plan):
             yield stored
-
-
-def _same_gates(stored: RunSpec, spec: RunSpec) -> bool:
-    same_text = not spec.method.needs_calibration or stored.calibration == spec.calibration
-    return same_text and stored.evaluation.dense_prefix == spec.evaluation.dense_prefix
 
 
 def same_plan(store: Store, stored: RunSpec, plan: Plan) -> bool:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from wina_core.analysis.comparison.compare_runs import PairResult, compare_pairs
+from wina_core.analysis.comparison.compare_runs import RunComparisonResult, compare_pairs
 from wina_core.analysis.comparison.compare_tasks import FLIPPED, INTERVALS, PROPAGATED, UNTESTED, Comparison
 from wina_core.analysis.comparison.study_runs import StudyRun, comparable, pair_flag, usual_baseline
 from wina_core.analysis.results.measured import TOLERANCE, SparsityKind, count_of
@@ -25,27 +25,16 @@ _MEANS = {
 }
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """One run against the baseline's."""
 
     run: StudyRun
     baseline: StudyRun
-    result: PairResult
+    result: RunComparisonResult
     flag: str
     """Difference of the measured sparsities (`pair_flag`)."""
     measured: tuple[float | None, float | None]
     """Measured sparsities of the run and the baseline."""
-
-    @property
-    def tasks(self) -> tuple[Comparison, ...]:
-        """One comparison for each task, with corrected p."""
-        return tuple(replace(task, p=self.result.corrected(task)) for task in self.result.found.tasks)
-
-    @property
-    def mean(self) -> Comparison | None:
-        mean = self.result.found.mean
-        return None if mean is None else replace(mean, p=self.result.corrected(mean))
 
 
 def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[Contrast, ...]:
@@ -70,7 +59,7 @@ def significance(store: Store, findings: Findings, baseline: str = "") -> tuple[
         )
         for (run, reference), result in zip(pairs, results, strict=True)
     )
-    return contrasts if any(contrast.tasks for contrast in contrasts) else ()
+    return contrasts if any(contrast.result.tasks for contrast in contrasts) else ()
 
 
 def _baseline(contrasts: Sequence[Contrast]) -> str:
@@ -84,11 +73,11 @@ def contrast_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return the means of all contrasts, or their tasks where there is no mean."""
     rows: list[tuple[str, ...]] = []
     for contrast in contrasts:
-        pair, tasks = _pair(contrast), contrast.tasks
-        if mean := contrast.mean:
-            significant = [task.effect for task in tasks if task.p < _LEVEL]
+        pair, tasks = _pair(contrast), contrast.result.tasks
+        if mean := contrast.result.mean:
+            significant = [task.effect for task in tasks if task.corrected < _LEVEL]
             above, below = sum(effect > 0 for effect in significant), sum(effect < 0 for effect in significant)
-            over, tally = f"mean of {len(contrast.result.found.averaged)}", f"{above} / {below} of {len(tasks)}"
+            over, tally = f"mean of {len(contrast.result.averaged)}", f"{above} / {below} of {len(tasks)}"
             rows.append((*pair, over, *_effect(mean), tally, contrast.flag))
         else:
             rows += [(*pair, task.task, *_effect(task), "", contrast.flag) for task in tasks]
@@ -103,7 +92,7 @@ def task_table(contrasts: Sequence[Contrast]) -> TextTable:
     """Return all contrasts task by task, with their tests."""
     rows: list[tuple[str, ...]] = []
     for contrast in contrasts:
-        for task in contrast.tasks:
+        for task in contrast.result.tasks:
             n = "" if task.n is None else f"{task.n:,}"
             only = "" if task.first_only is None else f"{task.first_only} / {task.second_only}"
             rows.append((*_pair(contrast), task.task, *_effect(task), n, only, task.test, contrast.flag))
@@ -113,8 +102,8 @@ def task_table(contrasts: Sequence[Contrast]) -> TextTable:
 
 def significance_note(contrasts: Sequence[Contrast], by: SparsityKind) -> str:
     """Return how runs were paired, and the tests with their intervals."""
-    tests = dict.fromkeys(task.test for contrast in contrasts for task in contrast.tasks)
-    mean_tests = dict.fromkeys(contrast.mean.test for contrast in contrasts if contrast.mean)
+    tests = dict.fromkeys(task.test for contrast in contrasts for task in contrast.result.tasks)
+    mean_tests = dict.fromkeys(contrast.result.mean.test for contrast in contrasts if contrast.result.mean)
     return " ".join(
         [
             f"Each method minus {_baseline(contrasts)} {_matching(contrasts, by)}; differences are in the units of the "
@@ -154,7 +143,7 @@ def _effect(comparison: Comparison) -> tuple[str, str, str]:
     low, high = (scale * end for end in (comparison.low, comparison.high))
     is_known = math.isfinite(low) and math.isfinite(high)
     interval = f"{signed(low, metric)} to {signed(high, metric)}" if is_known else ABSENT
-    return signed(scale * comparison.effect, metric), interval, p_text(comparison.p, comparison.smallest_p)
+    return signed(scale * comparison.effect, metric), interval, p_text(comparison.corrected, comparison.smallest_p)
 
 
 def _without_empty_columns(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> TextTable:

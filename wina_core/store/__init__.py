@@ -1,9 +1,7 @@
 """The results database: every spec that was launched, and every number that was computed, exactly once."""
 
-from wina_core.store.backlog import Backlog
-from wina_core.store.recorder import Recorder
+from wina_core.store.recorder import Recorder, Recorders
 from wina_core.store.rows import (
-    DeletedRow,
     MetricFilter,
     MetricRow,
     PlanRow,
@@ -18,14 +16,13 @@ from wina_core.store.store import Store
 from wina_core.store.timings import DecodeRow, LatencyRow
 
 __all__ = [
-    "Backlog",
     "DecodeRow",
-    "DeletedRow",
     "LatencyRow",
     "MetricFilter",
     "MetricRow",
     "PlanRow",
     "Recorder",
+    "Recorders",
     "RotationRow",
     "RunDetails",
     "RunLayerMap",

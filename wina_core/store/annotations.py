@@ -7,9 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from wina_core.errors import WinaError
-from wina_core.store.run_states import is_active
-from wina_core.store.sql import in_list
-from wina_core.store.tables import RunTable, UnitTable
+from wina_core.store.tables import RunTable, UnitTable, in_list, is_active
 
 
 class RunAnnotations(NamedTuple):

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from wina_core.errors import WinaError, explain
 from wina_core.store.postgres import is_postgres, normalized, open_postgres, without_password
-from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite, first_fault
-from wina_core.store.sql import CellError
+from wina_core.store.refusals import damaged, explain_postgres, explain_sqlite
+from wina_core.store.tables import CellError
 
-BUSY_SECONDS = 30.0
-"""Longest wait for another process's write; a write takes milliseconds."""
+BUSY_SECONDS = 60.0
+"""Longest wait for another process's write, which takes milliseconds, or seconds while a database is merged."""
 
 
 def parse_url(address: str | Path) -> URL:
@@ -92,13 +93,9 @@ def open_engine(
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        patience = options.get("patience")
-        seconds = BUSY_SECONDS if patience is None else patience
-        # Each time: the pool lends one connection to transactions of different patience.
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * seconds:.0f}")
         # A writer locks at once: under WAL, a reader that turns writer is refused if somebody wrote in between.
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writing", False) else "BEGIN")
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     return engine
 
@@ -122,25 +119,19 @@ def explained(url: URL) -> Iterator[None]:
         raise explanation from error
     except UnicodeEncodeError as error:
         raise WinaError(f"{error.object!r} has characters that no text can have; leave them out.") from error
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
-        if isinstance(error, OverflowError) and (refusal := explain_sqlite(str(error), place_of(url))):
-            raise refusal from error
-        # Content that no version has written, or a defect: the search distinguishes them.
-        file = sqlite_file(url)
-        fault = first_fault(file) if file else ""
-        if isinstance(error, ValidationError):
-            fault = fault or explain(error).rstrip(".")
-        if not fault and isinstance(error, CellError):
-            fault = f"a {error} of its tables is out of range"
-        if not fault:
+    except OverflowError as error:
+        if (refusal := explain_sqlite(str(error), place_of(url))) is None:
             raise
-        raise WinaError(damaged(place_of(url), fault)) from error
+        raise refusal from error
+    except (CellError, JSONDecodeError, ValidationError) as error:  # content that no version has written
+        fault = explain(error).rstrip(".") if isinstance(error, ValidationError) else str(error)
+        raise WinaError(damaged(place_of(url), f"a value in its tables: {fault}")) from error
 
 
-def for_writing(engine: Engine, **options: Any) -> Engine:
-    """Return the engine for a transaction that writes; `patience` is the longest wait for another one in seconds."""
-    if is_postgres(engine.url):  # a snapshot from before the wait for the lock would lack what others wrote
-        options["isolation_level"] = "READ COMMITTED"
+def for_writing(engine: Engine) -> Engine:
+    """Return the engine for a transaction that writes."""
+    # A snapshot from before the wait for the lock would lack what others wrote.
+    options = {"isolation_level": "READ COMMITTED"} if is_postgres(engine.url) else {}
     return engine.execution_options(writing=True, **options)
 
 

@@ -11,10 +11,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, delete, insert, select, update
 
 from wina_core.jobs import EvaluateJob, RotateJob, Submit
-from wina_core.store.run_states import is_active
 from wina_core.store.sessions import program_identity
-from wina_core.store.sql import in_list
-from wina_core.store.tables import RunTable, UnfinishedJobTable, UnitTable
+from wina_core.store.tables import RunTable, UnfinishedJobTable, UnitTable, in_list, is_active
 
 RESUMABLE = frozenset({"evaluate", "latency", "decode", "rotate", "calibrate", "allocate"})
 """Kinds of jobs that are resumed; the user waits for the others at the screen, or they write to a folder."""

@@ -29,15 +29,14 @@ from wina_core.store.connection import (
 from wina_core.store.postgres import is_postgres
 from wina_core.store.reader import Reader
 from wina_core.store.sessions import QUEUED_ELSEWHERE
-from wina_core.store.sql import CellError, kinds_of
 from wina_core.store.store import Store
-from wina_core.store.tables import RunTable, StoreTable, UnitTable
+from wina_core.store.tables import CellError, RunTable, StoreTable, UnitTable, kinds_of
 
 OnProgress = Callable[[int, int], object]
 """Called with the rows that are merged and their total, between two transactions."""
 NOT_FINISHED = "It was not finished when it was merged; run it again to compute what is missing."
-_MOST_ROWS = 20_000
-"""Rows of one transaction, unless a single entry has more: others wait for at most seconds to write."""
+_AT_ONCE = 20
+"""Rows of one transaction, without those that belong to them: others wait for at most seconds to write."""
 _MOST_VALUES = 5_000
 """Values of one query; SQLite takes at most 32,766, PostgreSQL 65,535."""
 _STATE = ("status", "error", "user", "host", "environment_id", "started", "finished")
@@ -108,7 +107,7 @@ def open_source(source: str | Path) -> Iterator[Engine]:
     try:
         with explained(url):
             upgrade.check_server(engine)
-            upgrade.check_source(engine)
+            upgrade.check_readable(engine)
             # Specs that this version cannot read are refused before any of them is here.
             reader = Reader(engine)
             reader.run_details()
@@ -137,16 +136,19 @@ class _Merge:
         with explained(self._source.engine.url):
             if is_postgres(self._source.engine.url):  # the server would end a reader that waits for a writer
                 self._source.exec_driver_sql("SET idle_in_transaction_session_timeout = 0")
-            plan = [(kind, batch, size) for kind in KINDS for batch, size in _batches(self._source, kind)]
-        total, done = sum(size for *_, size in plan), 0
-        for kind, numbers, size in plan:
-            with explained(self._source.engine.url):
-                rows = self._rows(kind.table, "id", numbers)
-                children = [self._rows(child, _owner(child, kind.table), numbers) for child in kind.children]
-            with explained(self._target.url), for_writing(self._target).begin() as writing:
-                self._write(writing, kind, rows, children)
-            done += size
-            on_progress(done, total)
+            ids = {
+                kind: self._source.scalars(select(kind.table.c.id).order_by(kind.table.c.id)).all() for kind in KINDS
+            }
+        total, done = sum(map(len, ids.values())), 0
+        for kind, of_kind in ids.items():
+            for batch in _portions(of_kind, _AT_ONCE):
+                with explained(self._source.engine.url):
+                    rows = self._rows(kind.table, "id", batch)
+                    children = [self._rows(child, _owner(child, kind.table), batch) for child in kind.children]
+                with explained(self._target.url), for_writing(self._target).begin() as writing:
+                    self._write(writing, kind, rows, children)
+                done += len(batch)
+                on_progress(done, total)
         with explained(self._target.url):
             # At the end, since the units of a run may come in several batches.
             for runs in _portions(self._ids.get(_RUNS, {}).values(), _MOST_VALUES):
@@ -158,16 +160,15 @@ class _Merge:
         kinds = {field.name: kinds_of(field) for field in table.c}
         drops_nul = is_postgres(self._target.url)  # the server refuses NUL in texts
         rows = []
-        for portion in _portions(values, _MOST_VALUES):
-            query = select(table).where(table.c[column].in_(portion))
-            for mapping in self._source.execute(query.order_by(*table.primary_key)).mappings():
-                row = dict(mapping)
-                for name, value in row.items():
-                    if type(value) not in kinds[name]:
-                        raise CellError(name)
-                    if drops_nul and isinstance(value, str):
-                        row[name] = value.replace("\0", "\ufffd")
-                rows.append(row)
+        query = select(table).where(table.c[column].in_(values)).order_by(*table.primary_key)
+        for mapping in self._source.execute(query).mappings():
+            row = dict(mapping)
+            for name, value in row.items():
+                if type(value) not in kinds[name]:
+                    raise CellError(f"the type of a {name}")
+                if drops_nul and isinstance(value, str):
+                    row[name] = value.replace("\0", "\ufffd")
+            rows.append(row)
         return rows
 
     def _write(self, writing: Connection, kind: _Kind, theirs: list[Row], children: list[list[Row]]) -> None:
@@ -211,16 +212,18 @@ class _Merge:
         """Delete the stored measurements that are older than those of the other database, and return the rest."""
         pairs = [(ours, theirs) for theirs in rows if (ours := stored.get(_identity(kind, theirs))) is not None]
         older = {ours["id"] for ours, theirs in pairs if ours["finished"] < theirs["finished"]}
-        for ids in _portions(older, _MOST_VALUES):
-            writing.execute(delete(kind.table).where(kind.table.c.id.in_(ids)))
+        writing.execute(delete(kind.table).where(kind.table.c.id.in_(older)))
         return {identity: row for identity, row in stored.items() if row["id"] not in older}
 
     def _translate(self, row: Row, table: Table) -> None:
         """Replace the ids in foreign keys by those of this database."""
         for column in table.c:
             for key in column.foreign_keys:
-                if row[column.name] is not None:
-                    row[column.name] = self._ids[key.column.table][row[column.name]]
+                if (number := row[column.name]) is None:
+                    continue
+                if number not in (ids := self._ids[key.column.table]):
+                    raise CellError(f"a {column.name} without its row")
+                row[column.name] = ids[number]
 
     def _note_states(self, rows: Iterable[Row], stored: Mapping[tuple[Any, ...], Row]) -> None:
         for row in rows:
@@ -264,25 +267,6 @@ class _Merge:
             writing.execute(update(run).where(run.id == number).values(state))
 
 
-def _batches(source: Connection, kind: _Kind) -> Iterator[tuple[list[int], int]]:
-    """Yield batches of ids of a kind's rows in their order, each with its number of rows, children included."""
-    sizes = dict.fromkeys(source.scalars(select(kind.table.c.id).order_by(kind.table.c.id)), 1)
-    for child in kind.children:
-        owner = child.c[_owner(child, kind.table)]
-        for number, count in source.execute(select(owner, func.count()).where(owner.is_not(None)).group_by(owner)):
-            sizes[number] = sizes.get(number, 0) + count
-    batch: list[int] = []
-    rows = 0
-    for number, size in sizes.items():
-        if batch and rows + size > _MOST_ROWS:
-            yield batch, rows
-            batch, rows = [], 0
-        batch.append(number)
-        rows += size
-    if batch:
-        yield batch, rows
-
-
 def _owner(child: Table, table: Table) -> str:
     """Return the name of the child's foreign key to a table."""
     (owner,) = (column for column in child.c if any(key.column.table is table for key in column.foreign_keys))
@@ -292,11 +276,8 @@ def _owner(child: Table, table: Table) -> str:
 def _stored(target: Connection, kind: _Kind, rows: Iterable[Row]) -> dict[tuple[Any, ...], Row]:
     """Return the target's rows with the identities of these, by identity."""
     first = kind.table.c[kind.identity[0]]
-    rows_by_identity: dict[tuple[Any, ...], Row] = {}
-    for portion in _portions({row[first.name] for row in rows}, _MOST_VALUES):
-        stored = target.execute(select(kind.table).where(first.in_(portion))).mappings()
-        rows_by_identity.update((_identity(kind, row), row) for row in map(dict, stored))
-    return rows_by_identity
+    stored = target.execute(select(kind.table).where(first.in_({row[first.name] for row in rows}))).mappings()
+    return {_identity(kind, row): row for row in map(dict, stored)}
 
 
 def _identity(kind: _Kind, row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -1,30 +1,129 @@
-"""Stored metrics as a DataFrame with categorical columns, and floats for measured values; and a cache of them."""
+"""Stored metrics: as rows, for few of them, and as a DataFrame with categorical columns, with a cache of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, case, func, select, type_coerce
 
 from wina_core.records.intervals import FEWEST_ROWS
-from wina_core.store.metrics import (
-    OF_MEASURE,
-    OF_MODEL_AND_RUN,
-    OF_UNIT,
-    Query,
-    check_cells,
-    driver_rows,
-    measures_query,
-    runs_query,
-    units_query,
-)
 from wina_core.store.rows import MetricFilter, MetricRow, RunDetails
-from wina_core.store.sql import CellError
-from wina_core.store.tables import MetricTable
+from wina_core.store.tables import (
+    CellError,
+    MeasureTable,
+    MetricTable,
+    ModelTable,
+    RunTable,
+    StudyRunTable,
+    StudyTable,
+    UnitTable,
+    in_list,
+    kinds_of,
+)
 
 if TYPE_CHECKING:  # pandas takes seconds to import; the command line and the window's first paint do without
     import pandas as pd
+
+Query = Select[*tuple[Any, ...]]
+
+
+def in_study(query: Query, study: str) -> Query:
+    query = query.join(StudyRunTable, StudyRunTable.run_id == RunTable.id)
+    return query.join(StudyTable, StudyTable.id == StudyRunTable.study_id).where(StudyTable.hash == study)
+
+
+OF_MODEL_AND_RUN = {
+    "run": RunTable.hash,
+    "model": ModelTable.label,
+    "rotation": func.coalesce(RunTable.chosen_rotation, RunTable.rotation_label),
+    "method": RunTable.method_label,
+    "selection": RunTable.selection,
+    "plan": RunTable.plan_provenance,
+    "target_sparsity": RunTable.target_sparsity,
+    "settings": RunTable.settings,
+    "status": RunTable.status,
+    "model_hash": ModelTable.hash,
+    "chosen_on_evaluation": RunTable.chosen_on_evaluation,
+    "superseded": RunTable.superseded,
+}
+OF_UNIT = {
+    "gated_sparsity": UnitTable.gated_sparsity,
+    "net_sparsity": UnitTable.net_sparsity,
+    "finished": UnitTable.finished,
+    "unit": UnitTable.unit,
+    "seconds": UnitTable.seconds,
+}
+_MEASURE_NAMES = "task", "metric", "n", "higher_is_better", "version", "num_fewshot", "prompt_hash", "truncated"
+OF_MEASURE = {name: getattr(MeasureTable, name) for name in _MEASURE_NAMES}
+_STDERR = type_coerce(case((MeasureTable.n < FEWEST_ROWS, None), else_=MetricTable.stderr), MetricTable.stderr.type)
+"""Standard errors of fewer values are hidden, not lost."""
+_COLUMNS: dict[str, Any] = OF_MODEL_AND_RUN | OF_UNIT | OF_MEASURE | {"value": MetricTable.value, "stderr": _STDERR}
+
+
+def metric_rows(metric_filter: MetricFilter, connection: Connection) -> list[MetricRow]:
+    """Return the wanted metrics in the order in which they arrived: for few rows, without loading pandas."""
+    query: Query = (
+        select(*(_COLUMNS[name] for name in MetricRow._fields))
+        .select_from(MetricTable)
+        .join(MeasureTable, MeasureTable.id == MetricTable.measure_id)
+        .join(UnitTable, UnitTable.id == MetricTable.unit_id)
+        .join(RunTable, RunTable.id == UnitTable.run_id)
+        .join(ModelTable, ModelTable.id == RunTable.model_id)
+        .order_by(UnitTable.id, MetricTable.id)
+    )
+    query = _filter_runs(query, metric_filter)
+    query = query.where(MeasureTable.task.in_(metric_filter.tasks)) if metric_filter.tasks else query
+    query = query.where(MeasureTable.metric.in_(metric_filter.metrics)) if metric_filter.metrics else query
+    return [MetricRow._make(row) for row in connection.execute(query)]
+
+
+def runs_query(metric_filter: MetricFilter) -> Query:
+    query: Query = select(RunTable.id, *OF_MODEL_AND_RUN.values()).join(ModelTable, ModelTable.id == RunTable.model_id)
+    return _filter_runs(query, metric_filter).order_by(RunTable.id)
+
+
+def units_query(metric_filter: MetricFilter) -> Query:
+    query: Query = select(UnitTable.id, UnitTable.run_id, *OF_UNIT.values()).join(
+        RunTable, RunTable.id == UnitTable.run_id
+    )
+    query = query.join(ModelTable, ModelTable.id == RunTable.model_id) if metric_filter.models else query
+    return _filter_runs(query, metric_filter).order_by(UnitTable.id)
+
+
+def measures_query() -> Query:
+    return select(MeasureTable.id, *OF_MEASURE.values()).order_by(MeasureTable.id)
+
+
+def _filter_runs(query: Query, metric_filter: MetricFilter) -> Query:
+    """Leave out deleted runs and those that are not wanted."""
+    query = query.where(RunTable.deleted.is_(None))
+    if metric_filter.study:
+        query = in_study(query, metric_filter.study)
+    for column, values in (
+        (RunTable.hash, metric_filter.runs),
+        (ModelTable.hash, metric_filter.models),
+        (RunTable.rotation_label, metric_filter.rotations),
+        (RunTable.method_label, metric_filter.methods),
+        (RunTable.selection, metric_filter.selections),
+    ):
+        query = query.where(in_list(column, values)) if values else query
+    return query
+
+
+def check_cells(rows: Sequence[Any], columns: Mapping[str, Any]) -> None:
+    """Raise CellError for a cell of `driver_rows` that its column cannot hold; `columns` are the last of each row."""
+    for position, (name, column) in enumerate(reversed(list(columns.items())), start=1):
+        if not {type(row[-position]) for row in rows} <= kinds_of(column):
+            raise CellError(f"the type of a {name}")
+
+
+def driver_rows(connection: Connection, query: Query) -> Sequence[Any]:
+    # SQLAlchemy's rows and types take too long for hundreds of thousands; `check_cells` checks the types instead.
+    return connection.execute(query).cursor.fetchall()
+
+
+# ---- frames ----------------------------------------------------------------------------------------------------------
+
 
 _FLOATS = frozenset(("target_sparsity", "gated_sparsity", "net_sparsity", "finished", "seconds"))
 _DTYPES = dict.fromkeys(MetricRow._fields, "category") | {"value": "float64", "stderr": "float64"}
@@ -44,6 +143,7 @@ def table_frame(rows: Sequence[Any], names: tuple[str, ...]) -> "pd.DataFrame":
 
 
 def _column(name: str, cells: list[Any]) -> Any:
+    import numpy as np
     import pandas as pd
 
     dtype = _DTYPES.get(name)
@@ -62,6 +162,8 @@ def metric_rows_of(frame: "pd.DataFrame") -> list[MetricRow]:
 
 def cells_of(series: "pd.Series[Any]") -> list[Any]:
     """Return the cells of a column of `metrics_frame` as Python's own objects, absent ones as None."""
+    import numpy as np
+
     if series.dtype == "category":
         if len(series) < len(series.cat.categories):  # a few rows of many
             series = series.cat.remove_unused_categories()
@@ -161,7 +263,7 @@ def _joined(
     measures["is_hidden"] = measures["n"].astype("float64") < FEWEST_ROWS
     of_units = units.merge(runs, on="run_id")
     if len(of_units) < len(units):
-        raise CellError("run_id")
+        raise CellError("a unit without its run")
     # The small tables first: there may be a million numbers.
     frame = numbers.sort_values("unit_id", kind="stable").merge(of_units, on="unit_id").merge(measures, on="measure_id")
     frame["stderr"] = frame["stderr"].mask(frame["is_hidden"])
@@ -170,6 +272,7 @@ def _joined(
 
 def _read_numbers(units: Sequence[int], of: int, connection: Connection) -> "pd.DataFrame":
     """Read all metrics of these units, of `of` that are listed."""
+    import numpy as np
     import pandas as pd
 
     query: Query = select(MetricTable.unit_id, MetricTable.measure_id, MetricTable.value, MetricTable.stderr).order_by(
@@ -182,7 +285,10 @@ def _read_numbers(units: Sequence[int], of: int, connection: Connection) -> "pd.
     for selected in queries:
         cursor = connection.execute(selected).cursor
         while rows := cursor.fetchmany(_CHUNK):
-            table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
+            try:
+                table = np.array(rows, np.float64)  # None becomes NaN; ids stay exact up to 2**53
+            except (ValueError, TypeError) as error:
+                raise CellError(f"a metric's number ({error})") from error
             chunks.append(pd.DataFrame(table, columns=list(_NUMBERS)).astype(_NUMBERS))
     numbers = pd.concat(chunks, ignore_index=True)
     return numbers[numbers["unit_id"].isin(units)] if reads_all else numbers

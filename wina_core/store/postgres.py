@@ -1,9 +1,6 @@
 """Connections to PostgreSQL: one writer at a time as in SQLite, readers with one snapshot, and texts without NUL."""
 
-import logging
 import os
-import threading
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,75 +9,13 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from wina_core.errors import WinaError
 from wina_core.files.paths import SECRETS
 
-# ---- passwords: from the URL, the environment, a password file or the system's keyring -------------------------------
-
-VARIABLE = "WINA_DATABASE_PASSWORD"
-SERVICE = "wina-workbench"
-"""Name of the service in the keyring; the user's name there is `account`."""
-_KEYRING_SECONDS = 10.0
-"""Longest wait for the keyring, which may ask the user to unlock it."""
-
-_log = logging.getLogger(__name__)
-
-
-def account(url: URL) -> str:
-    """Return the name of a database in the keyring: "anna@db.example.org/results"."""
-    port = f":{url.port}" if url.port else ""
-    return f"{url.username or ''}@{url.host or ''}{port}/{url.database or ''}"
-
-
-def without_password(url: URL) -> URL:
-    query = {name: value for name, value in url.query.items() if name not in SECRETS}
-    return URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
-
-
-class PasswordSource:
-    """The passwords of one database. Nothing is stored; libpq itself reads PGPASSWORD and PGPASSFILE."""
-
-    def __init__(self, url: URL) -> None:
-        self._account = account(url)
-        self._uses_keyring = False
-
-    def connect(self, connect: Callable[..., Any], parameters: dict[str, Any]) -> Any:
-        """Connect; ask the keyring only if the server wants a password and none is given."""
-        password = parameters.get("password") or os.environ.get(VARIABLE)
-        password = password or (_from_keyring(self._account) if self._uses_keyring else None)
-        credentials = {"password": password} if password else {}
-        try:
-            return connect(**parameters | credentials)
-        except Exception as error:
-            wants = getattr(getattr(error, "pgconn", None), "needs_password", False)
-            if password or not wants or (from_keyring := _from_keyring(self._account)) is None:
-                raise
-            self._uses_keyring = True
-        return connect(**parameters | {"password": from_keyring})
-
-
-@cache
-def _from_keyring(name: str) -> str | None:
-    """Return a password of the keyring; None without one. It is asked once for each name."""
-    passwords: list[str | None] = []
-    # On a thread of its own, which is left behind: a keyring may wait for the user for ever.
-
-    def ask() -> None:
-        try:
-            import keyring
-
-            passwords.append(keyring.get_password(SERVICE, name))
-        except Exception as error:  # each system's keyring has errors of its own
-            _log.debug("The keyring gives no password: %s", type(error).__name__)
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(_KEYRING_SECONDS)
-    return passwords[0] if passwords else None
-
-
+PASSWORD_VARIABLE = "WINA_DATABASE_PASSWORD"
+"""Environment variable of the password; libpq itself reads PGPASSWORD and PGPASSFILE."""
 DRIVER = "postgresql+psycopg"
 WRITERS = 0x77696E61_00000001  # "wina" in ASCII
 """Key of the advisory lock that the writing transaction of a database holds."""
 _OLDEST, _OLDEST_NAME = 120_000, "12"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 """Longest wait for another program's write."""
 _DEFAULTS = {
     "application_name": "wina-workbench",
@@ -102,6 +37,11 @@ _SETTINGS = (
 
 _BEGIN_WRITING = text(f"SELECT set_config('lock_timeout', :patience, true), pg_advisory_xact_lock({WRITERS})")
 _CHANGES = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables"
+
+
+def without_password(url: URL) -> URL:
+    query = {name: value for name, value in url.query.items() if name not in SECRETS}
+    return URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
 
 
 def is_postgres(url: URL) -> bool:
@@ -128,12 +68,12 @@ def open_postgres(url: URL) -> Engine:
     A transaction with the option `writing` waits until no other one writes. All others see the database as it was at
     their first query.
     """
-    source = PasswordSource(url)
     engine = create_engine(url, isolation_level="REPEATABLE READ", pool_pre_ping=True)
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, _arguments: object, parameters: dict[str, Any]) -> Any:
-        return source.connect(dialect.loaded_dbapi.connect, _DEFAULTS | parameters)
+        password = parameters.get("password") or os.environ.get(PASSWORD_VARIABLE)
+        return dialect.loaded_dbapi.connect(**_DEFAULTS | parameters | ({"password": password} if password else {}))
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: object) -> None:
@@ -148,11 +88,8 @@ def open_postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        if options.get("writing", False):
-            patience = options.get("patience")
-            seconds = WAIT_SECONDS if patience is None else patience
-            connection.execute(_BEGIN_WRITING, {"patience": f"{1000 * seconds:.0f}"})
+        if connection.get_execution_options().get("writing", False):
+            connection.execute(_BEGIN_WRITING, {"patience": f"{1000 * WAIT_SECONDS:.0f}"})
 
     return engine
 

@@ -9,35 +9,33 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Connection, Engine, desc, select
+from sqlalchemy import Engine, desc, select
 
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.records import (
     DecodeRecord,
     LatencyRecord,
-    LayerRecord,
     ModelSummary,
-    RotationChoice,
     RotationReport,
     SampleRecord,
 )
-from wina_core.records.imports import ImportedFile, StoredImport
+from wina_core.records.imports import ImportedFile, ImportedPoint, StoredImport
+from wina_core.records.texts import moment
 from wina_core.specs import ModelSource, RotationSpec, RunSpec
 from wina_core.specs.quantization import PlanPair
 from wina_core.specs.runs import measurement_key
-from wina_core.store.cells import CellReader, report_layers
 from wina_core.store.columns import environment_of
 from wina_core.store.completions import CompletionReader
-from wina_core.store.imported import points as imported
-from wina_core.store.metrics import Query, metric_rows
+from wina_core.store.metric_frames import Query, metric_rows
 from wina_core.store.reuse import missing_of, readable_spec, reusable_units
 from wina_core.store.rows import MetricFilter, MetricRow, PlanRow, RotationRow
 from wina_core.store.tables import (
     DecodingTable,
     EnvironmentTable,
+    ImportedFileTable,
+    ImportedPointTable,
     LatencyTable,
-    LayerStatTable,
     ModelTable,
     PlanTable,
     RotationTable,
@@ -56,7 +54,7 @@ EVERYTHING = MetricFilter()
 _Timing = TypeVar("_Timing", LatencyRecord, DecodeRecord)
 
 
-class Reader(CellReader, CompletionReader):
+class Reader(CompletionReader):
     """All reading of a database; may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -132,10 +130,7 @@ class Reader(CellReader, CompletionReader):
         with self._reading() as connection:
             # Not by the query: databases differ in how they sort texts.
             rows = sorted(connection.execute(query), key=lambda row: (row.task, row.doc))
-        return [
-            SampleRecord(task=row.task, doc=row.doc, scores=read(row.scores), target=row.target, response=row.response)
-            for row in rows
-        ]
+            return [SampleRecord(**row._asdict() | {"scores": read(row.scores)}) for row in rows]
 
     # ---- latency -------------------------------------------------------------------------------------------------
 
@@ -172,19 +167,13 @@ class Reader(CellReader, CompletionReader):
         return [row for row in judged if points is None or row.point in points]
 
     def measured_points(self, points: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """Return the stored points among those with these hashes, by `Environment.key`.
-
-        Decoding that an older version timed without the speed of the prompt is left out, so that it is measured again.
-        """
-        products = self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points)
-        models = self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points)
-        timed = [(record.environment.key, row.hash) for row, record in products]
-        timed += [
-            (record.environment.key, row.hash) for row, record in models if record.prefill_tokens_per_second is not None
-        ]
+        """Return the stored points among those with these hashes, by `Environment.key`."""
         measured: dict[str, list[str]] = {}
-        for environment, point in timed:
-            measured.setdefault(environment, []).append(point)
+        for row, record in (
+            *self._timed(select(LatencyTable), LatencyTable, LatencyRecord, points=points),
+            *self._timed(select(DecodingTable), DecodingTable, DecodeRecord, points=points),
+        ):
+            measured.setdefault(record.environment.key, []).append(row.hash)
         return {environment: tuple(hashes) for environment, hashes in measured.items()}
 
     def _timed(
@@ -216,14 +205,35 @@ class Reader(CellReader, CompletionReader):
     # ---- results of other tools ----------------------------------------------------------------------------------
 
     def imports(self) -> list[StoredImport]:
-        """Return all imported files with their points, the last imported first."""
+        """Return all imported files, the last imported first, each with its points in the order of the file."""
+        query = select(ImportedFileTable, ModelTable.label, ModelTable.location, ModelTable.hash, ModelTable.spec)
+        query = query.join(ModelTable, ModelTable.id == ImportedFileTable.model_id)
+        points: dict[int, list[ImportedPoint]] = {}
         with self._reading() as connection:
-            return imported.read_imports(connection)
+            for row in connection.execute(select(ImportedPointTable).order_by(ImportedPointTable.id)):
+                points.setdefault(row.file_id, []).append(ImportedPoint.model_validate_json(row.point))
+            return [
+                StoredImport(
+                    id=row.id,
+                    content=ImportedFile(
+                        file=row.file, digest=row.digest, tool=row.tool, version=row.version, measured=row.measured,
+                        points=tuple(points.get(row.id, ())),
+                    ),
+                    model=row.label, location=row.location, model_hash=row.hash,
+                    fingerprint=ModelSource.model_validate_json(row.spec).fingerprint, imported=row.imported,
+                )
+                for row in connection.execute(query.order_by(ImportedFileTable.id.desc()))
+            ]  # fmt: skip
 
     def check_new_import(self, file: ImportedFile) -> None:
-        """Raise WinaError for a file that is imported already."""
-        with self._reading() as connection:
-            imported.check_new(connection, file)
+        """Raise WinaError for a file whose content is stored."""
+        for stored in self.imports():
+            if stored.content.digest == file.digest:
+                raise WinaError(
+                    f"{file.file} was imported already, on {moment(stored.imported)} as number {stored.id} "
+                    f'("{stored.content.file}") for the model "{stored.model}"; remove that import first to match the '
+                    "file to another model."
+                )
 
     def model_summary(self, model: ModelSource) -> ModelSummary | None:
         loaded = ModelTable.hash == model.content_hash(), ModelTable.summary.is_not(None)
@@ -251,19 +261,7 @@ class Reader(CellReader, CompletionReader):
         with self._reading() as connection:
             rotations = ((RotationSpec.model_validate_json(row.spec), row) for row in connection.execute(query).all())
             return [
-                RotationRow(
-                    spec,
-                    RotationReport(
-                        rotation=row.hash,
-                        logits_deviation=row.logits_deviation,
-                        **report_layers(_layers(connection, LayerStatTable.rotation_id == row.id), spec.steps),
-                        shortcut_parameters=row.shortcut_parameters,
-                        seconds=row.seconds,
-                        exported_to=row.exported_to,
-                        choice=None if row.choice is None else RotationChoice.model_validate_json(row.choice),
-                    ),
-                    row.recorded,
-                )
+                RotationRow(spec, RotationReport.model_validate_json(row.report), row.recorded)
                 for spec, row in rotations
                 if spec.content_hash() == row.hash
             ]
@@ -286,13 +284,3 @@ class Reader(CellReader, CompletionReader):
 
 def unknown_plan(name: str) -> str:
     return f"There is no saved sparsity plan called {name!r}; choose one of the saved plans."
-
-
-def _layers(connection: Connection, owner: ColumnElement[bool]) -> tuple[LayerRecord, ...]:
-    query = select(
-        LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.metric, LayerStatTable.value, LayerStatTable.x
-    )
-    return tuple(
-        LayerRecord(layer=layer, projection=projection, metric=metric, value=value, x=x)
-        for layer, projection, metric, value, x in connection.execute(query.where(owner).order_by(LayerStatTable.id))
-    )

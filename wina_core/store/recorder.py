@@ -1,7 +1,5 @@
 """Recorder of an engine's events in the store, for the window and the command line."""
 
-from contextlib import nullcontext
-
 from wina_core.errors import WinaError
 from wina_core.jobs import (
     AllocateJob,
@@ -156,12 +154,14 @@ class Recorders:
         self._environment: Environment | None = None
         self._jobs: dict[str, Recorder] = {}
 
-    def record(self, message: Recorded, at: float | None = None) -> None:
-        """Store a message's content, dated `at`, in seconds since 1970, if it came earlier.
+    def record(self, message: Submit | Event) -> None:
+        """Store a message's content; messages without any are ignored.
 
         A job's Submit comes before its events; another one while the job lives changes nothing. Raises WinaError for an
-        event of an unknown job.
+        event of an unknown job, and for what the database refuses.
         """
+        if not isinstance(message, Recorded):
+            return
         match message:
             case Ready():
                 self._environment = message.environment
@@ -172,12 +172,6 @@ class Recorders:
             case _:
                 if message.job_id not in self._jobs:
                     raise WinaError(f"the job {message.job_id} of a result is not known")
-                with nullcontext() if at is None else self._store.dated(at):
-                    self._jobs[message.job_id].record(message)
+                self._jobs[message.job_id].record(message)
                 if isinstance(message, Failed | Done):
                     del self._jobs[message.job_id]
-
-    def end_all(self) -> None:
-        """Record the end of all jobs that have not ended: their process has."""
-        for job_id in list(self._jobs):
-            self.record(Done(job_id=job_id))

@@ -15,8 +15,16 @@ from sqlalchemy.orm import aliased
 from wina_core.jobs import PendingRun
 from wina_core.specs import OWN_UNITS, RunSpec
 from wina_core.specs.runs import measured_alone
-from wina_core.store.sql import Whole, in_list
-from wina_core.store.tables import LayerStatTable, MetricTable, ModelTable, RunTable, SampleTable, UnitTable
+from wina_core.store.tables import (
+    LayerStatTable,
+    MetricTable,
+    ModelTable,
+    RunTable,
+    SampleTable,
+    UnitTable,
+    Whole,
+    in_list,
+)
 
 
 class ReusableUnit(NamedTuple):

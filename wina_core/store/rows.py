@@ -8,18 +8,6 @@ from wina_core.records import RotationReport
 from wina_core.specs import RotationSpec
 
 
-class DeletedRow(NamedTuple):
-    """A run that was deleted and can be restored."""
-
-    run: str
-    model: str
-    configuration: str
-    plan: str
-    target_sparsity: float
-    deleted: float
-    """Time of the deletion, seconds since the epoch."""
-
-
 class RunRow(NamedTuple):
     """One run and its progress."""
 
@@ -40,6 +28,8 @@ class RunRow(NamedTuple):
     finished: float | None
     device: str | None
     hardware: str | None
+    deleted: float | None
+    """Time of its deletion, seconds since the epoch; None for a run in the lists."""
 
 
 class UnitRow(NamedTuple):
@@ -121,16 +111,6 @@ class CellStat(NamedTuple):
     x: float | None
     """Sparsity, if the metric is a curve over it; the expert's number of an expert's metric."""
     value: float
-
-
-class PlannedRun(NamedTuple):
-    """A run by what it was planned to drop."""
-
-    run: str
-    configuration: str
-    """`Configuration.label`: method and rotation."""
-    plan: str
-    target_sparsity: float
 
 
 # ---- metrics, and what lists show of their runs ----------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The queries on runs and the studies that they belong to; runs that were deleted are in none of the lists."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar, cast
@@ -8,15 +9,22 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 from sqlalchemy import Connection, Engine, and_, desc, func, select
 
-from wina_core.records import ACTIVE, RunStatus
-from wina_core.specs import RotationSpec, RunSpec
+from wina_core.errors import WinaError
+from wina_core.records import ACTIVE, EXPERT_METRICS, RunStatus
+from wina_core.specs import AllocatedSparsity, MethodSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs.plans import PlanLayout, SparsityPlan
+from wina_core.specs.quantization import PlanPair
 from wina_core.specs.studies import StudySpec
 from wina_core.store.connection import explained
-from wina_core.store.metrics import Query, in_study
-from wina_core.store.rows import DeletedRow, RunDetails, RunRow, StudyRow, UnitRow
+from wina_core.store.metric_frames import Query, in_study
+from wina_core.store.rows import CellStat, RunDetails, RunLayerMap, RunRow, StudyRow, UnitRow
 from wina_core.store.tables import (
+    CalibrationTable,
+    CellError,
     EnvironmentTable,
+    LayerStatTable,
     ModelTable,
+    RotationTable,
     RunTable,
     SampleTable,
     StudyLabelTable,
@@ -71,6 +79,31 @@ T = TypeVar("T", bound=BaseModel)
 
 
 PRESENT = RunTable.deleted.is_(None)
+_DONE = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
+_RUNS: Query = (
+    select(
+        *(RunTable.hash, ModelTable.label, RunTable.configuration_label, RunTable.selection),
+        *(RunTable.plan_provenance, RunTable.target_sparsity, RunTable.settings, RunTable.status),
+        *(func.coalesce(_DONE.c.units, 0), RunTable.unit_count, RunTable.error, RunTable.created),
+        *(RunTable.started, RunTable.finished, EnvironmentTable.device, EnvironmentTable.hardware, RunTable.deleted),
+    )
+    .join(ModelTable, ModelTable.id == RunTable.model_id)
+    .outerjoin(_DONE, _DONE.c.run_id == RunTable.id)
+    .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
+)
+"""Columns of a RunRow."""
+
+
+_STAT = (
+    LayerStatTable.metric,
+    LayerStatTable.layer,
+    LayerStatTable.projection,
+    LayerStatTable.x,
+    LayerStatTable.value,
+)
+"""Columns of a CellStat."""
+_MOST_LAYERS = 100_000
+"""Far above any model: a larger number of a layer is damage, and would make a huge table."""
 
 
 class RunReader:
@@ -99,20 +132,26 @@ class RunReader:
 
     def runs(self, study: str = "") -> list[RunRow]:
         """Return all runs, or those of the study with this hash in its order."""
-        done = select(UnitTable.run_id, func.count().label("units")).group_by(UnitTable.run_id).subquery()
-        query = (
-            select(
-                *(RunTable.hash, ModelTable.label, RunTable.configuration_label, RunTable.selection),
-                *(RunTable.plan_provenance, RunTable.target_sparsity, RunTable.settings, RunTable.status),
-                *(func.coalesce(done.c.units, 0), RunTable.unit_count, RunTable.error, RunTable.created),
-                *(RunTable.started, RunTable.finished, EnvironmentTable.device, EnvironmentTable.hardware),
-            )
-            .join(ModelTable, ModelTable.id == RunTable.model_id)
-            .outerjoin(done, done.c.run_id == RunTable.id)
-            .outerjoin(EnvironmentTable, EnvironmentTable.id == RunTable.environment_id)
-            .where(PRESENT)
+        if study:
+            return self._run_rows(in_study(_RUNS.where(PRESENT), study).order_by(StudyRunTable.position))
+        return self._run_rows(_RUNS.where(PRESENT).order_by(RunTable.id))
+
+    def deleted_runs(self) -> list[RunRow]:
+        """Return the runs that can be restored, the last deleted first."""
+        return self._run_rows(_RUNS.where(~PRESENT).order_by(desc(RunTable.deleted), RunTable.id))
+
+    def planned_runs(self, model: ModelSource, limit: int = 30) -> list[RunRow]:
+        """Return a model's latest sparse runs that are not superseded, one for each configuration, plan and budget."""
+        sparse = PRESENT & (RunTable.target_sparsity > 0) & (RunTable.superseded == "")
+        latest = (
+            select(func.max(RunTable.id))
+            .join(ModelTable, and_(ModelTable.id == RunTable.model_id, ModelTable.hash == model.content_hash()))
+            .where(sparse)
+            .group_by(RunTable.configuration_label, RunTable.plan_provenance, RunTable.target_sparsity)
         )
-        query = in_study(query, study).order_by(StudyRunTable.position) if study else query.order_by(RunTable.id)
+        return self._run_rows(_RUNS.where(RunTable.id.in_(latest)).order_by(desc(RunTable.id)).limit(limit))
+
+    def _run_rows(self, query: Query) -> list[RunRow]:
         with self._reading() as connection:
             return [RunRow._make(row) for row in connection.execute(query)]
 
@@ -250,24 +289,108 @@ class RunReader:
                 # Thousands of runs share the part before the plan, which contains the rotation.
                 head = spec.partition('"plan":')[0]
                 if head not in described:
-                    rotation = RotationSpec.model_validate_json(json.dumps(json.loads(spec).get("rotation")))
-                    described[head] = rotation_details(rotation)
+                    content = json.loads(spec)
+                    if not isinstance(content, dict):
+                        raise CellError(f"the spec {spec[:40]!r}")
+                    described[head] = rotation_details(RotationSpec.model_validate(content.get("rotation")))
                 self._rotations[run] = described[head]
 
-    def deleted_runs(self) -> list[DeletedRow]:
-        """Return the runs that can be restored, the last deleted first."""
+    # ---- cells and plans ------------------------------------------------------------------------------------------
+
+    def layer_map(self, run: str, metric: str = "sparsity", unit: str = "") -> RunLayerMap | None:
+        """Return a metric of a run over layers x projections, as measured during `unit` or else its first unit."""
         query = (
-            select(
-                RunTable.hash,
-                ModelTable.label,
-                RunTable.configuration_label,
-                RunTable.plan_provenance,
-                RunTable.target_sparsity,
-                RunTable.deleted,
-            )
-            .join(ModelTable, ModelTable.id == RunTable.model_id)
-            .where(~PRESENT)
-            .order_by(desc(RunTable.deleted), RunTable.id)
+            select(UnitTable.unit, LayerStatTable.layer, LayerStatTable.projection, LayerStatTable.value)
+            .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .where(RunTable.hash == run, LayerStatTable.metric == metric)
+            .order_by(UnitTable.id, LayerStatTable.id)
+        )
+        if unit:
+            query = query.where(UnitTable.unit == unit)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+            if not all(0 <= row.layer < _MOST_LAYERS for row in rows):
+                raise CellError("the number of a layer")
+        if not rows:
+            return None
+        first = rows[0][0]
+        cells = {(layer, projection): value for name, layer, projection, value in rows if name == first}
+        projections = tuple(dict.fromkeys(projection for _, projection in cells))
+        layers = 1 + max(layer for layer, _ in cells)
+        table = tuple(tuple(cells.get((row, column), math.nan) for column in projections) for row in range(layers))
+        return RunLayerMap(first, projections, table)
+
+    def cells_stamp(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> tuple[float, ...]:
+        """Return a value that changes whenever `cell_stats` does, and is read faster."""
+        with self._reading() as connection:
+            owners = _calibrations(model, rotation, method), _rotation(model, rotation)
+            return tuple(row.recorded for query in owners for row in connection.execute(query))
+
+    def cell_stats(self, model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> list[CellStat]:
+        """Return each metric of the latest calibration with it, else of the rotation, in the order of measurement."""
+        stats: list[CellStat] = []
+        with self._reading() as connection:
+            calibrations = connection.execute(_calibrations(model, rotation, method))
+            owners = [LayerStatTable.calibration_id == row.id for row in calibrations]
+            owners += [LayerStatTable.rotation_id == row.id for row in connection.execute(_rotation(model, rotation))]
+            for owner in owners:
+                query = select(*_STAT).where(owner, LayerStatTable.metric.not_in({row.metric for row in stats}))
+                stats += [CellStat._make(row) for row in connection.execute(query.order_by(LayerStatTable.id))]
+        return stats
+
+    def expert_stats(self, run: str) -> list[CellStat]:
+        """Return EXPERT_METRICS of a run, with the expert as x, as measured during its first unit that has some."""
+        query = (
+            select(UnitTable.id, *_STAT)
+            .join(UnitTable, UnitTable.id == LayerStatTable.unit_id)
+            .join(RunTable, RunTable.id == UnitTable.run_id)
+            .where(RunTable.hash == run, LayerStatTable.metric.in_(EXPERT_METRICS))
+            .order_by(UnitTable.id, LayerStatTable.id)
         )
         with self._reading() as connection:
-            return [DeletedRow._make(row) for row in connection.execute(query)]
+            rows = connection.execute(query).all()
+        return [CellStat._make(row[1:]) for row in rows if row[0] == rows[0][0]]
+
+    def run_plan(self, run: str, layout: PlanLayout) -> PlanPair:
+        """Return the plan of the run with this hash, and its model's quantization. Raises WinaError for an unknown run,
+        a plan of another layout, and one that is to be allocated and not stored yet."""
+        spec = self.run_spec(run)
+        if spec is None:
+            raise WinaError(f"No run {run} is stored; choose one of the stored runs.")
+        if isinstance(spec.plan, AllocatedSparsity):
+            plan = _allocated_plan(self.layer_map(run, "target"), self.layer_map(run, "rho"), layout)
+        else:
+            plan = spec.plan.for_layout(layout)
+        return PlanPair(plan=plan, quantization=spec.model.quantization)
+
+
+def _allocated_plan(targets: RunLayerMap | None, rho: RunLayerMap | None, layout: PlanLayout) -> SparsityPlan:
+    """Return the table that an allocator found for a run. Raises WinaError if none of this layout is stored."""
+    if targets is None or targets.projections != layout.projections or len(targets.values) != layout.layers:
+        raise WinaError("The table of this run's plan is not stored yet; evaluate it first, or choose another run.")
+    return SparsityPlan(
+        layout=layout, sparsity=targets.values, provenance="a stored run's", rho=None if rho is None else rho.values
+    )
+
+
+def _calibrations(model: ModelSource, rotation: RotationSpec, method: MethodSpec) -> Query:
+    """Select calibrations, the latest first."""
+    return (
+        select(CalibrationTable.id, CalibrationTable.recorded)
+        .join(ModelTable, ModelTable.id == CalibrationTable.model_id)
+        .where(
+            ModelTable.hash == model.content_hash(),
+            CalibrationTable.rotation_hash == rotation.content_hash(),
+            CalibrationTable.method_label == method.label,
+        )
+        .order_by(desc(CalibrationTable.recorded), desc(CalibrationTable.id))
+    )
+
+
+def _rotation(model: ModelSource, rotation: RotationSpec) -> Query:
+    return (
+        select(RotationTable.id, RotationTable.recorded)
+        .join(ModelTable, ModelTable.id == RotationTable.model_id)
+        .where(ModelTable.hash == model.content_hash(), RotationTable.hash == rotation.content_hash())
+    )

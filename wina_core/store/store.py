@@ -30,9 +30,8 @@ from wina_core.store.connection import (
 from wina_core.store.jobs import ListedJob, job_ids_of, jobs_of_dead_programs, jobs_of_others
 from wina_core.store.postgres import changes, is_postgres
 from wina_core.store.refusals import UnwritableError, unwritable
-from wina_core.store.run_states import update_stopped_runs
 from wina_core.store.sessions import QUEUED_ELSEWHERE, Sessions, sessions_of
-from wina_core.store.tables import RunTable
+from wina_core.store.tables import RunTable, update_stopped_runs
 from wina_core.store.writer import Writer
 
 ENDED_EARLY = "Its program ended before this run was finished; run it again to compute what is missing."

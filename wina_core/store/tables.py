@@ -1,20 +1,105 @@
-"""The tables of the results database.
+"""The tables of the results database, the types of their columns, and conditions that databases spell differently.
 
 Times are seconds since the epoch (UTC). Specs are kept as their JSON, beside the few columns that lists filter by.
 NaN has no portable form in SQL: the number columns that are never unknown hold NULL for it (see `Number`).
 """
 
+import json
+import math
+import time
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
 from sqlalchemy import (
+    BigInteger,
+    Boolean,
     CheckConstraint,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Double,
     ForeignKey,
+    Integer,
     MetaData,
     Text,
     UniqueConstraint,
+    bindparam,
     false,
+    func,
+    select,
+    update,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from wina_core.store.sql import Number, Real, Whole
+from wina_core.records import ACTIVE
+
+# ---- types of columns ------------------------------------------------------------------------------------------------
+
+
+class CellError(ValueError):
+    """A stored value of another type than its column's: SQLite keeps whatever a foreign program writes."""
+
+
+_T = TypeVar("_T")
+_NUMBERS, _INTEGERS = frozenset({float, int}), frozenset({int})
+
+
+def _checked(value: _T, kinds: frozenset[type]) -> _T:
+    if value is not None and type(value) not in kinds:
+        raise CellError(repr(value))
+    return value
+
+
+class Real(TypeDecorator[float]):
+    """A float, checked when it is read. NaN is stored as NULL, as SQLite does by itself."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        # As SQLite does by itself; PostgreSQL would store NaN.
+        return None if value is None or math.isnan(value) else value
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+        return _checked(value, _NUMBERS)
+
+
+class Number(Real):
+    """A float that is always known. SQLite turns NaN into NULL, so NULL is read back as NaN; infinities are kept."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> float:  # noqa: ARG002
+        return math.nan if value is None else _checked(value, _NUMBERS)
+
+
+class Whole(TypeDecorator[int]):
+    """An integer of 64 bits, checked when it is read."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[int]:
+        # SQLite numbers the rows of a key of just this type, which has 64 bits there.
+        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        return _checked(value, _INTEGERS)
+
+
+def kinds_of(column: Any) -> frozenset[type]:
+    """Return the types of the values that a column can hold, as the drivers give them."""
+    # SQLite has no booleans, only 0 and 1.
+    kinds = {Number: _NUMBERS, Real: _NUMBERS, Whole: _INTEGERS, Boolean: _INTEGERS | {bool}}
+    column_kinds = kinds.get(type(column.type), frozenset({str}))
+    return column_kinds | {type(None)} if getattr(column, "nullable", False) else column_kinds  # an expression has none
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -51,7 +136,7 @@ class ModelTable(StoreTable):
 
 
 class RotationTable(StoreTable):
-    """A rotation of a model with its report; its off-diagonal energies are in layer_stats."""
+    """A rotation of a model with its report; its off-diagonal energies are in layer_stats, too."""
 
     __tablename__ = "rotations"
     __table_args__ = (UniqueConstraint("model_id", "hash"),)
@@ -60,13 +145,9 @@ class RotationTable(StoreTable):
     hash: Mapped[str]
     label: Mapped[str]
     spec: Mapped[str]
-    logits_deviation: Mapped[float] = mapped_column(Number, nullable=True)
-    shortcut_parameters: Mapped[int]
-    seconds: Mapped[float]
-    exported_to: Mapped[str | None]
+    report: Mapped[str]
+    """RotationReport."""
     recorded: Mapped[float]
-    choice: Mapped[str | None]
-    """RotationChoice; null in databases of older versions."""
 
 
 class CalibrationTable(StoreTable):
@@ -378,3 +459,48 @@ class ImportedPointTable(StoreTable):
     file_id: Mapped[int] = mapped_column(ForeignKey("imported_files.id", ondelete="CASCADE"), index=True)
     point: Mapped[str]
     """JSON of `records.imports.ImportedPoint`."""
+
+
+# ---- membership in a list: databases bound the number of values in a statement ---------------------------------------
+
+
+def in_list(column: Any, texts: Iterable[str]) -> ColumnElement[bool]:
+    """Return the condition that a column of texts is among these; they are sent to the database as one value."""
+    array = bindparam(None, json.dumps(list(texts)), Text(), unique=True)
+    condition: ColumnElement[bool] = column.in_(select(_Texts(array).table_valued("value").c.value))
+    return condition
+
+
+class _Texts(GenericFunction[str]):
+    """The texts of a JSON array, one a row."""
+
+    type = Text()
+    inherit_cache = True
+    name = "wina_texts"
+
+
+@compiles(_Texts, "sqlite")
+def _on_sqlite(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+@compiles(_Texts, "postgresql")
+def _on_postgres(element: _Texts, compiler: Any, **options: Any) -> str:
+    return f"json_array_elements_text(CAST({compiler.process(element.clauses, **options)} AS JSON))"
+
+
+# ---- states of runs --------------------------------------------------------------------------------------------------
+
+
+def is_active(runs: Iterable[str]) -> ColumnElement[bool]:
+    return in_list(RunTable.hash, runs) & RunTable.status.in_(ACTIVE)
+
+
+def update_stopped_runs(connection: Connection, condition: ColumnElement[bool], values: dict[str, Any]) -> int:
+    """Give these values to runs that nobody computes any more, and return their number; complete ones become done."""
+    stored = select(func.count(UnitTable.id)).where(UnitTable.run_id == RunTable.id).correlate(RunTable)
+    complete = stored.scalar_subquery() == RunTable.unit_count
+    now = values.get("finished") or time.time()
+    done = {"status": "done", "finished": func.coalesce(RunTable.finished, now), "error": ""}
+    changes = (condition & ~complete, values), (condition & complete, done)
+    return sum(connection.execute(update(RunTable).where(runs).values(new)).rowcount for runs, new in changes)

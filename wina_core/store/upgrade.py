@@ -15,14 +15,14 @@ from sqlalchemy import URL, Engine, inspect, text
 
 from wina_core.errors import WinaError
 from wina_core.files.user_file import check_file
-from wina_core.store.connection import explained, for_writing, open_engine, parse_url, place_of, sqlite_file
+from wina_core.store.connection import explained, for_writing, open_engine, place_of, sqlite_file
 from wina_core.store.postgres import is_postgres
 from wina_core.store.refusals import UnwritableError, damaged, explain_sqlite
 from wina_core.store.tables import StoreTable
 
-OLDEST = "0017"
+OLDEST = "0019"
 """The schema of version 0.2.0; databases of earlier versions are not upgraded."""
-HEAD = "0019"
+HEAD = "0020"
 """The newest file in migrations/versions."""
 VERSION_TABLE = "wina_schema_version"
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -110,22 +110,6 @@ def prepare(engine: Engine) -> None:
         _upgrade(engine, version)
 
 
-def upgrade_file(file: Path) -> None:
-    """Upgrade a file that an earlier version wrote and nobody has open; one without tables stays as it is.
-
-    Raises WinaError for a file that cannot be read.
-    """
-    url = parse_url(file)
-    check(url)
-    engine = open_engine(url)
-    try:
-        with explained(url):
-            if stored_version(engine) is not None:
-                prepare(engine)
-    finally:
-        engine.dispose()
-
-
 def stored_version(engine: Engine) -> str | None:
     """Return the schema version of a database; None for one without tables."""
     with engine.connect() as connection:
@@ -137,30 +121,19 @@ def stored_version(engine: Engine) -> str | None:
     return str(versions[0])
 
 
-def check_readable(engine: Engine, refusal: WinaError) -> None:
-    """Raise WinaError for a database that must be written before it can be read; `refusal` says why it cannot be."""
+def check_readable(engine: Engine, refusal: WinaError | None = None) -> None:
+    """Raise WinaError for a database that cannot be read as it is: empty, or of another schema.
+
+    `refusal` says why it cannot be written, and so neither made nor upgraded.
+    """
+    address = place_of(engine.url)
     version = stored_version(engine)
     if version is None:
-        raise refusal
+        raise refusal or WinaError(f"{address} holds no results yet; check the path.")
     _check_known(engine, version)
     if version != HEAD:
-        raise WinaError(
-            f"The results database {place_of(engine.url)} has schema {version} and can be read only after an upgrade "
-            f"to {HEAD}. {refusal}"
-        )
-
-
-def check_source(engine: Engine) -> None:
-    """Raise WinaError for a database that cannot be merged as it is: without results, or of another schema."""
-    version = stored_version(engine)
-    if version is None:
-        raise WinaError(f"{place_of(engine.url)} holds no results yet; check the path.")
-    _check_known(engine, version)
-    if version != HEAD:
-        raise WinaError(
-            f"{place_of(engine.url)} has the older schema {version}; open it once with this version of the program, "
-            "which upgrades it."
-        )
+        advice = refusal or "Open it once with this version of the program, which upgrades it."
+        raise WinaError(f"The results database {address} has schema {version}, and is read from {HEAD} on. {advice}")
 
 
 def _check_known(engine: Engine, version: str) -> None:

@@ -1,14 +1,12 @@
 """Everything that is written to a database."""
 
 import json
-import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, and_, delete, func, insert, select, update
-from sqlalchemy.orm import InstrumentedAttribute
 
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun, Submit
@@ -17,7 +15,9 @@ from wina_core.records import (
     CalibrationRecord,
     DecodeRecord,
     Environment,
+    ExpertRecord,
     LatencyRecord,
+    LayerRecord,
     MetricRecord,
     ModelSummary,
     RotationReport,
@@ -42,19 +42,17 @@ from wina_core.store import annotations as run_annotations
 from wina_core.store import columns, completions
 from wina_core.store import jobs as unfinished_jobs
 from wina_core.store.annotations import Annotations, RunAnnotations
-from wina_core.store.cells import insert_layers, layer_rows, rotation_layers
 from wina_core.store.connection import explained, for_writing
-from wina_core.store.imported import points as imported
 from wina_core.store.reader import Reader, unknown_plan
 from wina_core.store.reuse import copy_units, missing_of, reusable_units
-from wina_core.store.run_states import is_active, update_stopped_runs
 from wina_core.store.sessions import program_identity
-from wina_core.store.sql import in_list
 from wina_core.store.tables import (
     CalibrationTable,
     CompletionTable,
     DecodingTable,
     EnvironmentTable,
+    ImportedFileTable,
+    ImportedPointTable,
     LatencyTable,
     LayerStatTable,
     MeasureTable,
@@ -69,6 +67,9 @@ from wina_core.store.tables import (
     StudyRunTable,
     StudyTable,
     UnitTable,
+    in_list,
+    is_active,
+    update_stopped_runs,
 )
 from wina_core.studies.run_labels import LabelledRun, RunLabel
 
@@ -82,18 +83,6 @@ class Writer(Reader):
     def __init__(self, url: URL, engine: Engine) -> None:
         super().__init__(engine)
         self.url = url
-        self.patience: float | None = None
-        """Longest wait in seconds for another process's write; None for BUSY_SECONDS."""
-        self._now = time.time
-
-    @contextmanager
-    def dated(self, at: float) -> Iterator[None]:
-        """Date what is stored in the block `at`, in seconds since 1970, in place of the present."""
-        self._now = lambda: at
-        try:
-            yield
-        finally:
-            self._now = time.time
 
     # ---- studies and their runs ----------------------------------------------------------------------------------
 
@@ -110,11 +99,11 @@ class Writer(Reader):
         labels = [run.label for run in runs if isinstance(run, LabelledRun)]
         specs = [run.spec if isinstance(run, LabelledRun) else run for run in runs]
         row: dict[str, Any] = {"hash": study.content_hash(), "name": study.name, "spec": study.model_dump_json()}
-        row["saved"] = self._latest(connection, StudyTable.saved)
+        row["saved"] = time.time()
         study_id = _upsert(connection, StudyTable, ("hash",), row)
         connection.execute(delete(StudyRunTable).where(StudyRunTable.study_id == study_id))
         connection.execute(delete(StudyLabelTable).where(StudyLabelTable.study_id == study_id))
-        ids = self._queue(connection, specs, self._now())
+        ids = self._queue(connection, specs, time.time())
         positions = [
             {"study_id": study_id, "run_id": run_id, "position": position}
             for position, run_id in enumerate(ids.values())
@@ -133,11 +122,6 @@ class Writer(Reader):
             self._queue_pending(connection, pending)
             return name
 
-    def add_runs(self, runs: Iterable[RunSpec]) -> None:
-        """Store runs that belong to no study here, to be merged with a database whose studies have them."""
-        with self._writing() as connection:
-            self._queue(connection, runs, self._now())
-
     def queue_runs(self, pending: Sequence[PendingRun]) -> None:
         """Queue stored runs that this program is about to compute, complete ones too; those that are queued or running
         stay as they are until this program begins them."""
@@ -155,14 +139,14 @@ class Writer(Reader):
     def begin_run(self, run: str, environment: Environment | None) -> None:
         """Record that the run with this hash is being computed on `environment`."""
         with self._writing() as connection:
-            values = {"status": "running", "started": self._now(), "finished": None, "error": ""}
+            values = {"status": "running", "started": time.time(), "finished": None, "error": ""}
             if environment is not None:
                 values["environment_id"] = _environment(connection, environment)
             self._update_run(connection, run, values | {"owner": self._session, **program_identity()})
 
     def record_unit(self, record: UnitRecord) -> None:
         """Store a finished unit as a whole, in place of an earlier one; its run is done once none is missing."""
-        now = self._now()
+        now = time.time()
         with self._writing() as connection:
             run = connection.execute(
                 select(RunTable.id, RunTable.unit_count, RunTable.environment_id).where(RunTable.hash == record.run)
@@ -189,7 +173,7 @@ class Writer(Reader):
                     for metric, measure in zip(record.metrics, measures, strict=True)
                 ]
                 connection.execute(insert(MetricTable), metrics)
-            insert_layers(connection, layer_rows(record.layers, record.experts), unit_id=unit_id)
+            _insert_layers(connection, record.layers, record.experts, unit_id=unit_id)
             if record.samples:
                 samples = [
                     sample.model_dump() | {"unit_id": unit_id, "scores": json.dumps(sample.scores)}
@@ -202,7 +186,7 @@ class Writer(Reader):
 
     def finish_run(self, run: str, status: RunStatus, error: str = "") -> None:
         """Record the end of the run with this hash: with `status`, or done if all units had been stored before."""
-        values = {"status": status, "finished": self._now(), "error": error}
+        values = {"status": status, "finished": time.time(), "error": error}
         with self._writing() as connection:
             if not update_stopped_runs(connection, RunTable.hash == run, values):
                 raise WinaError(_unknown_run(run))
@@ -212,7 +196,7 @@ class Writer(Reader):
         `owner`, only of that owner's."""
         runs_to_end = is_active(runs) if owner is None else is_active(runs) & (RunTable.owner == owner)
         with self._writing() as connection:
-            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": self._now(), "error": error})
+            update_stopped_runs(connection, runs_to_end, {"status": status, "finished": time.time(), "error": error})
 
     def hand_over(self, runs: Collection[str], owner: str) -> None:
         with self._writing() as connection:
@@ -264,7 +248,7 @@ class Writer(Reader):
     def record_model(self, source: ModelSource, summary: ModelSummary) -> None:
         """Record the summary of a model that was opened, and the time."""
         with self._writing() as connection:
-            opened = self._latest(connection, ModelTable.opened)
+            opened = time.time()
             row = columns.model_columns(source) | {"summary": summary.model_dump_json(), "opened": opened}
             _upsert(connection, ModelTable, ("hash",), row)
 
@@ -276,16 +260,12 @@ class Writer(Reader):
                 "hash": spec.content_hash(),
                 "label": spec.label,
                 "spec": spec.model_dump_json(),
-                "logits_deviation": report.logits_deviation,
-                "shortcut_parameters": report.shortcut_parameters,
-                "seconds": report.seconds,
-                "exported_to": report.exported_to,
-                "choice": None if report.choice is None else report.choice.model_dump_json(),
-                "recorded": self._latest(connection, RotationTable.recorded),
+                "report": report.model_dump_json(),
+                "recorded": time.time(),
             }
             rotation_id = _upsert(connection, RotationTable, ("model_id", "hash"), row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.rotation_id == rotation_id))
-            insert_layers(connection, layer_rows(rotation_layers(report)), rotation_id=rotation_id)
+            _insert_layers(connection, report.residuals, rotation_id=rotation_id)
             if spec.is_auto and report.choice is not None:
                 name = report.choice.candidates[report.choice.chosen].name
                 # Runs that were stored before `auto` had chosen lack its choice.
@@ -311,19 +291,19 @@ class Writer(Reader):
                 "key": record.key,
                 "tokens": record.tokens,
                 "seconds": record.seconds,
-                "recorded": self._latest(connection, CalibrationTable.recorded),
+                "recorded": time.time(),
             }
             same = ("model_id", "rotation_hash", "method_label", "hash")
             calibration_id = _upsert(connection, CalibrationTable, same, row)
             connection.execute(delete(LayerStatTable).where(LayerStatTable.calibration_id == calibration_id))
-            insert_layers(connection, layer_rows(record.layers, record.experts), calibration_id=calibration_id)
+            _insert_layers(connection, record.layers, record.experts, calibration_id=calibration_id)
 
     def save_plan(self, name: str, plan: SparsityPlan, quantization: Quantization | None = None) -> None:
         """Store a plan, and the bits that belong to it, under a name, in place of an earlier one of that name."""
         text = PlanPair(plan=plan, quantization=quantization).text(indent=None)
         with self._writing() as connection:
             row = {"name": name, "plan": text, "provenance": plan.provenance, "budget": plan.budget}
-            _upsert(connection, PlanTable, ("name",), row | {"saved": self._latest(connection, PlanTable.saved)})
+            _upsert(connection, PlanTable, ("name",), row | {"saved": time.time()})
 
     def delete_plan(self, name: str) -> None:
         """Delete the plan of this name. Raises WinaError if none is stored."""
@@ -353,7 +333,7 @@ class Writer(Reader):
             "hash": record.point.content_hash(),
             "environment_id": _environment(connection, record.environment),
             "record": record.model_dump_json(exclude={"environment"}),
-            "recorded": self._now(),
+            "recorded": time.time(),
         }
 
     # ---- completions ---------------------------------------------------------------------------------------------
@@ -365,7 +345,7 @@ class Writer(Reader):
             row = completions.columns_of(record) | {"environment_id": environment}
             if not completions.is_superseded(connection, row):
                 row["model_id"] = _model_id(connection, record.point.model)
-                row["recorded"] = self._latest(connection, CompletionTable.recorded)
+                row["recorded"] = time.time()
                 _upsert(connection, CompletionTable, ("hash", "environment_id"), row)
 
     def delete_completions(self, ids: Collection[int]) -> None:
@@ -377,26 +357,30 @@ class Writer(Reader):
 
     def record_import(self, file: ImportedFile, model: ModelSource) -> int:
         """Store another tool's file, matched to a model, and return its id. Raises WinaError if it is stored."""
+        self.check_new_import(file)
         with self._writing() as connection:
-            return imported.add_import(connection, file, _model_id(connection, model), self._now())
+            row = file.model_dump(exclude={"points"}) | {"model_id": _model_id(connection, model)}
+            file_id = _insert(connection, ImportedFileTable, row | {"imported": time.time()})
+            points = [{"file_id": file_id, "point": point.model_dump_json()} for point in file.points]
+            connection.execute(insert(ImportedPointTable), points)
+            return file_id
 
     def remove_imports(self, ids: Collection[int]) -> None:
-        """Remove imported files by their ids. Raises WinaError, and removes none, for an unknown id."""
+        """Remove imported files with their points. Raises WinaError, and removes none, for an unknown id."""
         with self._writing() as connection:
-            imported.remove_imports(connection, ids)
+            stored_ids = set(connection.scalars(select(ImportedFileTable.id)))
+            for unknown in set(ids) - stored_ids:
+                stored = f"stored ones: {', '.join(map(str, sorted(stored_ids)))}" if stored_ids else "none is stored"
+                raise WinaError(f"There is no import number {unknown}; {stored}.")
+            # Their points go with them, by foreign keys.
+            connection.execute(delete(ImportedFileTable).where(ImportedFileTable.id.in_(ids)))
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        engine = for_writing(self._engine, patience=self.patience)
-        with explained(self.url), engine.begin() as connection:
+        with explained(self.url), for_writing(self._engine).begin() as connection:
             yield connection
-
-    def _latest(self, connection: Connection, times: InstrumentedAttribute[Any]) -> float:
-        # Lists order by these times: after the clock was set back, a new row must still come last.
-        last = connection.scalar(select(func.max(times)))
-        return max(self._now(), math.nextafter(last or 0.0, math.inf))
 
     def _queue(self, connection: Connection, runs: Iterable[RunSpec], now: float) -> dict[str, int]:
         """Store new runs, queue those that miss units, and return the ids of all by hash."""
@@ -451,6 +435,20 @@ def _insert(connection: Connection, table: type[StoreTable], row: dict[str, Any]
     key = connection.execute(insert(table).values(row)).inserted_primary_key
     assert key is not None
     return int(key[0])
+
+
+def _insert_layers(
+    connection: Connection, layers: Sequence[LayerRecord], experts: Sequence[ExpertRecord] = (), **owner: int
+) -> None:
+    """Store a row for each record, and one for each expert that has a value, with the expert's number as x."""
+    rows = [record.model_dump() | owner for record in layers] + [
+        expert.model_dump(exclude={"values"}) | {"value": value, "x": float(number)} | owner
+        for expert in experts
+        for number, value in enumerate(expert.values)
+        if value is not None
+    ]
+    if rows:
+        connection.execute(insert(LayerStatTable), rows)
 
 
 def _upsert(connection: Connection, table: type[StoreTable], same: tuple[str, ...], row: dict[str, Any]) -> int:

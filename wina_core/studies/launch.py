@@ -8,8 +8,7 @@ It is the first of four steps from a command, a page of the window or a call of 
    `EnginePool` (`engine.client.pool`) does so for several engines, and shares the runs among them. The command line
    computes in its own process unless it was given engines or machines (`api.running.run_recorded`).
 3. `run_job` (`engine.server.run_job`) computes the job, and emits a Partial for each measurement as it is there.
-4. A `Recorder` (`store.recorder`) writes each Partial when it arrives; a `Backlog` (`store.backlog`) keeps those that
-   the database refuses for now.
+4. A `Recorder` (`store.recorder`) writes each Partial when it arrives; the job stops if the database refuses one.
 
 So whatever ends early, an engine, a connection or the whole program, loses no more than the measurement under way: the
 next launch computes what is missing.

@@ -57,10 +57,8 @@ class StoreThread(QThread):
     """The Store, readable from any thread but written here alone; sent again after `switch`."""
     failed = Signal(str)
     """The database could not be opened."""
-    remarked = Signal(str)
-    """Sentence on results that waited for space since earlier starts."""
-    waits = Signal(int, str)
-    """Number of results that wait to be stored, and the reason why nothing can be stored; 0 and empty once it can."""
+    unwritable = Signal(str)
+    """Reason why nothing can be stored; empty once it can."""
     changed = Signal()
     """Something was stored; throttled (`Pace`), so that views show results as they land and keep up with them."""
     _answered = Signal(object, object)
@@ -70,8 +68,8 @@ class StoreThread(QThread):
         super().__init__(parent)
         self._url = url
         self._store: Any = None
-        self._backlog: Any = None
-        self._waits = (0, "")
+        self._recorders: Any = None
+        self._problem = ""
         self._missing = ""
         """Reason why there is no store."""
         self.unanswered = 0
@@ -124,14 +122,11 @@ class StoreThread(QThread):
         self._tasks.put(task)
 
     def record(self, messages: Sequence[Submit | Event], refused: Callable[[str], None]) -> None:
-        """Store what messages of jobs bring as soon as the database takes it; `changed` follows.
-
-        `refused` gets the text of an error that waiting does not end.
-        """
+        """Store what messages of jobs bring; `changed` follows. `refused` gets the text of an error."""
 
         def record_all(_store: object) -> None:
             for message in messages:
-                self._backlog.record(message)
+                self._recorders.record(message)
 
         self.write(record_all, refused)
 
@@ -164,7 +159,7 @@ class StoreThread(QThread):
             self.failed.emit(self._missing)
         pace = Pace()
         while True:
-            patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._waits[1] else None]
+            patience = [pace.patience(time.monotonic()), _RETRY_SECONDS if self._problem else None]
             patience.append(_NEWS_SECONDS if self._store is not None else None)
             try:
                 task = self._tasks.get(
@@ -179,55 +174,39 @@ class StoreThread(QThread):
                     pace.change(time.monotonic())
             if self._store is not None and self._store.has_news():
                 pace.change(time.monotonic())
-            self._report_waiting()
+            self._report_problem()
             if pace.is_due(time.monotonic(), at_rest=self._tasks.empty()):
                 self.changed.emit()
         if self._store is not None:
-            self._close()
+            self._store.close()
 
     def _retry(self) -> None:
-        """Try again to store what waits, and to open a database for writing that could only be read."""
+        """Try again to open a database for writing that could only be read."""
         try:
             self._store.retry()
-            self._backlog.retry()
         except WinaError as error:
             _log.error("%s", error)
 
-    def _report_waiting(self) -> None:
-        if self._store is None:
-            return
-        waits = (self._backlog.waiting, self._backlog.refusal or self._store.problem)
-        if waits != self._waits:
-            self._waits = waits
-            self.waits.emit(*waits)
-
-    def _close(self) -> None:
-        try:
-            left = self._backlog.close()
-        except WinaError as error:
-            left = str(error)
-        if left:
-            _log.error("%s", left)
-        self._store.close()
+    def _report_problem(self) -> None:
+        if self._store is not None and self._store.problem != self._problem:
+            self._problem = self._store.problem
+            self.unwritable.emit(self._problem)
 
     def _open(self, url: str | None) -> None:
         """Open a database; raises WinaError and keeps the open one. Imports SQLAlchemy off the main thread."""
         try:
-            from wina_core.store import Backlog, Store
+            from wina_core.store import Recorders, Store
 
             store = Store(url)
-            backlog = Backlog(store)
         except WinaError:
             raise
         except Exception as error:
             _log.exception("The database could not be opened")
             raise WinaError(unforeseen(error)) from error
         if self._store is not None:  # only now: had the new one failed to open, this one would stay
-            self._close()
-        self._store, self._backlog = store, backlog
+            self._store.close()
+        self._store, self._recorders = store, Recorders(store)
         self.opened.emit(store)
-        for remark in backlog.remarks:
-            self.remarked.emit(remark)
 
     def _counted(self, receiver: Callable[[Any], None]) -> Callable[[Any], None]:
         def receive(value: Any) -> None:

@@ -94,10 +94,9 @@ class MainWindow(MessageWindow):
         workbench.machines.failed.connect(self.show_failure)
         self._engine_status = EngineStatus(workbench, self.status, self.jobs.title_changed)
         workbench.storing_failed.connect(self.show_failure)
-        workbench.store.remarked.connect(self.show_notice)
         workbench.background_refused.connect(self._on_background_refused)
         workbench.stopped.connect(self._on_stopped)
-        workbench.store.waits.connect(self.show_waiting)
+        workbench.store.unwritable.connect(self.show_unwritable)
         self._views = ViewStates(workbench.settings)
         self._window_place = WindowPlace(self)
         # Saved while the window is open: a program that is killed gets no chance to.

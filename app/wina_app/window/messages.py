@@ -179,20 +179,12 @@ class MessageWindow(QMainWindow):
     def show_notice(self, text: str) -> None:
         self.message.show_message("notice", text)
 
-    def show_waiting(self, results: int, reason: str) -> None:
-        """Show that nothing can be stored and why, until it can; `results` is the number of those that wait."""
-        text = ""
-        if results:
-            text = f"Results wait in memory until they can be stored, and jobs continue. {reason}"
-        elif reason:
-            text = f"Nothing can be stored now, but stored results can be read. {reason}"
-        # Every further result that waits comes here: a message that was dismissed must not come back for it.
-        if text == self._unwritable:
-            return
+    def show_unwritable(self, reason: str) -> None:
+        """Show why nothing can be stored, until it can."""
         self.message.withdraw(self._unwritable)
-        self._unwritable = text
-        if text:
-            self.message.show_message("lasting", text)
+        self._unwritable = f"Nothing can be stored now, but stored results can be read. {reason}" if reason else ""
+        if reason:
+            self.message.show_message("lasting", self._unwritable)
 
     def say(self, word: str, text: str, button: str, do: Callable[[], object]) -> None:
         self.toasts.say(word, text, button, do)

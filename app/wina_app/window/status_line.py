@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 from wina_app.jobs.texts import engines_text, queue_text
 from wina_app.services.workbench import Workbench
 from wina_app.style.icons import icon
-from wina_app.style.number_format import plural, size
+from wina_app.style.number_format import size
 from wina_app.style.theme import HALF, notifier, state_colour
 from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import ElidedLabel, text_label
@@ -32,7 +32,7 @@ class StatusLine(QStatusBar):
         engine = QWidget()
         hbox(engine, self._icon, self._engine, margins=(2 * HALF, 0, 0, 0), spacing=0)
         self._jobs = text_label("")
-        self._waiting, self._server = text_label(""), text_label("")
+        self._server = text_label("")
         self._server.hide()
         self._notice = text_label("No C++ kernels: gating is slow")
         self._notice.hide()
@@ -40,7 +40,7 @@ class StatusLine(QStatusBar):
         self.run_on.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.run_on.setToolTip("Machines that run new jobs; a model on a machine always runs there")
         self.run_on.hide()
-        left = (engine, self.run_on, self._jobs, self._server, self._device, self._notice, self._memory, self._waiting)
+        left = (engine, self.run_on, self._jobs, self._server, self._device, self._notice, self._memory)
         for widget in left:
             self.addWidget(widget)
         self.addPermanentWidget(self._database, 1)
@@ -102,12 +102,6 @@ class StatusLine(QStatusBar):
         else:
             self._memory.setText(f"{available} free")
 
-    def show_waiting(self, results: int, reason: str) -> None:
-        """Show how many results wait to be stored; nothing without a reason."""
-        text = plural(results, "results wait to be stored", "result waits to be stored")
-        self._waiting.setText(text if reason else "")
-        self._waiting.setToolTip(plain_tip(reason))
-
     def show_database(self, name: str, url: str) -> None:
         self._database.setText(f"Database {name}")
         self._database.setToolTip(plain_tip(url))
@@ -127,7 +121,6 @@ class EngineStatus(QObject):
         workbench.environment_changed.connect(self._on_environment)
         workbench.jobs.added.connect(self._sample)
         workbench.jobs.ended.connect(self._sample)
-        workbench.store.waits.connect(line.show_waiting)
 
     def show_stopping(self, stopping: bool) -> None:
         """Show whether the engine is being stopped."""

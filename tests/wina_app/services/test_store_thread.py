@@ -88,57 +88,30 @@ MESSAGES = (
 )
 
 
-@pytest.fixture
-def full(monkeypatch):
-    """A disk that is full as long as the list has an item."""
-    reasons = ["The disk is full."]
+def test_a_result_that_a_full_disk_refuses_is_reported_and_the_next_ones_are_stored(qtbot, tmp_path, monkeypatch):
+    reasons, refusals = ["The disk is full."], []
     record = Store.record_model
 
     def refuse(store, *arguments):
-        if reasons and store.url.database.endswith("results.sqlite"):
-            raise UnwritableError(reasons[0])
+        if reasons:
+            raise UnwritableError(reasons.pop())
         record(store, *arguments)
 
     monkeypatch.setattr(Store, "record_model", refuse)
-    monkeypatch.setattr("wina_app.services.store_thread._RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("wina_core.store.backlog.RETRY_SECONDS", 0.0)
-    return reasons
-
-
-def test_results_wait_on_a_full_disk_and_are_stored_once_there_is_space(qtbot, tmp_path, full):
-    waits, refusals = [], []
     thread = StoreThread(str(tmp_path / "results.sqlite"))
-    thread.waits.connect(lambda *state: waits.append(state))
     thread.start()
-    thread.record(MESSAGES, refusals.append)
-    qtbot.waitUntil(lambda: waits == [(1, "The disk is full.")])
-    full.clear()
-    qtbot.waitUntil(lambda: waits[-1] == (0, ""))
+    for _ in range(2):
+        thread.record(MESSAGES, refusals.append)
     thread.finish()
-    assert refusals == []
+    qtbot.waitUntil(lambda: refusals == ["The disk is full."])
     with Store(tmp_path / "results.sqlite") as store:
         assert opened_models(store) == [summary()]
-
-
-def test_results_that_wait_when_the_window_is_closed_are_stored_at_the_next_start(qtbot, tmp_path, full):
-    place = str(tmp_path / "results.sqlite")
-    thread = StoreThread(place)
-    thread.start()
-    thread.record(MESSAGES, pytest.fail)
-    thread.finish()
-    full.clear()
-    remarks, thread = [], StoreThread(place)
-    thread.remarked.connect(remarks.append)
-    thread.start()
-    qtbot.waitUntil(lambda: len(remarks) == 1)
-    thread.finish()
-    assert "Stored the results that waited in" in remarks[0]
 
 
 def test_a_database_that_can_only_be_read_is_open_and_says_so_until_it_can_be_written(qtbot, tmp_path, monkeypatch):
     Store(tmp_path / "results.sqlite").close()
     monkeypatch.setattr("wina_app.services.store_thread._RETRY_SECONDS", 0.01)
-    waits, answers = [], []
+    problems, answers = [], []
     with monkeypatch.context() as patch:
 
         def refuse(_url):
@@ -146,11 +119,11 @@ def test_a_database_that_can_only_be_read_is_open_and_says_so_until_it_can_be_wr
 
         patch.setattr("wina_core.store.store.sessions_of", refuse)
         thread = StoreThread(str(tmp_path / "results.sqlite"))
-        thread.waits.connect(lambda *state: waits.append(state))
+        thread.unwritable.connect(problems.append)
         thread.ask(lambda store: store.metric_rows(), answers.append)
         thread.start()
-        qtbot.waitUntil(lambda: bool(waits and answers))
-    qtbot.waitUntil(lambda: waits[-1] == (0, ""))
+        qtbot.waitUntil(lambda: bool(problems and answers))
+    qtbot.waitUntil(lambda: problems[-1] == "")
     thread.finish()
     assert answers == [[]]
-    assert "is full or failing" in waits[0][1]
+    assert "is full or failing" in problems[0]

@@ -129,21 +129,13 @@ def test_a_file_that_is_dropped_or_named_opens_once_no_model_is_being_opened(app
     assert window.current_page.key == "studies"
 
 
-def test_results_that_wait_are_counted_until_they_are_stored(application):
+def test_a_database_that_can_only_be_read_is_announced_until_it_can_be_written(application):
     window = application.window
-    waits = window._workbench.store.waits
-    waits.emit(0, "The disk is full.")
+    unwritable = window._workbench.store.unwritable
+    unwritable.emit("The disk is full.")
     assert window.message.label.text() == "Nothing can be stored now, but stored results can be read. The disk is full."
-    waits.emit(1, "The disk is full.")
-    assert "Results wait" in window.message.label.text()
-    window.message.dismiss()
-    waits.emit(2, "The disk is full.")
-    assert window.message.isHidden(), "a dismissed notice stays away"
-    assert window.status._waiting.text() == "2 results wait to be stored"
-    window.show_failure("Something else.")
-    waits.emit(0, "")
-    assert window.status._waiting.text() == ""
-    assert window.message.label.text() == "Something else."
+    unwritable.emit("")
+    assert window.message.isHidden()
 
 
 @pytest.mark.all_pages

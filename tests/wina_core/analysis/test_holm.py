@@ -9,15 +9,6 @@ from wina_core.analysis.statistics import holm, holm_by_reference
 ps = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8)
 
 
-def test_of_three_tests():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx((0.03, 0.06, 0.06))
-
-
-def test_one_test_keeps_its_p():
-    assert holm([0.02]) == (0.02,)
-    assert holm([]) == ()
-
-
 @given(ps)
 def test_it_refuses_what_the_step_down_procedure_refuses(p_values):
     order, refused = sorted(range(len(p_values)), key=p_values.__getitem__), set()

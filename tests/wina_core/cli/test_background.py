@@ -18,7 +18,7 @@ from wina_core.engine.client.pool import EnginePool
 from wina_core.errors import WinaError
 from wina_core.jobs import Cancel, Done, Event, Submit
 from wina_core.specs import ModelSource
-from wina_core.store import Backlog, Store
+from wina_core.store import Recorders, Store
 
 NAMES = [spec.content_hash() for spec in RUNS]
 
@@ -138,14 +138,14 @@ def test_a_process_ends_with_its_jobs_whatever_the_store_says_of_their_end(
 ) -> None:
     computing = compute()
     engine = computing.engine
-    record = Backlog.record
+    record = Recorders.record
 
-    def refuse(backlog: Backlog, message: Submit | Event) -> None:
+    def refuse(recorders: Recorders, message: Submit | Event) -> None:
         if isinstance(message, Done):
             raise WinaError("This can never be stored.")
-        record(backlog, message)
+        record(recorders, message)
 
-    monkeypatch.setattr(Backlog, "record", refuse)
+    monkeypatch.setattr(Recorders, "record", refuse)
     engine.complete()
     computing.wait()
     assert statuses(store) == ["done", "done"]

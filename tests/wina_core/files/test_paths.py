@@ -28,13 +28,6 @@ def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(
     assert "The engine's log file could not be opened" in caplog.text
 
 
-def test_the_home_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "what? 100%41 #"))
-    monkeypatch.delenv("WINA_DATABASE", raising=False)
-    with Store():
-        assert (tmp_path / "what? 100%41 #" / "data" / "results.sqlite").is_file()
-
-
 def test_the_workbenchs_own_folders_are_closed_to_other_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINA_HOME", str(tmp_path))
     monkeypatch.delenv("WINA_DATABASE", raising=False)

@@ -30,7 +30,3 @@ def test_the_sentence_describes_the_spectra_and_no_gain_of_a_rotation(
     assert explain_spectra(spectra) == f"On average over the layers: {sentence}"
     named = explain_spectra(spectra, "8192 tokens of wikitext")
     assert named == f"On 8192 tokens of wikitext, on average over the layers: {sentence}"
-
-
-def test_there_is_no_sentence_without_spectra() -> None:
-    assert explain_spectra(()) == ""

@@ -78,28 +78,6 @@ def test_the_legend_names_each_line_once_and_is_within_the_figure(name: str) -> 
     assert min(axes.get_position().width for axes in canvas.axes) > 0.15
 
 
-def test_a_tall_map_is_drawn_whole() -> None:
-    rows = tuple(map(str, range(80)))
-    tall = replace(MAP, rows=rows, values=((10.0, 30.0),) * 79 + ((50.0, 90.0),), texts=(("a", "b"),) * 80)
-    drawn_words = words(render((tall, tall), STYLE, "svg"))
-    assert drawn_words.count("a") == 160
-    assert len([word for word in drawn_words if word in rows]) < 2 * 40, "row names do not overlap"
-
-
-def test_maps_of_one_scale_share_a_colour_bar() -> None:
-    assert len(draw((MAP, MAP), STYLE).axes) == 3
-    assert len(draw((MAP, replace(MAP, quantity="energy")), STYLE).axes) == 4
-
-
-def test_panels_fill_rows() -> None:
-    canvas = draw((LINES,) * 3, replace(STYLE, across=2))
-    canvas.draw_without_rendering()
-    boxes = [axes.get_position() for axes in canvas.axes]
-    assert len(boxes) == 3
-    assert boxes[2].y1 < boxes[0].y0
-    assert [axes.get_title() for axes in canvas.axes] == ["accuracy"] * 3
-
-
 # ---- programs --------------------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.wina_core.report.report_study import ENVIRONMENT, fill, named, study, unit
+from tests.wina_core.report.report_study import ENVIRONMENT, fill, study
 from tests.wina_core.samples import timed
 from wina_core.analysis.results.measured import SparsityKind
 from wina_core.records import MetricRecord, UnitRecord
@@ -10,7 +10,6 @@ from wina_core.report.document import write_up
 from wina_core.report.drawing import LinePanel
 from wina_core.report.figures import ReportFigure, figures, front_panels
 from wina_core.report.findings import gather
-from wina_core.report.layout import published_metric
 from wina_core.specs import COST, ORIGINAL, Configuration, EvaluationSpec, MethodSpec, ModelSource, TextSpec
 from wina_core.specs.latency import LatencySpec, Shape
 from wina_core.specs.studies import StudySpec
@@ -49,24 +48,6 @@ def test_values_stand_at_measured_and_published_ones_at_nominal_sparsity(
     assert places(panel, "dash") == [[50.0, 65.0], [50.0, 65.0]]
     assert f"against {by} sparsity" in frontier.caption
     assert "dashed lines are the published numbers, at the paper's nominal sparsity" in frontier.caption
-
-
-def test_no_measured_sparsity_lies_outside_the_axes(store: Store) -> None:
-    of = study(sparsities=(0.05, 0.9))
-    fill(store, of)
-    low, high = line_panel(figures(store, gather(store, of, "net"))[0]).x_range
-    assert low < -4.8
-    assert high > 82.0
-
-
-def test_a_run_without_measurements_stands_at_its_target(store: Store) -> None:
-    of = study(sparsities=(0.5,))
-    fill(store, of)
-    for spec, label in named(of):
-        for task in of.evaluation.task_names if label.configuration == "TEAL" else ():
-            value = unit(spec, task, 0.5, published_metric("commonsense", task))
-            store.record_unit(value.model_copy(update={"gated_sparsity": None, "net_sparsity": None}))
-    assert places(line_panel(figures(store, gather(store, of))[0])) == [[50.0], [50.2]]
 
 
 # ---- latency ---------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +13,12 @@ from wina_core.records import MetricRecord, UnitRecord
 from wina_core.report.document import latex
 from wina_core.report.findings import gather
 from wina_core.report.layout import ReportCell, ReportTable, published_metric, tables
-from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RunSpec, TaskSpec
+from wina_core.specs import EvaluationSpec, ModelSource, RunSpec, TaskSpec
 from wina_core.specs.studies import Role, StudySpec
 from wina_core.store import Store
 from wina_core.studies.expand import bind, labelled, specs_of
 from wina_core.studies.gallery import gallery
 from wina_core.studies.published import COMMONSENSE, display_scale
-from wina_core.studies.run_labels import configuration_names, model_names
 
 ROLES = tuple(Role(name=name, location=f"/{name}") for name in ("Llama-2-7B", "Llama-3-8B"))
 
@@ -139,15 +136,6 @@ def test_columns_may_be_the_bits_or_the_models(store: Store) -> None:
     assert {row.labels[0] for row in table.rows} == {"0 %", "–"}, "nothing is measured"
 
 
-def test_one_model_may_play_two_roles(store: Store) -> None:
-    of = ablation(tuple(role.model_copy(update={"location": "demo"}) for role in ROLES))
-    fill(store, of)
-    findings = gather(store, of)
-    assert {run.model for run in findings.runs} == {"Llama-2-7B", "Llama-3-8B"}
-    assert findings.missing == (0, 40)
-    assert "The shipped demo model replaces Llama-2-7B, Llama-3-8B" in findings.warnings[0]
-
-
 def test_stereotypes_are_best_at_one_half(store: Store) -> None:
     task = "crows_pairs_english_gender"
     of = study(paper="crows_pairs", evaluation=EvaluationSpec(tasks=(task,), fidelity=None), sparsities=(0.5,))
@@ -228,54 +216,6 @@ def made_up(of: StudySpec, run: RunSpec, unit_name: str, value: float) -> UnitRe
         return unit(run, networks[0], value, "error").model_copy(update={"unit": unit_name, "metrics": metrics})
     metric = {"fidelity": "kl", "original": "kl", "cost": "gated_flops_saving"}.get(unit_name)
     return unit(run, unit_name, value, metric or published_metric(of.paper, unit_name) or "acc")
-
-
-def test_two_runs_never_share_a_cell(store: Store) -> None:
-    fill(store, study())
-    findings = gather(store, study())
-    same = tuple(replace(run, configuration="WINA") if run.configuration == "TEAL" else run for run in findings.runs)
-    with pytest.raises(ValueError, match="would stand in one cell"):
-        tables(replace(findings, runs=same))
-
-
-def test_a_study_that_was_stored_without_names_has_its_runs_own(store: Store) -> None:
-    by_threshold = Configuration(name="Cut", method=MethodSpec(name="wina", selection="threshold"))
-    of = study(configurations=(*CONFIGURATIONS, by_threshold))
-    store.save_study(of, runs(of))
-    assert {(run.model, run.configuration) for run in gather(store, of).runs} == {
-        ("llama", configuration) for configuration in ("dense", "teal", "wina", "wina, threshold")
-    }
-
-
-def test_names_are_those_of_the_launch_wherever_the_report_is_written(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A model named by a relative path, and two configurations of one method that reach other sparsities."""
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
-    targets = {"low": 0.25, "high": 0.65}
-    configurations = tuple(
-        Configuration(name=name, method=MethodSpec(name="wina"), sparsities=(sparsity,))
-        for name, sparsity in targets.items()
-    )
-    of = study(paper="", roles=(), models=(ModelSource(location="./model"),), configurations=configurations)
-    monkeypatch.chdir(tmp_path)
-    store.save_study(of, labelled(of))
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    gathered = gather(store, of).runs
-    assert {run.model for run in gathered} == {"model"}
-    assert {run.configuration: run.target_sparsity for run in gathered} == targets
-
-
-def test_configurations_that_are_called_the_same_are_told_apart() -> None:
-    threshold = Configuration(name="WINA", method=MethodSpec(name="wina", selection="threshold"))
-    of = study(configurations=(*CONFIGURATIONS, threshold))
-    assert configuration_names(of) == ("dense", "TEAL", "WINA, topk", "WINA, threshold")
-    apart = (CONFIGURATIONS[2].model_copy(update={"sparsities": (0.25,)}), threshold)
-    assert configuration_names(study(configurations=apart)) == ("WINA", "WINA")  # one line of two sparsities
-    dtypes = (ModelSource(location="role:Llama-2-7B"), ModelSource(location="role:Llama-2-7B", dtype="float16"))
-    assert model_names(study(models=dtypes)) == ("Llama-2-7B, auto", "Llama-2-7B, float16")
 
 
 def test_a_published_number_of_another_metric_is_not_shown(store: Store) -> None:

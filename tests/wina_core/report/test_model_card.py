@@ -1,16 +1,13 @@
 """The model card of an exported sparse model: names of users are data, and their folders stay out of it."""
 
 from pathlib import Path
-from typing import cast
 
 import yaml
 from markdown_it import MarkdownIt
 
 from wina_core.records import MetricRecord, UnitRecord
-from wina_core.report.findings import chat_template_text
-from wina_core.report.model_card import export_job, measured_run, same_plan, stored_card
+from wina_core.report.model_card import export_job, measured_run, stored_card
 from wina_core.specs import (
-    CalibrationSpec,
     Configuration,
     EvaluationSpec,
     MethodSpec,
@@ -98,17 +95,6 @@ def test_results_are_those_of_a_run_with_the_same_gates_whatever_it_evaluates(st
         assert HOME not in job.card
 
 
-def test_thresholds_of_another_text_are_other_gates(store: Store) -> None:
-    method = MethodSpec(name="wina", selection="threshold")
-    measured = changed(stored(store), method=method, calibration=CalibrationSpec())
-    store.save_study(StudySpec(name="other", models=(measured.model,), configurations=(Configuration(),)), [measured])
-    metrics = (MetricRecord(task="t", metric="acc", value=0.5),)
-    store.record_unit(UnitRecord(run=measured.content_hash(), unit="demo_choice", metrics=metrics, seconds=1.0))
-    other = changed(measured, evaluation=EvaluationSpec())
-    assert measured_run(store, other) == measured
-    assert measured_run(store, changed(other, calibration=CalibrationSpec(thresholds="dense"))) is None
-
-
 def test_the_main_results_come_first_with_their_units(store: Store) -> None:
     spec = stored(store)
     metrics = (
@@ -155,19 +141,3 @@ def test_the_original_models_scores_on_the_same_requests_are_beside_the_sparse_o
     assert "- demo\\_choice: the first 20 documents, few-shot as the task has it" in card
     assert "- fidelity: 640 tokens of demo:heldout, against the same model without gates" in card
     assert "- Weights: float32, INT8" in card
-
-
-def test_decoding_is_of_uniform_targets_alone() -> None:
-    layout = PlanLayout(projections=("q", "k"), parameters=((1, 1),))
-    uneven = SparsityPlan(layout=layout, sparsity=((0.25, 0.75),))
-    spec = RunSpec(model=ModelSource(location="demo"), method=MethodSpec(name="wina"), plan=uneven)
-    half = UniformSparsity(sparsity=0.5)
-    assert spec.plan.budget == half.budget
-    assert not same_plan(cast("Store", None), spec, half)
-    assert same_plan(cast("Store", None), changed(spec, plan=SparsityPlan.uniform(layout, 0.5)), half)
-
-
-def test_it_says_whether_tasks_were_asked_within_a_chat_template() -> None:
-    plain, framed = EvaluationSpec(), EvaluationSpec(chat_template=True)
-    assert [chat_template_text(plain, has) for has in (False, True)] == ["", "chat template not applied"]
-    assert chat_template_text(framed, has_template=False) == "chat template applied"

@@ -12,11 +12,8 @@ from markdown_it import MarkdownIt
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import fill, named, runs, study, unit
-from wina_core.analysis.comparison.compare_runs import compare_runs
 from wina_core.errors import WinaError
 from wina_core.report.document import html, make_report, markdown, write_up
-from wina_core.report.findings import gather
-from wina_core.report.significance import significance, significance_note
 from wina_core.specs import Configuration, EvaluationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.studies import Role
 from wina_core.store import Store
@@ -112,16 +109,6 @@ def test_the_markdown_page_has_the_same_tables_and_its_plots(written: Path) -> N
     assert all((written.parent / image).is_file() for image in images)
 
 
-def test_the_command_reports_by_the_count_that_is_asked_for(store: Store, wina: Wina, tmp_path: Path) -> None:
-    fill(store, study(name="commons"))
-    wina.succeeds("report", "commons", "--output-path", tmp_path, "--database", store.url.database, "--by", "net")
-    text = (tmp_path / "commons.md").read_text(encoding="utf-8")
-    assert "Measured is the net sparsity" in text
-    assert "at the nearest net sparsity" in text
-    assert "| 55.2 %† | 65 % | WINA |" in text
-    assert "Net sparsity (%)" in (tmp_path / "commons-frontier.svg").read_text(encoding="utf-8")
-
-
 def test_significance_is_paired_where_samples_are(written: Path) -> None:
     text = written.with_suffix(".md").read_text(encoding="utf-8")
     assert "### Against TEAL" in text
@@ -129,19 +116,6 @@ def test_significance_is_paired_where_samples_are(written: Path) -> None:
     assert line.endswith("| 200 | 6 / 0 | exact McNemar | 1.8 points denser |")
     assert "| 0.031 (min 0.031) |" in line
     assert "mean of" not in text  # as in the table above: a task is missing
-
-
-def test_each_p_counts_among_all_that_are_compared_with_the_same_run(store: Store) -> None:
-    fill(store, study(), samples=200)
-    contrasts = significance(store, gather(store, study()), "dense")
-    alone = [compare_runs(store, contrast.run.run, contrast.baseline.run) for contrast in contrasts]
-    p_alone, corrected = (
-        [next(task.p for task in tasks if task.task == "piqa") for tasks in of_runs]
-        for of_runs in (alone, [contrast.tasks for contrast in contrasts])
-    )
-    assert len(contrasts) == 4
-    assert min(corrected) == pytest.approx(4 * min(p_alone)), "as Holm corrects the smallest of four"
-    assert "of the same model and weights" in significance_note(contrasts, "gated")
 
 
 def test_every_table_is_written_in_every_format(written: Path) -> None:

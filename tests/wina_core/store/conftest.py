@@ -12,10 +12,12 @@ from wina_core.store import Store
 @pytest.fixture(scope="session")
 def server() -> Iterator[postgres.Server]:
     """Yield a PostgreSQL server of this test process."""
-    if reason := postgres.missing():
-        pytest.skip(reason)
-    with postgres.running() as server:
-        yield server
+    folder = postgres.programs()
+    if folder is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian's package postgresql)")
+    server = postgres.Server(folder)
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

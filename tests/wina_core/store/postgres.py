@@ -29,33 +29,17 @@ _SETTINGS = {
 
 def programs() -> Path | None:
     """Return the folder of PostgreSQL's server programs; None where they are not installed."""
-    on_path = [Path(path).resolve().parent for path in (shutil.which("initdb"), shutil.which("pg_ctl")) if path]
+    on_path = [Path(program).resolve().parent for program in [shutil.which("initdb")] if program]
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
-    return next(
-        (path for path in (*on_path, *debian) if (path / "initdb").exists() and (path / "postgres").exists()), None
-    )
-
-
-def missing() -> str:
-    """Why no server can be started; empty where one can."""
-    if os.name != "posix":
-        return "the server of these tests listens on a Unix socket"
-    if programs() is None:
-        return "PostgreSQL's server is not installed (Debian's package postgresql)"
-    if os.getuid() == 0:
-        import pwd
-
-        try:
-            pwd.getpwnam("postgres")
-        except KeyError:
-            return "PostgreSQL refuses to run as root, and there is no user postgres"
-    return ""
+    return next((path for path in (*on_path, *debian) if (path / "postgres").exists()), None)
 
 
 class Server:
     """A running server."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        """`folder` has the programs."""
+        self._programs = folder
         self.folder = Path(tempfile.mkdtemp(prefix="wina-postgres-"))
         self._user: dict[str, Any] = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
         if self._user:
@@ -63,8 +47,8 @@ class Server:
         self.folder.chmod(0o755)
         self._names = count()
         self._process: subprocess.Popen[bytes] | None = None
-        made = self._run("initdb", "-D", self._data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "-N")
-        assert made.returncode == 0, made.stderr
+        words = ["-D", self._data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "-N"]
+        subprocess.run([self._programs / "initdb", *words], cwd=self.folder, check=True, **self._user)
         hba = (self._data / "pg_hba.conf").read_text()
         (self._data / "pg_hba.conf").write_text(f"local with_password all scram-sha-256\n{hba}")
         self.start()
@@ -74,18 +58,10 @@ class Server:
     def _data(self) -> Path:
         return self.folder / "data"
 
-    def _run(self, program: str, *words: object) -> subprocess.CompletedProcess[str]:
-        folder = programs()
-        assert folder is not None
-        command = [str(folder / program), *map(str, words)]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, **self._user)
-
     def start(self) -> None:
         """Start the server and wait until it answers; the rest of a killed one ends within seconds."""
-        folder = programs()
-        assert folder is not None
         options = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-        command = [folder / "postgres", "-D", self._data, "-k", self.folder, *options]
+        command = [self._programs / "postgres", "-D", self._data, "-k", self.folder, *options]
         until = time.monotonic() + 120
         while time.monotonic() < until:
             if self._process is None or self._process.poll() is not None:
@@ -101,16 +77,12 @@ class Server:
                 return
         raise AssertionError((self.folder / "log").read_text())
 
-    def kill(self) -> None:
-        """Kill the server as a crash does."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
     @contextmanager
     def killed(self) -> Iterator[None]:
-        """Kill the server, and start it again afterwards."""
-        self.kill()
+        """Kill the server as a crash does, and start it again afterwards."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
         try:
             yield
         finally:
@@ -142,13 +114,3 @@ class Server:
     def empty(self, url: str) -> None:
         """Remove all rows of a results database."""
         self.execute(f"TRUNCATE {', '.join(StoreTable.metadata.tables)} RESTART IDENTITY", url)
-
-
-@contextmanager
-def running() -> Iterator[Server]:
-    """Run a server."""
-    server = Server()
-    try:
-        yield server
-    finally:
-        server.stop()

@@ -67,15 +67,6 @@ def test_a_deleted_run_is_in_no_list_until_it_is_restored(store: Store) -> None:
     assert store.deleted_runs() == []
 
 
-def test_taking_back_a_deletion_restores_what_it_deleted_alone(store: Store) -> None:
-    first = store.delete_runs([HASH])
-    second = store.delete_runs([HASH, OTHER.content_hash()])
-    store.restore_runs([HASH, OTHER.content_hash()], second)
-    assert [row.run for row in store.deleted_runs()] == [HASH]
-    store.restore_runs([HASH], first)
-    assert store.deleted_runs() == []
-
-
 def test_numbers_of_a_deleted_run_are_not_taken_over_but_computed_again(store: Store) -> None:
     longer = DONE.model_copy(update={"evaluation": EVALUATION.model_copy(update={"tasks": ("choice", "second")})})
     assert [pending.units for pending in store.pending([longer])] == [("second",)]
@@ -125,15 +116,3 @@ def test_erased_runs_are_gone_with_all_that_belongs_to_them_and_leave_their_plac
 )  # fmt: skip
 def test_the_details_of_a_rotation_leave_nothing_out(rotation: RotationSpec, words: str) -> None:
     assert rotation_details(rotation).replace(f"{rotation.steps} steps", "300 steps") == words
-
-
-def test_more_runs_than_one_statement_may_name(store: Store) -> None:
-    runs = [HASH, OTHER.content_hash()]
-    many = runs * 20_000  # SQLite takes at most 32,766 values
-    store.annotate_runs(dict.fromkeys(runs, RunAnnotations(note="both")))
-    store.delete_runs(many)
-    assert {row.run for row in store.deleted_runs()} == set(runs)
-    store.restore_runs(many)
-    assert [store.run_details()[run].note for run in runs] == ["both", "both"]
-    with pytest.raises(WinaError, match="has no run unknown"):
-        store.delete_runs([*many, "unknown"])

@@ -13,8 +13,11 @@ DATA = Path(__file__).parent / "imported" / "data"
 BENCH, LOG = (read_import(DATA / name)[0] for name in ("bench.json", "kl.log"))
 
 
-def test_a_file_is_stored_once_with_its_points_date_and_model_and_removed_with_them(store: Store) -> None:
-    with store.dated(2e9):
+def test_a_file_is_stored_once_with_its_points_date_and_model_and_removed_with_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: 2e9)
         first, second = store.record_import(BENCH, MODEL), store.record_import(LOG, MODEL)
     log, bench = store.imports()
     assert (bench.id, bench.content, log.id, log.content) == (first, BENCH, second, LOG)

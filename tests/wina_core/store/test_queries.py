@@ -137,10 +137,7 @@ def test_the_frontier_has_a_line_per_configuration_in_the_order_of_sparsity(stor
 
 
 LINES = {"dense": 1, "wina": 2, "wina, per_site (k, gate)": 1, "teal": 1}
-REFINED, ON_TEXT = (
-    AllocatorSpec(name="refine", rounds=1),
-    AllocatorSpec(name="refine", text=TextSpec(source="demo:heldout", tokens=8192)),
-)
+ON_TEXT = AllocatorSpec(name="refine", text=TextSpec(source="demo:heldout", tokens=8192))
 
 
 @pytest.mark.parametrize(
@@ -155,8 +152,6 @@ REFINED, ON_TEXT = (
             {"method": WINA.model_copy(update={"selection": "threshold"}), "calibration": CalibrationSpec()},
             LINES | {"wina, threshold": 1},
         ),
-        ({"method": WINA.model_copy(update={"variant": "as_released"})}, LINES | {"wina (as released)": 1}),
-        ({"plan": AllocatedSparsity(sparsity=0.5, allocator=REFINED)}, LINES | {"wina, refine (1 round)": 1}),
         (
             {"plan": AllocatedSparsity(sparsity=0.5, allocator=ON_TEXT)},
             LINES | {"wina, refine (on 8192 tokens of demo:heldout)": 1},
@@ -182,7 +177,6 @@ BY_THRESHOLD = {"method": WINA.model_copy(update={"selection": "threshold"}), "c
     ("changed", "label"),
     [
         (EvaluationSpec(batch_size=4), "batches of 4"),
-        (EvaluationSpec(batch_size="auto"), "batches as memory allows"),
         (EvaluationSpec(task_folders=("/tasks",)), "tasks from /tasks"),
         (EvaluationSpec(data_folder="/data"), "data from /data"),
         (EvaluationSpec(fidelity=CORPUS), "fidelity on 1024 tokens of corpus.txt 3fa9c1"),
@@ -191,8 +185,6 @@ BY_THRESHOLD = {"method": WINA.model_copy(update={"selection": "threshold"}), "c
             "fidelity on 16384 tokens in rows of 128 of demo:heldout",
         ),
         (CalibrationSpec(text=CORPUS), "calibrated on 1024 tokens of corpus.txt 3fa9c1"),
-        (RotationSpec(text=CORPUS), "global on 1024 tokens of corpus.txt 3fa9c1 + heads"),
-        (RotationSpec(matrices="/a/q.safetensors"), "global (given: q.safetensors) + heads"),
         (
             RotationSpec(mode="none", matrices="/a/q.safetensors", matrices_fingerprint=16 * "a"),
             "none (given: q.safetensors aaaaaa) + heads",

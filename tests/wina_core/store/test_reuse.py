@@ -69,8 +69,6 @@ def test_a_run_that_is_complete_by_what_others_measured_is_done(store: Store) ->
         {"evaluation": EvaluationSpec(tasks=(TaskSpec(name="choice", num_fewshot=5),), limit=100)},
         {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, seed=1, fidelity=TextSpec(tokens=128))},
         {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, batch_size=1)},
-        {"evaluation": EvaluationSpec(tasks=("choice",), limit=100, dense_prefix=0.5)},
-        {"method": MethodSpec(name="teal")},
         {"method": MethodSpec(name="wina", variant="as_released")},
         {"plan": {"kind": "uniform", "sparsity": 0.25}},
         {"model": MODEL.model_copy(update={"fingerprint": "another"})},

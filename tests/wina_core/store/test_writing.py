@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from tests.wina_core.samples import ENVIRONMENT, LAYOUT, MODEL, run, study, unit
+from tests.wina_core.samples import ENVIRONMENT, LAYOUT, run, study, unit
 from wina_core.errors import WinaError
-from wina_core.jobs import PendingRun
 from wina_core.records import (
     LayerRecord,
     MetricRecord,
@@ -17,7 +16,7 @@ from wina_core.records import (
     SampleRecord,
     SiteSpectrum,
 )
-from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, ModelSource, RotationSpec, RunSpec
+from wina_core.specs import AUTO_ROTATION, FIDELITY, NO_ROTATION, EvaluationSpec, RotationSpec, RunSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 from wina_core.store.metric_frames import metric_rows_of
@@ -53,15 +52,6 @@ def test_two_programs_may_compute_the_same_run_which_is_stored_once(address: str
                 store.record_unit(unit(spec, name))
         assert [(row.status, row.units_done) for row in first.runs()] == [("done", 2)]
         assert len(first.metric_rows()) == 2
-
-
-def test_a_launch_queues_complete_runs_that_are_computed_anew(store: Store) -> None:
-    specs = (run(0.5), run(0.25))
-    store.launch(study(), specs, store.pending(specs))
-    for name in specs[0].evaluation.units:
-        store.record_unit(unit(specs[0], name))
-    store.launch(study(), specs, [PendingRun(spec=spec, units=spec.evaluation.units) for spec in specs])
-    assert [row.status for row in store.runs()] == ["queued", "queued"]
 
 
 @pytest.mark.parametrize("end", ["killed", "failed", "queued"])
@@ -106,14 +96,6 @@ def test_a_unit_that_arrives_again_replaces_itself_and_every_float_survives(
     assert (row.value, cell) == pytest.approx((value, value), rel=0, abs=0, nan_ok=True)
 
 
-def test_what_is_unknown_stays_unknown(store: Store, saved: RunSpec) -> None:
-    metrics = (MetricRecord(task="choice", metric="acc", value=1.0),)
-    unknown = {"metrics": metrics, "gated_sparsity": None, "net_sparsity": None}
-    store.record_unit(unit(saved).model_copy(update=unknown))
-    (row,) = store.metric_rows()
-    assert (row.stderr, row.n, row.higher_is_better, row.gated_sparsity, row.net_sparsity) == (None,) * 5
-
-
 @pytest.mark.parametrize(("n", "stderr"), [(5, None), (6, 0.1), (None, 0.1)])
 def test_the_error_of_few_documents_is_hidden_in_every_list(
     store: Store, saved: RunSpec, n: int | None, stderr: float | None
@@ -134,22 +116,6 @@ def test_an_unknown_run_is_refused_and_nothing_is_kept(store: Store) -> None:
         with pytest.raises(WinaError, match=f"has no run {spec.content_hash()}; save its study before"):
             attempt()
     assert store.metric_rows() == []
-
-
-def test_a_rotation_report_comes_back_and_is_replaced_by_a_newer_one(store: Store) -> None:
-    spec = RotationSpec(mode="per_site")
-    report = RotationReport(
-        rotation=spec.content_hash(),
-        logits_deviation=math.inf,
-        residuals=(LayerRecord(layer=0, projection="q", metric="off_diagonal_energy", value=0.5),),
-        shortcut_parameters=5_000_000_000,
-        seconds=2.5,
-        exported_to="/a folder",
-    )
-    for recorded in (report.model_copy(update={"logits_deviation": 1e-3}), report):
-        store.record_rotation(MODEL, spec, recorded)
-    assert [(row.rotation, row.report) for row in store.rotations(MODEL)] == [(spec, report)]
-    assert store.rotations(ModelSource(location="org/other")) == []
 
 
 def test_what_auto_has_chosen_comes_back_and_names_the_rotation_of_its_runs(store: Store) -> None:
@@ -223,18 +189,6 @@ def test_a_name_with_half_a_character_is_refused_in_a_sentence(store: Store) -> 
             use()
     store.save_plan("'; DROP TABLE plans; -- \N{GRINNING FACE}\0" + "n" * 300, plan)
     assert store.load_plan(store.list_plans()[0].name).plan == plan
-
-
-def test_what_was_written_last_stays_last_when_the_clock_is_set_back(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    year = 365 * 86400.0
-    for name, now in (("first", 2 * year), ("second", year)):
-        monkeypatch.setattr("time.time", lambda now=now: now)
-        store.save_study(study(name), (run(),))
-        store.save_plan(name, SparsityPlan.uniform(LAYOUT, 0.5))
-    assert [row.name for row in store.studies()] == ["second", "first"]
-    assert [row.name for row in store.list_plans()] == ["second", "first"]
 
 
 def test_what_another_program_writes_is_news(address: str) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from wina_core.analysis.comparison.compare_tasks import Comparison, Numbers, TestKey, mean, paired, unpaired
+from wina_core.analysis.comparison.compare_tasks import Comparison, Numbers, mean, paired, unpaired
 from wina_core.analysis.statistics import holm_by_reference
 from wina_core.errors import WinaError
 from wina_core.records import SampleRecord, has_mean
@@ -24,20 +24,21 @@ from wina_core.store.reader import Reader
 from wina_core.studies.published import base_metric, mean_weights, preferred_metric, published
 
 
-@dataclass(frozen=True)
-class PairResult:
+class RunComparisonResult(NamedTuple):
     """A run against its reference."""
 
-    found: RunComparisonResult
-    """Nothing in it where the pair was refused."""
-    p: Mapping[TestKey, float]
-    """Each test's p, corrected by Holm for all runs with the same reference that have the test."""
+    tasks: tuple[Comparison, ...]
+    """One for each task that both have, the members of groups included; empty where the pair was refused."""
+    mean: Comparison | None
+    """The mean over the tasks in `averaged`; None where they have none."""
+    averaged: tuple[str, ...]
+    """The tasks that the mean is over."""
     refusal: str = ""
     """Reason why the pair cannot be compared."""
 
-    def corrected(self, comparison: Comparison) -> float:
-        """Return the corrected p of one of the comparisons; NaN where nothing was tested."""
-        return self.p.get(comparison.key, math.nan)
+    @property
+    def lines(self) -> tuple[Comparison, ...]:
+        return (*self.tasks, *([self.mean] if self.mean else []))
 
 
 def compare_pairs(
@@ -48,15 +49,16 @@ def compare_pairs(
     allow_unpaired: bool = False,
     whole_tasks: bool = False,
     measure: tuple[str, str] | None = None,
-) -> tuple[PairResult, ...]:
+) -> tuple[RunComparisonResult, ...]:
     """Compare each run with its reference, both given by their hashes, on every task that both have and on the mean.
 
-    The study decides the metrics, and the tasks and weights of the mean (`compare_with`): the one that is reported, or
-    the `shared_study` of the runs. With `whole_tasks`, a group's members are replaced by the group. With `measure`, a
-    task and a metric, only these are compared. A pair that cannot be compared has a refusal instead of results.
+    Each comparison has its p corrected by Holm for all runs with the same reference that have the test. The study
+    decides the metrics, and the tasks and weights of the mean (`compare_with`): the one that is reported, or the
+    `shared_study` of the runs.
+    With `whole_tasks`, a group's members are replaced by the group. With `measure`, a task and a metric, only these are
+    compared. A pair that cannot be compared has a refusal instead of results.
     """
     results = []
-    refusals = []
     for run, reference in pairs:
         try:
             if measure is None:
@@ -64,33 +66,19 @@ def compare_pairs(
             else:
                 of_task = compare_runs(store, run, reference, allow_unpaired=allow_unpaired, measure=measure)
                 result = RunComparisonResult(of_task, None, ())
-            results.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
-            refusals.append("")
         except WinaError as error:
-            results.append(RunComparisonResult((), None, ()))
-            refusals.append(str(error))
+            result = RunComparisonResult((), None, (), str(error))
+        results.append(result._replace(tasks=top_level(result.tasks)) if whole_tasks else result)
     # Untested comparisons are no members of a family: counting them would raise the p of the others.
-    families = [
-        {comparison.key: comparison.p for comparison in result.lines if not math.isnan(comparison.p)}
-        for result in results
-    ]
+    families = [{line.key: line.p for line in result.lines if not math.isnan(line.p)} for result in results]
     corrected = holm_by_reference([reference for _, reference in pairs], families)
-    return tuple(map(PairResult, results, corrected, refusals))
 
-
-class RunComparisonResult(NamedTuple):
-    """A run against its reference."""
-
-    tasks: tuple[Comparison, ...]
-    """One for each task that both have, the members of groups included."""
-    mean: Comparison | None
-    """The mean over the tasks in `averaged`; None where they have none."""
-    averaged: tuple[str, ...]
-    """The tasks that the mean is over."""
-
-    @property
-    def lines(self) -> tuple[Comparison, ...]:
-        return (*self.tasks, *([self.mean] if self.mean else []))
+    compared = []
+    for result, ps in zip(results, corrected, strict=True):
+        lines = [replace(line, corrected=ps.get(line.key, math.nan)) for line in result.lines]
+        mean_line = lines.pop() if result.mean else None
+        compared.append(result._replace(tasks=tuple(lines), mean=mean_line))
+    return tuple(compared)
 
 
 def compare_with(
@@ -285,15 +273,6 @@ def top_level(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     )
 
 
-def averageable(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
-    """Return the tasks whose metric is a fraction that is better when higher, the only ones with a meaningful mean."""
-    return tuple(
-        comparison
-        for comparison in top_level(comparisons)
-        if comparison.unit not in OWN_UNITS and has_mean(base_metric(comparison.metric))
-    )
-
-
 def weighted_tasks(
     comparisons: Sequence[Comparison], paper: str = "", tasks: Collection[str] = ()
 ) -> tuple[tuple[Comparison, float], ...]:
@@ -310,5 +289,9 @@ def weighted_tasks(
         return tuple(weighted) if len(weights) == len(weighted) > 1 else ()
     if paper and any(number.task in tasks for number in published(paper)):
         return ()
-    several = averageable(comparisons)
-    return tuple((comparison, 1.0) for comparison in several) if len(several) > 1 else ()
+    fractions = [
+        comparison
+        for comparison in top_level(comparisons)
+        if comparison.unit not in OWN_UNITS and has_mean(base_metric(comparison.metric))
+    ]
+    return tuple((comparison, 1.0) for comparison in fractions) if len(fractions) > 1 else ()

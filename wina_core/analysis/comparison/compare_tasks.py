@@ -63,6 +63,8 @@ class Comparison:
     paired, or do not simply add up."""
     smallest_p: float | None = field(default=None, kw_only=True)
     """Smallest p that the test could give with its documents, so many of which differ; None for other tests."""
+    corrected: float = field(default=math.nan, kw_only=True, compare=False)
+    """p corrected by Holm for the runs that were compared with the same one; NaN where nothing was tested."""
 
     @property
     def key(self) -> TestKey:

@@ -144,8 +144,8 @@ class WorthRow:
     """Its timing with one sequence."""
     dense: Rival
     """The fastest dense decoding in the same bits."""
-    prefill: Rival | None
-    """The dense model's prompt; None where it was not timed."""
+    prefill: Rival
+    """The dense model's prompt."""
     peer: ImportedPeer | None
     """The fastest imported point of the model on this machine, in the same width."""
     peer_gain: Rival | None
@@ -231,10 +231,9 @@ def _dense(record: DecodeRecord, zero: DecodeRecord | None) -> Rival:
     """Return the gain over the dense model's decoding or the kernels' at 0 %, whichever is faster.
 
     The kernels' was timed beside another run of PyTorch's, whose ratio to this one corrects it for the machine's drift.
-    The spread of dense decoding is unknown in timings of older versions, and taken for none.
     """
     median = record.dense_tokens_per_second
-    torch = Speed(median, record.dense_p10 or median, record.dense_p90 or median)
+    torch = Speed(median, record.dense_p10, record.dense_p90)
     if zero is None or zero.speedup <= 1:
         return Rival(_dense_name(record.point.model), gain(_decoding(record), torch))
     drift = median / zero.dense_tokens_per_second
@@ -242,12 +241,10 @@ def _dense(record: DecodeRecord, zero: DecodeRecord | None) -> Rival:
     return Rival("our kernels at 0 %", gain(_decoding(record), kernels))
 
 
-def _prefill(record: DecodeRecord) -> Rival | None:
-    gated = record.prefill_tokens_per_second, record.prefill_p10, record.prefill_p90
-    dense = record.dense_prefill_tokens_per_second, record.dense_prefill_p10, record.dense_prefill_p90
-    if None in (*gated, *dense):
-        return None
-    return Rival(_dense_name(record.point.model), gain(Speed(*gated), Speed(*dense)))  # type: ignore[arg-type]  # none is None
+def _prefill(record: DecodeRecord) -> Rival:
+    gated = Speed(record.prefill_tokens_per_second, record.prefill_p10, record.prefill_p90)
+    dense = Speed(record.dense_prefill_tokens_per_second, record.dense_prefill_p10, record.dense_prefill_p90)
+    return Rival(_dense_name(record.point.model), gain(gated, dense))
 
 
 def _peer_speed(peer: ImportedPeer) -> Speed:
@@ -269,12 +266,8 @@ def _width(model: ModelSource) -> int:
 
 def _missing(by_batch: Mapping[int, DecodeRow], zeros: Mapping[int, DecodeRow]) -> tuple[str, ...]:
     batches = [str(batch) for batch in BATCHES if batch not in by_batch]
-    absent = {
-        f"batch {', '.join(batches)}": bool(batches),
-        "prompt": by_batch[1].record.prefill_tokens_per_second is None,
-        "our kernels at 0 %": any(batch not in zeros for batch in by_batch),
-    }
-    return tuple(name for name, lacks in absent.items() if lacks)
+    missing = [f"batch {', '.join(batches)}"] if batches else []
+    return (*missing, *(["our kernels at 0 %"] if by_batch.keys() - zeros.keys() else []))
 
 
 def is_on(row: WorthRow, environment: Environment) -> bool:
@@ -316,7 +309,7 @@ def table_row(row: WorthRow) -> tuple[Any, ...]:
         *(row.point.sparsity, timed.measured_sparsity),
         *(timed.tokens_per_second, timed.tokens_per_second / dense.ratio, dense.ratio, row.dense.name),
         *(row.peer and row.peer.origin, peer, row.peer_gain and row.peer_gain.gain.ratio),
-        *(timed.prefill_tokens_per_second, row.prefill and row.prefill.gain.ratio),
+        *(timed.prefill_tokens_per_second, row.prefill.gain.ratio),
         *(None if size is None else size / 1e6 for size in held),
         *(row.batches, row.verdict.text, ", ".join(row.missing), row.machine[1]),
     )

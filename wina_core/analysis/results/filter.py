@@ -27,8 +27,6 @@ PATIENCE_SECONDS = 2.0
 """Time limit of a filter's regular expressions, on all rows together."""
 _LONGEST = 0.25
 """Seconds that one expression may take on one text."""
-EARLIER = {"counted": "gated", "full": "net"}
-"""Earlier names of columns, which are still read."""
 _LONGEST_PATTERN = 1_000
 """Characters of an expression: compiling cannot be timed out, and takes seconds for a hundred thousand."""
 
@@ -69,7 +67,6 @@ def parse_filter(text: str, columns: Collection[ResultColumn]) -> Terms:
     for match in _TERM.finditer(text.strip()):
         groups = match.groupdict()
         key, relation = groups["column"] and groups["column"].casefold(), groups["relation"] or ":"
-        key = EARLIER.get(key or "", key)
         if key and key not in by_key:
             raise WinaError(
                 f'There is no column "{groups["column"]}" to filter by; use one of {", ".join(by_key)}, or put the '

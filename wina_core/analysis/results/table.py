@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # pandas takes seconds to import; the window's first paint do
 Codes = NDArray[Any]
 Mask = NDArray[np.bool_]
 Key = tuple[str, ...]
-_TEXTS_AT_ONCE = 65_536
 
 
 class TableColumn:
@@ -34,7 +33,13 @@ class TableColumn:
     @cached_property
     def folded(self) -> "pd.Series[str]":
         """Texts of the categories without case, to search in."""
-        return _strings([self.column.text(cell).casefold() for cell in self.categories])
+        import pandas as pd
+
+        # Kept as Arrow's strings: a million of Python's would take five times the memory.
+        return pd.Series([text.casefold() for text in self._texts()], dtype="string[pyarrow]")
+
+    def _texts(self) -> Iterable[str]:
+        return map(self.column.text, self.categories)
 
     @cached_property
     def values(self) -> list[Value]:
@@ -94,43 +99,15 @@ class NumberColumn(TableColumn):
 
     def __init__(self, column: ResultColumn, numbers: Floats) -> None:
         """`numbers` are float64 [rows], NaN for unknown ones."""
-        # Codes and categories follow from the numbers: the base class would store both for a million rows.
-        self.column, self.numbers = column, numbers
+        self.column, self.numbers, self.codes = column, numbers, np.arange(len(numbers), dtype=np.int32)
 
     @cached_property
-    def codes(self) -> Codes:  # type: ignore[override]
-        return np.arange(len(self.numbers), dtype=np.int32)
+    def categories(self) -> Sequence[Value]:  # type: ignore[override]
+        return [None if number != number else number for number in self.numbers.tolist()]  # NaN differs from itself
 
     @property
-    def categories(self) -> Sequence[Value]:  # type: ignore[override]
-        return _known(self.numbers)
-
-    def rows_of(self, categories: Mask) -> Mask:
-        return categories
-
-    def value(self, row: int) -> Value:
-        return _known(self.numbers[row : row + 1])[0]
-
-    def values_of(self, rows: Codes) -> Sequence[Value]:
-        return _known(self.numbers[rows])
-
-    def text(self, row: int) -> str:
-        return self.column.text(self.value(row))
-
-    @cached_property
-    def folded(self) -> "pd.Series[str]":
-        import pandas as pd
-
-        # In chunks of Arrow strings: a million strings of Python would take five times the memory.
-        starts = range(0, len(self.numbers), _TEXTS_AT_ONCE)
-        chunks = [_strings(self._texts(slice(start, start + _TEXTS_AT_ONCE))) for start in starts]
-        return pd.concat(chunks, ignore_index=True) if chunks else _strings([])
-
-    def _texts(self, rows: slice) -> list[str]:
-        return list(map(self.column.text, _known(self.numbers[rows])))
-
-    def tip(self, row: int) -> str:
-        return self.column.text(self.value(row))
+    def values(self) -> Sequence[Value]:  # type: ignore[override]
+        return self.categories
 
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text that all of these rows share, or None."""
@@ -158,9 +135,8 @@ class RoundedColumn(NumberColumn):
         measures = self._table.measures
         return np.array([measure.decimals for measure in measures.all], np.int8)[measures.codes]
 
-    def _texts(self, rows: slice) -> list[str]:
-        first = 0 if self.column.source == "stderr" else 1
-        return fixed_texts(self.numbers[rows], self._decimals[rows], first, lambda row: self.text(rows.start + row))
+    def _texts(self) -> Iterable[str]:
+        return fixed_texts(self.numbers, self._decimals, 0 if self.column.source == "stderr" else 1, self.text)
 
     def text(self, row: int) -> str:
         number, decimals = float(self.numbers[row]), int(self._decimals[row])
@@ -169,7 +145,8 @@ class RoundedColumn(NumberColumn):
         measures = self._table.measures
         if abs(number) < noise_of(measures.all[int(measures.codes[row])].metric):
             number = 0.0
-        return value_text(number, decimals, _known(self._stderrs[row : row + 1])[0])
+        stderr = float(self._stderrs[row])
+        return value_text(number, decimals, None if math.isnan(stderr) else stderr)
 
     def common_text(self, rows: Mask | slice) -> str | None:
         """Return the text that all of these rows share if they are one number of one measure, or None."""
@@ -283,14 +260,3 @@ def categorical(column: ResultColumn, frame: "pd.DataFrame") -> TableColumn:
 
     cells = pd.Categorical(frame[column.source]) if column.made is None else column.made(frame)
     return TableColumn(column, cells.codes, cells.categories.tolist())
-
-
-def _strings(texts: Iterable[str]) -> "pd.Series[str]":
-    import pandas as pd
-
-    return pd.Series(list(texts), dtype="string[pyarrow]")
-
-
-def _known(numbers: Floats) -> list[float | None]:
-    """Return numbers as Python's own, None for NaN."""
-    return [None if number != number else number for number in numbers.tolist()]  # NaN alone differs from itself

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +59,7 @@ def read_candidates(store: Reader, paths: Sequence[Path], location: str) -> tupl
 def read_candidate(store: Reader, path: Path, location: str) -> Candidate:
     """Return a file as results on the model at this location.
 
-    Raises WinaError for a file that cannot be read, is stored already, or contradicts the model's size or name.
+    Raises WinaError for a file that cannot be read, is stored already, or contradicts the model's size.
     """
     file, remarks = read_import(path)
     store.check_new_import(file)
@@ -68,7 +67,7 @@ def read_candidate(store: Reader, path: Path, location: str) -> Candidate:
     summary = summary or store.model_summary(source)
     check_model(file, model_label(source), summary)
     if summary is None:
-        remarks += ("The model's size is unknown here, so only the names were compared; open the model once.",)
+        remarks += ("The model's size is unknown here, so it could not be compared; open the model once.",)
     elif not any(point.parameters for point in file.points):
         remarks += ("The file does not say how many weights the model has, so that could not be compared.",)
     return Candidate(file, source, remarks)
@@ -86,17 +85,15 @@ _GGUF = {
 """llama.cpp's names of architectures that differ from transformers' `model_type`."""
 _TOLERANCE = 0.01
 """Relative difference of two counts of one model: tools round to three digits, and some count tables of positions."""
-_SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)\s?([bm])(?![a-z0-9])", re.IGNORECASE)
-"""A size in a model's name, as 7B or 360M."""
 
 
 def check_model(file: ImportedFile, model: str, summary: ModelSummary | None) -> None:
-    """Raise WinaError if a point's number of weights, architecture or name contradicts the model called `model`.
+    """Raise WinaError if a point's number of weights or architecture contradicts the model called `model`.
 
-    Without a summary only the names are compared.
+    Without a summary nothing is compared.
     """
     for point in file.points:
-        reason = _architecture(point, summary) or _parameters(point, summary) or _name(point, model)
+        reason = _architecture(point, summary) or _parameters(point, summary)
         if reason:
             raise WinaError(
                 f'{file.file} is not about the model "{model}": {reason}; choose the model that it was measured on.'
@@ -123,19 +120,6 @@ def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
     if any(abs(point.parameters - count) <= _TOLERANCE * count for count in counts):
         return ""
     return f"{point.name} has {point.parameters:,.0f} weights, not {summary.parameters:,}"
-
-
-def _name(point: ImportedPoint, model: str) -> str:
-    """Return the contradiction between the sizes in both names; empty if a name has none."""
-    stated, expected = _size(point.model), _size(model)
-    if not stated or not expected or stated == expected:
-        return ""
-    return f'its model is called "{point.model}"'
-
-
-def _size(name: str) -> float | None:
-    match = _SIZE.search(name.replace("_", "-"))
-    return float(match[1]) * (1000 if match[2] in "bB" else 1) if match else None
 
 
 # ---- reading: the kind of a file is recognized by its content --------------------------------------------------------

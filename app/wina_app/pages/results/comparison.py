@@ -26,7 +26,7 @@ from wina_core.errors import WinaError
 from wina_core.records.texts import UNKNOWN
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.analysis.comparison.compare_runs import PairResult
+    from wina_core.analysis.comparison.compare_runs import RunComparisonResult
     from wina_core.analysis.comparison.compare_tasks import Comparison
     from wina_core.specs.studies import StudySpec
     from wina_core.store import MetricRow
@@ -128,13 +128,12 @@ def compare(
         raise WinaError(remarks[0])
     if left_out:
         remarks.insert(0, f"Only the first {MOST_RUNS} of the selected runs are compared.")
-    results = [column.found for column in columns]
-    if any(not is_paired(task) for column in results for task in column.tasks):
+    if any(not is_paired(task) for column in columns for task in column.tasks):
         remarks.append(
             "Some comparisons are not paired, since no samples are stored: run the study again with "
             '"Log samples of every document" for narrower intervals.'
         )
-    if len({column.averaged for column in results if column.mean}) > 1:
+    if len({column.averaged for column in columns if column.mean}) > 1:
         remarks.append("Each mean is over the tasks that the run shares with A; its tooltip lists them.")
 
     specs = [store.run_spec(row.run) for row in rows]
@@ -178,16 +177,19 @@ def _tasks_of_measure(
     return (TaskComparison(*key, compared, (None,) * len(compared), ((),) * len(compared)),)
 
 
-def _tasks(columns: "Sequence[PairResult]") -> tuple[TaskComparison, ...]:
-    lines_of_columns = [{line.key: line for line in column.found.lines} for column in columns]
+def _tasks(columns: "Sequence[RunComparisonResult]") -> tuple[TaskComparison, ...]:
+    lines_of_columns = [{line.key: line for line in column.lines} for column in columns]
     keys = dict.fromkeys(key for lines in lines_of_columns for key in lines if key[0])
     means = dict.fromkeys(key for lines in lines_of_columns for key in lines if not key[0])
-    averaged = tuple(column.found.averaged for column in columns)
+    averaged = tuple(column.averaged for column in columns)
     return tuple(
         TaskComparison(
             *key,
             tuple(lines.get(key) for lines in lines_of_columns),
-            tuple(column.p.get(key) for column in columns),
+            tuple(
+                lines[key].corrected if key in lines and not math.isnan(lines[key].corrected) else None
+                for lines in lines_of_columns
+            ),
             averaged if key in means else tuple(() for _ in columns),
         )
         for key in (*keys, *means)

@@ -31,7 +31,7 @@ from wina_core.studies.expand import save_study_file
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
     from wina_core.store import PlanRow, Store
-    from wina_core.store.rows import PlannedRun
+    from wina_core.store.rows import RunRow
 
 
 class PlanLibrary(QObject):
@@ -122,7 +122,7 @@ class PlanLibrary(QObject):
     def compare_saved(self, name: str) -> None:
         self._read_plan(lambda store: store.load_plan(name), lambda pair: self._compare(pair.plan, name))
 
-    def compare_run(self, run: "PlannedRun") -> None:
+    def compare_run(self, run: "RunRow") -> None:
         layout = None if self._workspace.plan is None else self._workspace.plan.layout
         if layout is not None:
             self._read_plan(
@@ -165,7 +165,7 @@ class PlanLibrary(QObject):
         self._sparsity.compare(other)
         self._show()
 
-    def _set_choices(self, stored: "tuple[list[PlanRow], list[PlannedRun]]") -> None:
+    def _set_choices(self, stored: "tuple[list[PlanRow], list[RunRow]]") -> None:
         self._choices = PlanChoices(*stored)
         self._show()
 

@@ -14,7 +14,7 @@ from wina_app.widgets.boxes import hbox
 from wina_app.widgets.controls import text_label
 
 if TYPE_CHECKING:  # SQLAlchemy takes a second to import: only the store's thread does
-    from wina_core.store.rows import PlannedRun, PlanRow
+    from wina_core.store.rows import PlanRow, RunRow
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PlanChoices:
 
     saved: "Sequence[PlanRow]" = ()
     """Saved plans, the latest first."""
-    runs: "Sequence[PlannedRun]" = ()
+    runs: "Sequence[RunRow]" = ()
     """Runs of the current model, the latest first."""
     before: bool = False
     """True if the plan before the last change is known."""
@@ -35,7 +35,7 @@ class PlanChoices:
     """Name of the compared plan; empty for none."""
 
 
-def planned_text(run: "PlannedRun") -> str:
+def planned_text(run: "RunRow") -> str:
     """Return a run's plan in words, for example "wina, global + heads: curves 50.0 %"."""
     return f"{run.configuration}: {run.plan} {percent(run.target_sparsity)}"
 
@@ -48,7 +48,7 @@ class PlanMenu(QToolButton):
     saved_chosen = Signal(str)
     """The name of a saved plan to compare with."""
     run_chosen = Signal(object)
-    """PlannedRun to compare with."""
+    """RunRow to compare with."""
 
     def __init__(self) -> None:
         super().__init__()

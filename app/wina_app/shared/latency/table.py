@@ -39,7 +39,7 @@ def _selection(row: Any) -> str:
 
 
 def _known(key: str, title: str, width: int, explanation: str, scale: float = 1.0) -> Column:
-    """Return a column of a number that timings of older versions lack."""
+    """Return a column of a number that may be unknown."""
 
     def value(row: Any) -> Value:
         number = row.cell(key)
@@ -159,7 +159,7 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     _figure("batch", "batch", 6, "Sequences at once", form=",d"),
     _figure("prompt_tokens", "prompt", 7, "Tokens before those that are timed", form=",d"),
     _figure(
-        "counted_tokens",
+        "timed_tokens",
         "new",
         6,
         "Tokens that are timed; fewer than requested where the time of the point ended",
@@ -179,13 +179,13 @@ DECODE_COLUMNS: tuple[Column, ...] = (
     Column(
         "decoder",
         "decoder",
-        lambda row: row.record.decoder or UNKNOWN,
-        lambda row: row.record.decoder or UNKNOWN,
+        lambda row: row.record.decoder,
+        lambda row: row.record.decoder,
         width=14,
         explanation="compiled: one native call per token; else what decoded instead, and why",
     ),
     _figure(
-        "counted_turns",
+        "turns",
         "turns",
         6,
         "Measurements behind the median; fewer than requested where the time of the point ended",

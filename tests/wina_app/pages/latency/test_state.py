@@ -310,7 +310,7 @@ def test_runs_that_disagree_are_marked_in_table_tooltip_and_plot_whichever_model
     entries = list(make_entries(store.decode_rows(), {}, DecodeEntry).values())
     cells = [dict(zip((c.key for c in entry.columns), entry.texts, strict=True)) for entry in entries]
     assert [each["stable"] for each in cells] == ["yes", "\N{WARNING SIGN} 1.55", "\N{WARNING SIGN} 2.05"]
-    assert [(each["counted_turns"], each["counted_tokens"]) for each in cells] == [
+    assert [(each["turns"], each["timed_tokens"]) for each in cells] == [
         ("5", "64"),
         ("3", "12"),
         ("5", "64"),

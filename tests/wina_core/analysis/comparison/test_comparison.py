@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tests.wina_core.conftest import Wina
 from tests.wina_core.report.report_study import CONFIGURATIONS, named, runs, study
-from wina_core.analysis.comparison.compare_runs import averageable, compare_runs, weighted_tasks
+from wina_core.analysis.comparison.compare_runs import compare_runs, weighted_tasks
 from wina_core.analysis.comparison.compare_tasks import EXCHANGED, FLIPPED, MCNEMAR, UNPAIRED, Comparison, mean
 from wina_core.errors import WinaError
 from wina_core.records import MetricRecord, SampleRecord, UnitRecord
@@ -95,7 +96,9 @@ def test_perplexities_are_compared_by_exchanging_the_runs_of_each_document(store
     assert comparison.first == pytest.approx(math.exp(72.5 / 26))
     assert comparison.effect == pytest.approx(math.exp(72.5 / 26) - math.exp(75 / 26))
     assert comparison.low < comparison.effect < comparison.high
-    assert averageable([comparison]) == ()  # a mean of perplexities and accuracies says nothing
+    assert weighted_tasks([comparison, replace(comparison, unit="other", task="other")]) == (), (
+        "perplexities have no mean"
+    )
 
 
 def test_missing_samples_are_refused_with_the_way_to_get_them(store: Store) -> None:

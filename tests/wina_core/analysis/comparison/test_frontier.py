@@ -1,16 +1,14 @@
 """The frontier: its points, and the Pareto front of comparable ones."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.wina_core.analysis.comparison.test_worth import HERE, timed
 from wina_core.analysis.comparison.axes import AXES, CostAxis, Quality
 from wina_core.analysis.comparison.frontier import frontier_points, originals, pareto_front
-from wina_core.records import METRIC_UNITS, DecodeRecord, Environment, MetricRecord, UnitRecord
+from wina_core.records import METRIC_UNITS, MetricRecord, UnitRecord
 from wina_core.records.imports import ImportedFile, ImportedPoint, ImportedValue
 from wina_core.specs import (
     COST,
@@ -70,53 +68,29 @@ def run(model: ModelSource, sparsity: float, rotation: RotationSpec = NO_ROTATIO
     )
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "results.sqlite")) as opened:
-        yield opened
-
-
 def record(
-    store: Store,
-    spec: RunSpec,
-    kl: float,
-    megabytes: float,
-    tokens: int = 4096,
-    bits: tuple[float, float] | None = None,
-) -> str:
+    store: Store, spec: RunSpec, kl: float, megabytes: float, tokens: int = 4096, bits: tuple[float, ...] = ()
+) -> None:
     """Record a run; `bits` are the measured and the counted ones read for each of 1,000,000 weights."""
-    study = StudySpec(
-        name="a study",
-        models=(spec.model,),
-        configurations=(Configuration(method=WINA),),
-        sparsities=(0.5,),
-        evaluation=spec.evaluation,
-    )
+    study = StudySpec(name="a study", models=(spec.model,), configurations=(Configuration(),))
     store.save_study(study, [spec])
-    name = spec.content_hash()
-    records = {
-        ORIGINAL: MetricRecord(task=ORIGINAL, metric="kl", value=kl, stderr=kl / 9, n=tokens, higher_is_better=False),
-        COST: MetricRecord(task=COST, metric="net_bytes", value=1e6 * megabytes, higher_is_better=False),
+    numbers = {
+        ORIGINAL: {"kl": kl, **({"bits_read": bits[0]} if bits else {})},
+        COST: {"net_bytes": 1e6 * megabytes}
+        | ({"bits_read": bits[1], "gated_weights": 1e6, "mask_bytes": 1000.0} if bits else {}),
     }
-    more: dict[str, tuple[MetricRecord, ...]] = {ORIGINAL: (), COST: ()}
-    if bits is not None:
-        weights = MetricRecord(task=COST, metric="gated_weights", value=1e6, higher_is_better=None)
-        for unit, value in zip(more, bits, strict=True):
-            more[unit] = (MetricRecord(task=unit, metric="bits_read", value=value, higher_is_better=False),)
-        more[COST] += (weights, weights.model_copy(update={"metric": "mask_bytes", "value": 1000.0}))
-    for unit, metric in records.items():
-        sparsity = spec.plan.budget
+    sparsity = spec.plan.budget
+    for unit, values_by_metric in numbers.items():
+        metrics = tuple(
+            MetricRecord(task=unit, metric=metric, value=value, n=tokens, higher_is_better=False)
+            for metric, value in values_by_metric.items()
+        )
+        name = spec.content_hash()
         store.record_unit(
             UnitRecord(
-                run=name,
-                unit=unit,
-                metrics=(metric, *more[unit]),
-                gated_sparsity=sparsity,
-                net_sparsity=sparsity,
-                seconds=1.0,
+                run=name, unit=unit, metrics=metrics, gated_sparsity=sparsity, net_sparsity=sparsity, seconds=1.0
             )
         )
-    return name
 
 
 def points(store: Store, axis: CostAxis = "bytes_read", model: ModelSource = MODEL, **more):
@@ -161,12 +135,12 @@ def test_only_points_on_the_same_text_are_compared(store):
     assert frame["group"].nunique() == 3
 
 
-def test_imported_points_are_shown_and_never_compared(store):
-    record(store, run(MODEL, 0.5), 0.05, 60.0)
-    point = ImportedPoint(
-        name="Q4_0", metrics={"kl": ImportedValue(value=0.001, stderr=1e-4), "bytes_read": ImportedValue(value=3e7)}
-    )
-    without = ImportedPoint(name="Q8_0", metrics={"kl": ImportedValue(value=0.001)})
+@pytest.mark.parametrize("scored", ["all", "second_half"])
+def test_imported_points_are_shown_and_never_compared(store, scored):
+    record(store, run(MODEL, 0.5, original=TextSpec(source="demo:heldout", scored=scored)), 0.05, 60.0)
+    kl = ImportedValue(value=0.001, stderr=1e-4)
+    point = ImportedPoint(name="Q4_0", metrics={"kl": kl, "bytes_read": ImportedValue(value=3e7)})
+    without = ImportedPoint(name="Q8_0", metrics={"kl": kl})
     store.record_import(
         ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point, without)), MODEL
     )
@@ -175,44 +149,28 @@ def test_imported_points_are_shown_and_never_compared(store):
     assert frame["front"].to_dict() == {"wina 50 %": True, "Q4_0": False}
     assert frame.loc["Q4_0", ["x", "y", "run"]].tolist() == [30.0, 0.001, ""]
     assert frame.loc["Q4_0", "source"].startswith("llama-perplexity, kl.log, ")
+    assert ("--second-half" in frame.loc["Q4_0", "source"]) == (scored == "all"), "positions of the others are a remark"
     assert points(store, model=OTHER, imports=store.imports()).empty
-
-
-@pytest.mark.parametrize(("scored", "remarked"), [("all", True), ("second_half", False)])
-def test_imported_points_of_other_positions_have_a_remark(store, scored, remarked):
-    text = TextSpec(source="demo:heldout", scored=scored)
-    record(store, run(MODEL, 0.5, original=text), 0.05, 60.0)
-    point = ImportedPoint(
-        name="Q4_0", metrics={"kl": ImportedValue(value=0.001), "bytes_read": ImportedValue(value=3e7)}
-    )
-    store.record_import(ImportedFile(file="kl.log", digest="0" * 64, tool="llama-perplexity", points=(point,)), MODEL)
-    assert ("--second-half" in points(store, imports=store.imports()).loc["Q4_0", "source"]) is remarked
-
-
-def decoded(sparsity: float, speed: float, recorded: float, hardware: str = "here", batch: int = 1) -> DecodeRow:
-    record = DecodeRecord(
-        point=DecodePoint(model=MODEL, sparsity=sparsity, batch=batch),
-        environment=Environment(device="cpu", hardware=hardware, versions={}),
-        measured_sparsity=sparsity,
-        tokens_per_second=speed,
-        p10=speed,
-        p90=speed,
-        dense_tokens_per_second=10.0,
-    )
-    labels = {"model": "small llama", "rotation": "none", "method": "wina"}
-    return DecodeRow(record=record, point=record.point.content_hash(), recorded=recorded, **labels)
 
 
 def test_speeds_are_those_of_the_machine_that_was_timed_last(store):
     for sparsity, kl in ((0.0, 0.0), (0.5, 0.05), (0.6, 0.06)):
         record(store, run(MODEL, sparsity), kl, 50.0)
-    timed = [
+
+    def decoded(sparsity: float, speed: float, recorded: float, hardware: str = "here", batch: int = 1) -> DecodeRow:
+        point = DecodePoint(model=MODEL, sparsity=sparsity, batch=batch)
+        machine = HERE.model_copy(update={"hardware": hardware})
+        timing = timed(point, speed, machine, dense_tokens_per_second=10.0)
+        labels = {"model": "small llama", "rotation": "none", "method": "wina"}
+        return DecodeRow(record=timing, point=point.content_hash(), recorded=recorded, **labels)
+
+    timings = [
         decoded(0.5, 15.0, recorded=3.0),
         decoded(0.5, 99.0, recorded=2.0, hardware="elsewhere"),
         decoded(0.6, 99.0, recorded=2.0, hardware="elsewhere"),
         decoded(0.5, 99.0, recorded=4.0, batch=4),
     ]
-    frame = points(store, "tokens_per_s", decodings=timed)
+    frame = points(store, "tokens_per_s", decodings=timings)
     assert frame["x"].to_dict() == {"dense": 10.0, "wina 50 %": 15.0}
     assert frame["front"].all()
 

@@ -58,7 +58,7 @@ def test_the_report_and_both_ways_of_comparing_have_one_mean(
     assert set(compare_with(store, run, reference).averaged) == {*COMMONSENSE, "mmlu"}
     findings = gather(store, ADDITIONAL)
     report = significance(store, findings)
-    assert numbers(report[-1].mean) == numbers(comparison.mean)
+    assert numbers(report[-1].result.mean) == numbers(comparison.mean)
     reported, tested = findings.mean(run, dict.fromkeys(COMMONSENSE, 1))[0], numbers(comparison.mean)
     assert reported is not None
     assert reported.value == pytest.approx(100 * tested[0]), "the mean in the table is the one that is tested"

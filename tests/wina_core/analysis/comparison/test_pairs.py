@@ -103,12 +103,6 @@ def test_each_run_is_paired_with_the_nearest_measured_sparsity(store: Store) -> 
     assert pairs(store, "TEAL", "target") == {("WINA", 0.5): ("TEAL", 0.5), ("WINA", 0.65): ("TEAL", 0.65)}
 
 
-def test_the_full_count_pairs_by_full_sparsity(store: Store) -> None:
-    measure(store, shortcut=0.12)
-    assert pairs(store, "TEAL")["WINA", 0.65] == ("TEAL", 0.65)
-    assert pairs(store, "TEAL", "net")["WINA", 0.65] == ("TEAL", 0.5), "53.3 % is nearer to 52.7 % than to 67.7 %"
-
-
 def test_equally_near_runs_and_those_without_measurements_are_paired_by_target(store: Store) -> None:
     by_target = {("WINA", 0.5): ("TEAL", 0.5), ("WINA", 0.65): ("TEAL", 0.65)}
     assert pairs(store, "TEAL") == by_target

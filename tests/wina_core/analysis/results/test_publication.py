@@ -93,42 +93,11 @@ def test_values_that_read_the_same_are_all_best(values: tuple[float, ...], best:
     assert [cells.value_text(row) for row in sorted(cells.best(np.arange(len(table))))] == best
 
 
-def test_a_column_is_as_wide_as_its_longest_number() -> None:
-    table = runs(measure("a", 0.7, stderr=None), measure("b", 0.6), measure("c", 0.000012, stderr=None))
-    (cells,) = (table[key] for key in table.measured_keys if key.endswith("acc"))
-    assert cells.column.width >= max(len(cells.text(row)) for row in range(3))
-
-
-@pytest.mark.parametrize(("net", "columns"), [(0.25, []), (0.5, ["net"])])
-def test_a_sparsity_that_all_runs_share_is_no_column(net: float, columns: list[str]) -> None:
-    table = runs(measure("one", 0.7, net_sparsity=0.25), measure("other", 0.6, net_sparsity=net))
-    assert [key for key in table.usual_keys(True) if key in ("gated", "net")] == columns
-
-
 def test_groups_have_a_rule_between_them() -> None:
     table = runs(measure("one", 0.7), measure("other", 0.6))
     lines = list(Publication(table, np.arange(2), ["method"], breaks={0, 1}).latex())
     assert lines.count("\\midrule\n") == 1
     assert not any("caption" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name", "expected"),
-    [
-        ((), "out.tex", "\\toprule"),
-        (("--format", "latex"), "out", "\\toprule"),
-        (("--wide", "--column", "method"), "out.csv", "method\n"),
-        ((), "out.csv", "run,model,"),
-    ],
-)
-def test_the_command_line_writes_the_same_tables(
-    wina: Wina, tmp_path: Path, arguments: tuple[str, ...], name: str, expected: str
-) -> None:
-    database = f"sqlite:///{tmp_path / 'empty.sqlite'}"
-    code, _, err = wina("export", str(tmp_path / name), "--database", database, *arguments)
-    assert code == 0, err
-    (written,) = [path for path in tmp_path.iterdir() if path.name.startswith("out")]
-    assert expected in written.read_text()
 
 
 def test_an_unknown_column_is_named_with_those_there_are(wina: Wina, tmp_path: Path) -> None:

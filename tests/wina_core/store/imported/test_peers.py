@@ -9,7 +9,7 @@ from wina_core.records.imports import ImportedPoint, ImportedValue, StoredImport
 from wina_core.specs import ModelSource
 from wina_core.store.imported.candidate import read_import
 from wina_core.store.imported.metrics import import_rows
-from wina_core.store.imported.peers import fastest_peer, is_same_machine, nearest_width, width_of
+from wina_core.store.imported.peers import fastest_peer, is_same_machine, width_of
 
 BENCH, _ = read_import(Path(__file__).parent / "data" / "bench.json")
 STORED = StoredImport(id=1, content=BENCH, model="demo", location="demo", model_hash="0", imported=0.0)
@@ -29,16 +29,13 @@ HERE = "Intel(R) Xeon(R) Processor, 2 of 4 threads"
         ("GPTQ, 3-bit", None, 3),
         ("W8A8", None, 8),
         ("qwen2.5-7b", 4.5, 4),
+        ("phi-2", 2.25, 2),
         ("phi-2", None, None),
     ],
 )
 def test_the_width_is_that_of_the_name_or_nearest_to_the_bits(name, bits, width):
     metrics = {"bits": ImportedValue(value=bits)} if bits else {"kl": ImportedValue(value=0.1)}
     assert width_of(ImportedPoint(name=name, metrics=metrics)) == width
-
-
-def test_scales_above_a_width_leave_it():
-    assert [nearest_width(bits) for bits in (2.25, 4.5, 4.9, 8.5, 16)] == [2, 4, 5, 8, 16]
 
 
 def test_threads_do_not_make_another_machine_but_an_unknown_one_is_no_machine():

@@ -4,5 +4,5 @@ A fresh database is made from the declarations of tables.py at its head, so noth
 schemas are refused (`upgrade.OLDEST`).
 """
 
-revision = "0017"
+revision = "0019"
 down_revision = None
