@@ -41,11 +41,3 @@ def test_the_numbers_of_a_runs_experts_are_listed(wina: Wina, model: Path, tmp_p
     assert all(row["sparsity"] == pytest.approx(0.5, abs=0.1) for row in rows)
     assert sum(row["share of tokens"] for row in rows) == pytest.approx(2 * 3 * 2)
     assert {row["threshold"] for row in rows} == {None}, "top k needs none"
-
-
-def test_a_run_without_experts_says_so(wina: Wina, tmp_path: Path) -> None:
-    text = ("--text", tiny_text(tmp_path), "--tokens", "512")
-    wina.succeeds("eval", "--model", tiny_folder(tmp_path / "model"), "--method", "dense", "--no-original", *text)
-    (run,) = [line.split()[0] for line in wina.succeeds("results", "--annotations").splitlines()[1:]]
-    assert "has no numbers of experts" in wina.fails(1, "results", "experts", run)
-    assert 'No run begins with "zz"' in wina.fails(1, "results", "experts", "zz")

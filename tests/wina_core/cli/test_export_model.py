@@ -32,9 +32,6 @@ def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
     assert (section["quant_method"], section["run"], section["source"]) == ("wina", run, "model")
     card = (out / "README.md").read_text()
     assert "| fidelity | kl |" in card
-    assert "| cost | mask\\_bytes |" in card
-    assert "as the task defines it" not in card
-    assert "Weights: float32, not quantized" in card
     assert "wina export-model sparse --model ./model --method wina --sparsity 0.5\n" in card
     assert "is an exported sparse model" in wina.fails(1, "rotate", out)
     shown = wina.succeeds("export-model", tmp_path / "same", "--model", model, *flags, "--database", database)

@@ -60,7 +60,6 @@ def test_nohup_is_respected() -> None:
     [
         (Cancelled(), 130, "same command continues"),
         (Terminated(signal.SIGTERM), 143, "same command continues"),
-        (Terminated(1), 129, "same command continues"),
         (MemoryError(), 1, "Memory ran out"),
         (ModuleNotFoundError("No module named 'torch'", name="torch"), 1, "The library torch cannot be loaded"),
     ],

@@ -71,8 +71,3 @@ def test_a_model_is_measured_with_zero_and_all_batches(here, wina):
     assert (job.spec.method.name, job.spec.sparsities, job.spec.batches) == ("teal", (0.0, 0.65), (1, 2, 4, 8))
     assert job.spec.budget_seconds == BUDGET_SECONDS
     assert [row["pays up to batch"] for row in rows] == ["at least 8"]
-
-
-def test_nothing_timed_is_an_empty_table(here, wina):
-    assert json.loads(wina.succeeds("worth", "--json")) == []
-    assert here == []
