@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -16,7 +15,6 @@ from torch.utils.hooks import RemovableHandle
 import wina_core
 from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.conftest import Wina
-from tests.wina_core.tiny import tiny_folder
 from wina_core.api.model import Model
 from wina_core.api.session import in_job
 from wina_core.specs import RotationSpec
@@ -130,20 +128,6 @@ def test_a_model_that_its_user_changed_is_measured_by_nobody(model: Model) -> No
     assert len(wina_core.calibrate(model, tokens=512))
 
 
-def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database: Path, tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(map(chr, torch.randint(32, 123, (4000,)).tolist())))
-    model = wina_core.open_model(tiny_folder(tmp_path / "model"), database=database)
-    rotated = wina_core.rotate(model, text=text, tokens=512)
-    assert rotated.choice is not None
-    assert [each.rotation.mode for each in rotated.choice.candidates] == ["none", "none", "global", "global", "global"]
-    assert rotated.rotation == rotated.choice.rotation
-    assert rotated.choice.verdict
-    assert not rotated.rotation.is_auto
-    heads = wina_core.rotate(model, "none", heads=True)
-    assert heads.rotation.mode == "none"
-
-
 def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
     rotated = Model(model.source, RotationSpec())
     for call in (
@@ -155,8 +139,6 @@ def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
         lambda: wina_core.rotate(rotated, "global"),
         lambda: wina_core.allocate_jointly(model),
         lambda: wina_core.export_model(model, tmp_path / "rotated"),
-        lambda: wina_core.query_results(study="none", database=model.database),
-        lambda: wina_core.frontier_figure(pd.DataFrame(), database=model.database),
     ):
         with pytest.raises(wina_core.WinaError) as error:
             call()
@@ -171,17 +153,12 @@ def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
             {"location": None},
             "location: it should be a valid string or an instance of PathLike",
         ),
-        ("open_model", {"dtype": "int3"}, "dtype: it should be 'auto', "),
         ("measure", {"model": "demo"}, "model: it should be an instance of Model, not 'demo'."),
         ("measure", {"sparsity": []}, "sparsity: it should name at least one fraction or plan."),
         ("measure", {"method": 3}, "method: it should be a valid string or an instance of MethodSpec, not 3."),
         ("measure", {"tasks": "arc_easy"}, "tasks: it should be a list, not one text; write .'arc_easy'."),
-        ("measure", {"limit": -1}, "limit: it should be greater than or equal to 1, not -1."),
-        ("measure", {"tokens": "x"}, "tokens: it should be a valid integer, not 'x'."),
         ("measure", {"fidelity": False}, "Nothing would be measured; .*the options fidelity and original"),
         ("gate", {"dense_prefix": 2}, "dense_prefix: it should be less than 1, not 2."),
-        ("run_study", {"study": "demo-gflops", "engines": -1}, "engines: it should be greater than or equal to 0"),
-        ("query_results", {"table": "x"}, "table: it should be 'metrics', 'runs', 'latency' or 'decoding', not 'x'."),
         ("frontier_figure", {"results": 3}, "results: it should be a DataFrame, as measure returns, not 3."),
         ("heatmap_figure", {"shown": "0123"}, 'No run begins with "0123"; the column run of query_results'),
     ],

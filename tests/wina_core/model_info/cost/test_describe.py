@@ -11,7 +11,6 @@ from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info.cost.describe import describe_folder
 from wina_core.model_info.model_checks import check_folder
-from wina_core.model_info.resolve import demo_folder, resolve
 from wina_core.specs import ModelSource
 
 
@@ -45,17 +44,6 @@ def test_layers_for_further_tokens_are_no_part_of_the_model(tmp_path: Path) -> N
     more |= {f"mtp.{name}": entry for name, entry in folder.weights.items()}
     source = ModelSource(location="any")
     assert describe_folder(source, replace(folder, weights=more)) == describe_folder(source, folder)
-
-
-def test_a_chosen_dtype_and_quantization_change_the_memory() -> None:
-    folder = check_folder(demo_folder() / "model")
-    sizes = {
-        choice: describe_folder(resolve(ModelSource(location="demo", dtype=choice[0], quantization=choice[1])), folder)
-        for choice in (("float32", "none"), ("bfloat16", "none"), ("bfloat16", "int8"), ("bfloat16", "int4"))
-    }
-    held = [summary.memory_bytes for summary in sizes.values()]
-    assert held == sorted(held, reverse=True)
-    assert held[0] == 2 * held[1]
 
 
 def test_weights_of_other_names_are_left_to_the_engine(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.wina_core.model_info.cost.test_accounting import WINA, shape_of
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.cost.terms import Storage, held_bytes
-from wina_core.specs import BitsPlan, QuantizationSpec
+from wina_core.specs import QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 
 WIDE = shape_of(hidden=128, intermediate=256, head_dim=32)
@@ -23,17 +23,6 @@ def test_bits_of_a_weight_are_its_code_and_its_share_of_the_scales(bits, group, 
     assert 16 / group <= scales <= 32 / group
     kept_share = 1 - gated.gated_sparsity
     assert gated.bits_read == pytest.approx(kept_share * bits + scales, rel=1e-9)
-
-
-def test_floats_hold_their_dtype_and_a_plan_of_bits_its_weighted_mean():
-    row = costs(WIDE, WINA, UniformSparsity(sparsity=0.0)).rows[0]
-    assert (row.bits_held, row.bits_read) == (32, 32)
-    plan = BitsPlan.uniform(WIDE.layout, 4).with_cells({(0, 0): 16})
-    mixed = costs(
-        WIDE, WINA, UniformSparsity(sparsity=0.0), quantization=QuantizationSpec(quantizer="rtn", bits=plan)
-    ).rows[0]
-    share = WIDE.layout.parameters[0][0] / GATED
-    assert mixed.bits_held == pytest.approx(share * 32 + (1 - share) * 4.5)
 
 
 @pytest.mark.parametrize(("tied", "head"), [(True, 1 + 0.25), (False, 1 + 0.25 - 4)], ids=["tied", "own head"])
