@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.model_info.cost.describe import check_source
-from wina_core.specs import ModelSource
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.specs.plans import SparsityPlan
 from wina_core.store import Store
 
@@ -41,7 +39,7 @@ def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
 
 def test_a_folder_has_its_uneven_plan_which_makes_it_again(wina, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    layout = check_source(ModelSource(location=str(model)))[1].layout
+    layout = tiny_loaded().view.layout
     cells = [[0.2 + 0.1 * (layer == 0) for _ in layout.projections] for layer in range(layout.layers)]
     (tmp_path / "mine.json").write_text(SparsityPlan(layout=layout, sparsity=cells).model_dump_json())
     wina.succeeds("export-model", "one", "--model", model, "--plan", "mine.json")

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import tiny_folder, tiny_text
+from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.errors import Cancelled
-from wina_core.model_info.cost.describe import check_source
 from wina_core.records import AllocationRecord
-from wina_core.specs import NO_ROTATION, MethodSpec, ModelSource
+from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import preset
 
@@ -64,7 +63,7 @@ def test_a_preset_is_exported_with_the_rotation_chosen_on_the_calibration_text(w
         raise Cancelled
 
     folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
-    layout = check_source(ModelSource(location=str(folder)))[1].layout
+    layout = tiny_loaded().view.layout
     cells = [[0.5 for _ in layout.projections] for _ in range(layout.layers)]
     (tmp_path / "plan.json").write_text(SparsityPlan(layout=layout, sparsity=cells).model_dump_json())
     monkeypatch.setattr("wina_core.cli.export_model.export_job", see)

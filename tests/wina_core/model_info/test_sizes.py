@@ -10,7 +10,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info import products, sizes
-from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.resolve import resolve
 from wina_core.model_info.sizes import weights_bytes
 from wina_core.specs import ModelSource
 
@@ -35,13 +35,12 @@ def without_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_units")
 def test_auto_opens_16_bits_in_float32_where_there_are_no_units_for_them(tmp_path: Path):
-    source, summary = check_source(ModelSource(location=str(tiny_folder(tmp_path / "model", dtype=torch.bfloat16))))
+    source = resolve(ModelSource(location=str(tiny_folder(tmp_path / "model", dtype=torch.bfloat16))))
     log = Log()
     loaded = load_model(source, log)
     assert loaded.dtype == torch.float32
-    assert summary is not None
-    assert summary.dtype == summarize(loaded).dtype == "float32"
-    assert summary.remarks == summarize(loaded).remarks == tuple(log.lines)
+    assert summarize(loaded).dtype == "float32"
+    assert summarize(loaded).remarks == tuple(log.lines)
     assert "no units for bfloat16" in log.lines[0]
     stored = source.model_copy(update={"dtype": "bfloat16"})
     assert weights_bytes(source) == 2 * weights_bytes(stored)
