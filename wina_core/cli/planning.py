@@ -213,8 +213,7 @@ def allocate(
         summary["lower bound"] = record.bound
     effort = {"forward passes": record.evaluations, "seconds": record.seconds, "saved in": output_path}
     print_pairs(summary | effort)
-    rows = [(layer, *row) for layer, row in enumerate(record.plan.sparsity)]
-    print_table(("layer", *record.plan.layout.projections), rows, as_json=False)
+    _print_cells(record.plan.layout, record.plan.sparsity)
 
 
 def _joint_job(
@@ -266,8 +265,7 @@ def _print_joint(spec: JointSpec, record: JointRecord, output_path: Path | None,
     assert isinstance(quantization, QuantizationSpec)  # of a joint allocation
     bits = quantization.plan(record.pair.plan.layout).bits
     cells = (map("{:g} b, {:.1%}".format, *rows) for rows in zip(bits, record.pair.plan.sparsity, strict=True))
-    rows = [(layer, *row) for layer, row in enumerate(cells)]
-    print_table(("layer", *record.pair.plan.layout.projections), rows, as_json=False)
+    _print_cells(record.pair.plan.layout, [tuple(row) for row in cells])
     if spec.in_planes:
         typer.echo("\nThe plan is made for gates by threshold: evaluate it with --selection threshold.")
 
@@ -293,9 +291,9 @@ def show(name: Name, database: options.Database = None, as_json: options.Json = 
     weights = sum(map(sum, plan.layout.parameters))
     facts = {"name": name, "provenance": plan.provenance, "budget": plan.budget, "gated weights": weights}
     print_pairs(facts | ({} if bits is None else {"quantization": quantization_label(bits)}))
-    _print_cells(plan.layout, "target sparsity", plan.sparsity)
+    _print_cells(plan.layout, plan.sparsity, "target sparsity")
     if isinstance(bits, QuantizationSpec):
-        _print_cells(plan.layout, "bits", bits.plan(plan.layout).bits)
+        _print_cells(plan.layout, bits.plan(plan.layout).bits, "bits")
 
 
 @plans.command()
@@ -339,6 +337,7 @@ def forget(name: Name, database: options.Database = None) -> None:
         store.delete_plan(name)
 
 
-def _print_cells(layout: PlanLayout, quantity: str, rows: Sequence[Sequence[float]]) -> None:
-    typer.echo(f"\n{quantity}")
+def _print_cells(layout: PlanLayout, rows: Sequence[Sequence[float | str]], quantity: str = "") -> None:
+    if quantity:
+        typer.echo(f"\n{quantity}")
     print_table(("layer", *layout.projections), [(layer, *row) for layer, row in enumerate(rows)], as_json=False)

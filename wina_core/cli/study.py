@@ -1,12 +1,13 @@
 """`wina study`: the gallery of studies, the models of their roles, their expected time, and running them."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
+from wina_core.api.progress import duration
 from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
@@ -14,18 +15,18 @@ from wina_core.cli import makers, options
 from wina_core.cli.arrays import compute_element, update_arrays
 from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
-from wina_core.cli.latency import show_products
+from wina_core.cli.latency import show_timings
 from wina_core.cli.options import panel, with_flags_of
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
 from wina_core.files.hardware import allow_memory
 from wina_core.jobs import EstimateJob, Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.hosted import RUNS_PER_ELEMENT
-from wina_core.records import EstimateRecord, PreparationEstimate
+from wina_core.records import EstimateRecord
 from wina_core.remote import slurm
 from wina_core.remote.slurm_settings import parse_settings
 from wina_core.specs.machine import RayCluster
-from wina_core.specs.studies import Role, StudySpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import (
@@ -172,7 +173,7 @@ def run_study(
                 print_table(*pivot(shown_first(printed, study.evaluation)), as_json)
         if study.latency:
             timed = sweep_products(study.latency, options.recompute, store, machines=options.machines)
-            show_products(*timed, export=None, as_json=as_json)
+            show_timings(*timed, as_json=as_json)
     computed.check()
     _check_metrics(rows, study)
 
@@ -242,28 +243,12 @@ def estimate(
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(line.unit, round(line.seconds, 2), line.basis) for line in record.estimates], as_json)
     for preparation in record.preparations:
-        typer.echo(f"{preparation.kind}: {_preparation(preparation)}", err=True)
-    lines = [f"{record.units} measurements are missing: {_duration(record.seconds)}."]
+        unknown = f", and {preparation.unknown} of unknown time" if preparation.unknown else ""
+        typer.echo(f"{preparation.kind}: {duration(preparation.seconds)} as before{unknown}", err=True)
+    lines = [f"{record.units} measurements are missing: about {duration(record.seconds)}."]
     if record.preparing_seconds:
-        preparations = "the known preparations" if record.unknown_preparations else "the preparations"
-        lines.append(f"With {preparations}, {_duration(record.seconds + record.preparing_seconds)}.")
+        lines.append(f"With the known preparations, {duration(record.seconds + record.preparing_seconds)}.")
     typer.echo(" ".join([*lines, *([NO_SWEEP] if opened.latency else [])]), err=True)
-
-
-def _preparation(preparation: PreparationEstimate) -> str:
-    """Return the time of a kind of preparation in words, as far as it is known."""
-    unknown = f"{preparation.unknown} of unknown time" if preparation.unknown else ""
-    has_known = preparation.seconds or not preparation.unknown
-    known_time = f"{_duration(preparation.seconds)}, as before" if has_known else ""
-    return ", and ".join(filter(None, (known_time, unknown)))
-
-
-def _duration(seconds: float) -> str:
-    """Format a time in the fitting unit, such as "about 4 minutes"."""
-    for length, unit in ((3600.0, "hour"), (60.0, "minute")):
-        if seconds >= 1.5 * length:
-            return f"about {seconds / length:.1f} {unit}s"
-    return f"about {seconds:.0f} seconds"
 
 
 @app.command("list")
@@ -321,26 +306,19 @@ def map_roles(
     as_json: options.Json = False,
 ) -> None:
     """Choose the models for the studies' roles, and print all roles."""
-    roles, study_roles = load_roles(), _open_roles()
+    roles = load_roles()
+    studies = [entry.study for entry in gallery() if entry.study]
+    study_roles = {role.name: role for study in studies for role in study.roles if not role.location}
     mapped = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
     for name in mapped:
         if name not in study_roles and name not in roles:
-            raise WinaError(_unknown_role(name, study_roles))
+            hint = near_matches(name, study_roles) or f"its roles are {', '.join(sorted(study_roles))}."
+            raise WinaError(
+                f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with '
+                f'each call: --role "{name}=FOLDER".'
+            )
     for name, location in mapped.items():
         roles = save_role(name, location)
     names = sorted({*study_roles, *roles})
     rows = [(name, study_roles[name].hub if name in study_roles else "", roles.get(name)) for name in names]
     print_table(("role", "published weights", "model"), rows, as_json)
-
-
-def _open_roles() -> dict[str, Role]:
-    studies = (entry.study for entry in gallery() if entry.study)
-    return {role.name: role for study in studies for role in study.roles if not role.location}
-
-
-def _unknown_role(name: str, names: Iterable[str]) -> str:
-    hint = near_matches(name, names) or f"its roles are {', '.join(sorted(names))}."
-    return (
-        f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with each '
-        f'call: --role "{name}=FOLDER".'
-    )
