@@ -175,9 +175,7 @@ _NO_MEMORY = (
 
 def ran_out_of_memory(error: BaseException) -> bool:
     # The errors of torch's allocators, of C++ and of the system have no common type.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
-        return True
-    return says_no_memory(str(error))
+    return isinstance(error, MemoryError) or says_no_memory(str(error))
 
 
 def says_no_memory(text: str) -> bool:

@@ -69,10 +69,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            bound = expected.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None  # as Python says it
+        bound = expected.bind(*args, **kwargs)
         arguments = {name: _number(value) for name, value in bound.arguments.items()}
         with explained():
             _arguments(function)(**arguments)

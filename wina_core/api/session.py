@@ -37,23 +37,23 @@ def session() -> "SharedSession":
 
 def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
     """Return a model from memory, or else load, rotate and quantize it, with progress on stderr."""
-    if (source.content_hash(), rotation.content_hash()) in _gated:
-        return _gated[source.content_hash(), rotation.content_hash()]
+    if (gated := _gated.get((source.content_hash(), rotation.content_hash()))) is not None:
+        return gated
     with COMPUTING, library_reporter() as reporter:
         return session().prepare(source, rotation, reporter)
 
 
-def hold_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel") -> None:
-    """Keep a model in memory while it is gated; raise WinaError if it is gated already."""
+@contextmanager
+def held_while_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel") -> Iterator[None]:
+    """Keep a model in memory within the block; raise WinaError if it is gated already."""
     key = source.content_hash(), rotation.content_hash()
     if key in _gated:
         raise WinaError("This model is gated already; leave that `with` block first.")
     _gated[key] = loaded
-
-
-def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
-    """Release a model whose gates were detached."""
-    del _gated[source.content_hash(), rotation.content_hash()]
+    try:
+        yield
+    finally:
+        del _gated[key]
 
 
 @contextmanager

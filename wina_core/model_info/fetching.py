@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -85,27 +84,18 @@ def _download_bar(on_progress: Progress) -> type:
 
 
 def is_reachable(model: str) -> bool:
-    """Return whether the hub answers for a model within four seconds; False where HF_HUB_OFFLINE forbids asking."""
-    answers: list[bool] = []
+    """Return whether the hub answers for a model within seconds; False where HF_HUB_OFFLINE forbids asking."""
+    from urllib.request import Request, urlopen
 
-    def ask() -> None:
-        from urllib.request import Request, urlopen
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
 
-        from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
-
-        if HF_HUB_OFFLINE:
-            return
-        try:
-            with urlopen(Request(f"{ENDPOINT}/api/models/{model}", method="HEAD"), timeout=_PATIENCE_SECONDS) as answer:
-                answers.append(answer.status == 200)
-        except (OSError, ValueError):  # no network, another status, or an HF_ENDPOINT that is no address
-            answers.append(False)
-
-    # Looking up a name has no time limit of its own, so that a thread which may stay behind does it.
-    thread = threading.Thread(target=ask, name="hub", daemon=True)
-    thread.start()
-    thread.join(_PATIENCE_SECONDS)
-    return any(answers)
+    if HF_HUB_OFFLINE:
+        return False
+    try:
+        with urlopen(Request(f"{ENDPOINT}/api/models/{model}", method="HEAD"), timeout=_PATIENCE_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):  # no network, another status, or an HF_ENDPOINT that is no address
+        return False
 
 
 Downloader = Callable[[Wheel, Path, Progress], None]

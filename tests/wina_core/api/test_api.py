@@ -170,11 +170,6 @@ def test_a_bad_argument_is_named(name: str, given: dict[str, object], sentence: 
         function(**needed | given)
 
 
-def test_an_unknown_argument_is_a_type_error_as_pythons_own(model: Model) -> None:
-    with pytest.raises(TypeError, match=r"gate\(\) got an unexpected keyword argument 'sparsities'"):
-        wina_core.gate(model, sparsities=0.5)  # type: ignore[call-arg]
-
-
 def test_a_folders_tasks_are_measured_and_their_code_runs_with_consent(
     model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
