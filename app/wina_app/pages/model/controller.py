@@ -105,7 +105,7 @@ class ModelController(QObject):
             self._view.show_location(source.location if source else "")
 
     def cancel_fetch(self, name: str) -> None:
-        """Cancel the fetching of a small model; complete pieces are kept for the next attempt."""
+        """Cancel the fetching of a small model."""
         if (job_id := self._running_fetch(name)) is not None:
             self._workbench.cancel(job_id)
 
@@ -127,7 +127,7 @@ class ModelController(QObject):
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
             self._restore_location(fetch)
-            self._view.show_notice(f"{name} was not fetched; another attempt continues.")
+            self._view.show_notice(f"{name} was not fetched.")
         else:
             # Only if no other model was requested meanwhile.
             self._ask_origin(name, lambda origin: self._open_small(fetch, origin) if origin else None)
