@@ -2,11 +2,8 @@
 
 import json
 import shutil
-import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -72,7 +69,7 @@ def test_a_study_is_computed_once_shown_filtered_and_exported(
     assert text[0].split()[:4] == ["model", "method", "rotation", "gated"]
     assert len(text) == 1 + len(rows)
 
-    for suffix in ("csv", "tsv", "json", "md", "tex"):
+    for suffix in ("csv", "json", "tex"):
         wina.succeeds("export", tmp_path / f"table.{suffix}", "--tasks", "demo_choice", "--metric", "acc")
     exported = json.loads((tmp_path / "table.json").read_text())
     assert [row["value"] for row in exported] == [row["demo_choice acc"] for row in rows]
@@ -227,58 +224,3 @@ for args, unused in (
     assert not heavy, (args, heavy)
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-IMPORTED_LATE = """
-import sys
-from wina_core import cli
-try:
-    cli.main()
-finally:
-    print({"lm_eval", "datasets", "scipy.optimize"} & set(sys.modules))
-"""
-"""The command line, and what it imported of what is loaded only for tasks and for joint allocations."""
-
-
-@pytest.mark.nightly  # by day api/test_running.py and test_interruption.py have signals within the process
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT to another process")
-def test_ctrl_c_stops_at_the_next_batch_and_the_same_command_goes_on(wina: Wina, home: Path, tmp_path: Path) -> None:
-    grid = ", ".join(f"{0.1 + index / 100:.2f}" for index in range(40))
-    study = tmp_path / "long.toml"
-    study.write_text(STUDY.replace("[0.5]", f"[{grid}]").replace('tasks = ["demo_choice"]', "tasks = []"))
-    command = [sys.executable, "-c", IMPORTED_LATE, "study", "run", study]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
-    wait_for_units(home / "data" / "results.sqlite", 2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert out == b"set()\n"
-    assert b"Cancelling at the next batch" in err
-    assert err.decode().strip().splitlines()[-1] == (
-        "wina: Cancelled; finished results are stored, and the same command continues from there."
-    )
-    stored = units(home / "data" / "results.sqlite")
-    total = 1 + 2 * 40
-    assert 2 <= stored < total
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wina_core.engine.server.evaluate._measure", lambda *_: None)
-        _, _, err_again = wina("study", "run", study)
-    assert f"{stored} of {total} measurements are stored and reused" in err_again
-
-
-def units(database: Path) -> int:
-    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
-        (count,) = connection.execute("select count(*) from units").fetchone()
-    return int(count)
-
-
-def wait_for_units(database: Path, wanted: int) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            if units(database) >= wanted:
-                return
-        except sqlite3.OperationalError:  # not there yet
-            pass
-        time.sleep(0.05)
-    raise AssertionError("nothing was computed")

@@ -11,8 +11,6 @@ import torch
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.latency import decoding, products, sweep
-from wina_core.specs.latency import BUDGET_SECONDS, PRESETS
-from wina_core.store import Store
 
 CPU = ("--device", "cpu")
 TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
@@ -57,12 +55,6 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     assert json.loads(out) != rows
 
 
-def test_the_presets_are_listed(wina: Wina) -> None:
-    rows = json.loads(wina.succeeds("latency", "--list", "--json"))
-    assert {row["preset"] for row in rows} == set(PRESETS)
-    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in rows
-
-
 def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
     flags = ("--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
     decode = ("latency", tiny_folder(tmp_path / "model"), *flags)
@@ -91,19 +83,6 @@ def test_runs_that_disagree_are_said_in_the_table_the_json_and_a_remark(
     assert "1 of 1 points are unstable" in err
     (row,) = json.loads(wina.succeeds(*decode, "--json"))
     assert (row["stable"], round(row["spread"], 2), row["dense_spread"]) == (False, 1.59, 1.0)
-
-
-def test_a_time_budget_is_the_default_and_can_be_lifted(
-    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speeds = decoding._Speeds([10.0], [50.0], 8)
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: speeds)
-    decode = ("latency", tiny_folder(tmp_path / "model"), "--decode", "--sparsity", "0.5")
-    for flags in ((), ("--budget", "0"), ("--budget", "5")):
-        assert "1 measured, 0 already stored" in wina(*decode, *flags)[2]
-    with Store() as store:
-        budgets = {row.record.point.budget_seconds for row in store.decode_rows()}
-    assert budgets == {BUDGET_SECONDS, None, 5.0}
 
 
 @pytest.mark.parametrize(

@@ -6,27 +6,15 @@ import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.errors import Cancelled
-from wina_core.records import AllocationRecord
 from wina_core.specs import NO_ROTATION, MethodSpec
 from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import preset
 
 
-def test_an_allocator_searches_on_the_quantized_model_with_the_methods_own_options(wina, tmp_path):
-    folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
-    out = wina.succeeds(
-        *("allocate", folder, "--text", text, "--tokens", "512", "--json", "--allocator", "evolution", "--rounds", 1),
-        *("--quantization", "int4", "--method", "rsparse", "--rho", "0.7"),
-    )
-    record = AllocationRecord.model_validate_json(out)
-    assert record.plan.budget == pytest.approx(0.5, abs=1e-3)
-    assert 0.6 < min(map(min, record.plan.rho)) <= max(map(max, record.plan.rho)) < 0.8  # bred from 0.7
-
-
 @pytest.mark.parametrize(
     ("flags", "rotation", "method"),
     [
-        (("--correction", "mean"), NO_ROTATION, MethodSpec(name="wina", correction="mean")),
+        (("--method", "rsparse", "--rho", "0.7"), NO_ROTATION, MethodSpec(name="rsparse", rho=0.7)),
         (("--preset", "wina-free"), preset("wina-free").rotation, MethodSpec(name="wina", masks="shared")),
         (("--preset", "teal", "--masks", "shared"), NO_ROTATION, MethodSpec(name="teal", masks="shared")),
         (("--preset", "teal", "--method", "teal", "--rotation", "none"), NO_ROTATION, MethodSpec(name="teal")),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.wina_core.tiny import tiny_folder, tiny_text
+from tests.wina_core.tiny import tiny_folder
 from wina_core.errors import WinaError
 from wina_core.model_info import resolve
 from wina_core.model_info.resolve import resolve_data, resolve_rotation
@@ -52,16 +52,6 @@ def test_the_fingerprint_follows_weights_configuration_and_tokenizer(
     content[-1] ^= 1
     (tmp_path / name).write_bytes(content)
     assert resolve.fingerprint(tmp_path) != before
-
-
-def test_texts_are_files_or_the_demos(tmp_path: Path) -> None:
-    assert resolve.text_file(tiny_text(tmp_path)) == tmp_path / "text.txt"
-    for name in ("calibration", "training", "heldout"):
-        assert resolve.text_file(f"demo:{name}").is_file()
-    with pytest.raises(WinaError, match='no demo text "demo:other"'):
-        resolve.text_file("demo:other")
-    with pytest.raises(WinaError, match="does not exist; check the path"):
-        resolve.text_file(str(tmp_path / "missing.txt"))
 
 
 def test_an_edited_text_or_file_of_matrices_is_another_rotation(tmp_path: Path) -> None:

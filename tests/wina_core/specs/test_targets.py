@@ -34,9 +34,8 @@ SHARES = SparsityPlan.uniform(LAYOUT, 0.5).model_copy(update={"rho": ((0.9,) * 7
 @pytest.mark.parametrize(
     "method",
     [
-        *(MethodSpec(name=name) for name in ("teal", "wina", "rsparse")),
+        *(MethodSpec(name=name) for name in ("wina", "rsparse")),
         SCAP_OWN,
-        MethodSpec(name="teal", variant=RELEASED),
     ],
     ids=lambda method: method.label,
 )

@@ -108,7 +108,6 @@ def test_a_study_of_real_models_tunes_nothing_on_what_it_measures(entry) -> None
 
 def test_runs_are_counted_without_weights() -> None:
     assert count_measurements(find_study("paper-gsm8k")) == (36, 0)
-    assert count_measurements(find_study("paper-commonsense-llama-2-7b")) == (15, 0)
     further_dense = 2 * 4 + 2 * 1  # ours only for small batches
     assert count_measurements(find_study("paper-latency")) == (0, 2 * (4 * (1 + 2 * 5) + further_dense))
     for name in ("demo-frontier", "demo-quantization", "paper-gflops"):

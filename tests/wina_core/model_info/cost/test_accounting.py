@@ -13,7 +13,7 @@ from wina_core.model_info.cost.terms import Storage
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.records import CostRecord, CostRow, ModelShape
 from wina_core.specs import ROTATION_MODES, MethodSpec
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.plans import PlanLayout, UniformSparsity
 
 WINA = MethodSpec(name="wina")
 THRESHOLD = MethodSpec(name="wina", selection="threshold")
@@ -203,16 +203,6 @@ def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
     assert cost_row.net_sparsity == 0.5 - (inputs + outputs - 24) / 576
     both = row(costs(shape, scap.model_copy(update={"correction": "mean"}), HALF), "none")
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
-
-
-def test_a_plan_says_the_sparsity_of_each_matrix():
-    shape = shape_of(layers=1)
-    plan = SparsityPlan.uniform(shape.layout, 0.0).with_cells({(0, 6): 0.75})
-    cost_row = row(costs(shape, WINA, plan), "none")
-    assert terms(cost_row)["projections"][0] == 2 * (576 - 96)
-    assert terms(cost_row)["gating"] == (5 * 16, 4 * 16)
-    with pytest.raises(WinaError, match="was made for a model with 1 layers"):
-        costs(shape_of(), WINA, plan)
 
 
 # ---- what must hold for any model ------------------------------------------------------------------------------------

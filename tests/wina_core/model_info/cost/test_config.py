@@ -17,11 +17,8 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model, model_shape
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.jobs import CostJob
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.cost.matrices import held_weights
 from wina_core.records import CostRecord, ModelShape
@@ -223,16 +220,6 @@ def test_a_config_that_describes_no_supported_model_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("[" * 200_000)
     with pytest.raises(WinaError, match=r"config\.json cannot be read \(it is nested too deeply\); restore it"):
         empty_model(ModelSource(location=str(tmp_path)), NullReporter())
-
-
-def test_only_exact_rotations_are_counted(tmp_path):
-    tiny_model("olmo2").config.save_pretrained(tmp_path)
-    values = []
-    job = CostJob(model=ModelSource(location=str(tmp_path)), method=WINA, plan=AT_65)
-    run_job(job, Session(), lambda event: values.append(event.value), NullReporter())
-    assert [row.rotation for row in values[0].rows] == ["dense", "none"]
-    with pytest.raises(WinaError, match="has no exact global rotation"):
-        run_job(job.model_copy(update={"rotations": ("global",)}), Session(), values.append, NullReporter())
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

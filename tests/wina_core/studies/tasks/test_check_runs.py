@@ -6,7 +6,7 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import CHOICE, consent, write_tasks
 from tests.wina_core.conftest import Wina
-from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_of
+from wina_core.compute.evaluation.tasks import check_tasks
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec, TaskSpec, TextSpec
@@ -96,20 +96,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = CHOICE.replace("tiny_choice", "tiny_own") + "process_results: !function own.score\n"
     (folder / "own.yaml").write_text(own)
     return folder
-
-
-@pytest.mark.parametrize(
-    ("task", "metrics"),
-    [
-        ("tiny_choice", ("acc", "acc_norm")),
-        ("tiny_likelihood", ("perplexity", "acc")),
-        ("tiny_rolling", ("bits_per_byte",)),
-        ("tiny_filtered", ("exact_match,strict", "exact_match")),
-        ("tiny_own", ()),
-    ],
-)
-def test_a_tasks_definition_tells_its_metrics(task: str, metrics: tuple[str, ...], folder: Path) -> None:
-    assert metrics_of(load_task(task, [str(folder)], task_code=consent(folder))["tasks"].values()) == metrics
 
 
 def test_a_metric_that_a_task_has_not_is_refused_before_it_is_computed(folder: Path) -> None:
