@@ -9,8 +9,7 @@ import typer
 from wina_core.api.arguments import allocator_spec
 from wina_core.api.studies import compute_study
 from wina_core.cli import makers, options
-from wina_core.cli.computing import machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import combine_on, machines_of
 from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, with_flags_of
 from wina_core.cli.study import run_study
 from wina_core.cli.tables import print_table

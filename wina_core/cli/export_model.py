@@ -9,8 +9,7 @@ from wina_core.api.progress import terminal_reporter
 from wina_core.api.running import run_recorded
 from wina_core.api.stored import stored_run
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import combine_on, confirm_products, machines_of
 from wina_core.cli.options import with_flags_of
 from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs

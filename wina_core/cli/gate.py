@@ -8,7 +8,7 @@ import typer
 
 from wina_core.analysis.gate_views import COMPARED, InspectedCell, InspectedGate, agreement
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_and_run, machines_of
+from wina_core.cli.makers import confirm_and_run, machines_of
 from wina_core.cli.options import in_gate, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError

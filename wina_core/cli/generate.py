@@ -9,8 +9,7 @@ import typer
 
 from wina_core.api.running import run_recorded
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
-from wina_core.cli.makers import configuration_of
+from wina_core.cli.makers import configuration_of, confirm_products, machines_of
 from wina_core.cli.options import in_sampling, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError

@@ -8,7 +8,7 @@ import typer
 
 from wina_core.api.studies import sweep_products, time_points
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.cli.options import in_gate, in_model, in_output, in_timing, with_flags_of
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError

@@ -11,7 +11,7 @@ import typer
 from wina_core.api.progress import terminal_reporter
 from wina_core.api.running import announce_memory, run_recorded
 from wina_core.cli import makers, options
-from wina_core.cli.computing import machines_of
+from wina_core.cli.makers import machines_of
 from wina_core.cli.options import in_gate, in_model, in_rotation, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.errors import WinaError

@@ -9,8 +9,7 @@ import typer
 from wina_core.api.arguments import allocator_spec
 from wina_core.api.progress import terminal_reporter
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_and_run, machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import combine_on, confirm_and_run, machines_of
 from wina_core.cli.options import in_allocation, in_output, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError

@@ -13,9 +13,9 @@ from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import makers, options
 from wina_core.cli.arrays import compute_element, update_arrays
-from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_timings
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.cli.options import panel, with_flags_of
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches

@@ -10,8 +10,8 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.engine.engine_events import DEMO
 from tests.wina_core.tiny import tiny_folder
 from wina_core.api import running
-from wina_core.cli import computing
-from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli import makers
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import InspectJob, RotateJob
@@ -30,7 +30,7 @@ ROTATION = MissingProduct(
 def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(running, "missing_products", lambda _: (ROTATION,))
     stream = SimpleNamespace(isatty=lambda: request.param)
-    monkeypatch.setattr(computing, "sys", SimpleNamespace(stdin=stream, stderr=stream))
+    monkeypatch.setattr(makers, "sys", SimpleNamespace(stdin=stream, stderr=stream))
     return bool(request.param)
 
 
@@ -47,7 +47,7 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal_unless_answered_b
     terminal: bool, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(computing.typer, "confirm", lambda text, **_: asked.append(text) or answer)
+    monkeypatch.setattr(makers.typer, "confirm", lambda text, **_: asked.append(text) or answer)
     if terminal and not answer:
         with pytest.raises(WinaError):
             confirm_products(JOB, (), yes=False)

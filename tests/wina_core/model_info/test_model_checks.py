@@ -60,6 +60,12 @@ def test_an_index_that_places_no_weights_is_refused(tmp_path: Path, change: dict
         check_weights(tmp_path)
 
 
+def test_integers_are_no_weights(tmp_path: Path) -> None:
+    _folder(tmp_path, **{"a.weight": torch.ones(4, dtype=torch.int32)})
+    with pytest.raises(WinaError, match=r"The weight a.weight in .* has the dtype I32"):
+        check_weights(tmp_path)
+
+
 def test_a_config_larger_than_the_files_is_refused_by_arithmetic(tmp_path: Path) -> None:
     weights = check_weights(_folder(tmp_path))
     check_described(tmp_path, SIZES, weights)

@@ -23,9 +23,9 @@ from wina_core.specs import (
     Spec,
     TextSpec,
 )
-from wina_core.specs.auto_rotations import auto_candidates, refined_candidate
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.presets import LAROSA_ROTATION
+from wina_core.specs.rotations import auto_candidates, refined_candidate
 from wina_core.specs.studies import StudySpec
 
 DEMO = ModelSource(location="demo")

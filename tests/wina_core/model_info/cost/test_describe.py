@@ -32,5 +32,5 @@ def test_another_number_of_experts_is_refused_when_it_is_loaded(tmp_path: Path, 
     config = json.loads(file.read_text())
     for experts in (5, 7):
         file.write_text(json.dumps(config | {"num_local_experts": experts, "num_experts": experts}))
-        with pytest.raises(WinaError, match="do not fit its config.json: they have other shapes"):
+        with pytest.raises(WinaError, match="they have other shapes than it asks for"):
             load_model(ModelSource(location=str(tmp_path)), NullReporter())
