@@ -76,8 +76,7 @@ def calibrate(
 
     spec = CalibrationSpec(text=resolve_text(TextSpec(source=fspath(text), tokens=tokens)))
     job = CalibrateJob(model=model.source, rotation=model.rotation, method=method_spec(method, None), calibration=spec)
-    record = compute(job, model.database)
-    assert isinstance(record, CalibrationRecord)
+    record = compute(job, CalibrationRecord, model.database)
     rows = [(row.layer, row.projection, row.metric, row.x, row.value) for row in record.layers]
     return pd.DataFrame(rows, columns=["layer", "projection", "metric", "sparsity", "value"])
 
@@ -149,9 +148,7 @@ def allocate(
         method=method_spec(method, "topk"),
         plan=AllocatedSparsity(sparsity=float(sparsity), allocator=allocator_spec(allocator, **settings)),
     )
-    record = compute(job, model.database)
-    assert isinstance(record, AllocationRecord)
-    return record.plan
+    return compute(job, AllocationRecord, model.database).plan
 
 
 @checked
@@ -227,6 +224,4 @@ def allocate_jointly(
         **settings,
     )
     job = AllocateJointlyJob(model=model.source, rotation=model.rotation, method=method_spec(method, "topk"), spec=spec)
-    record = compute(job, model.database)
-    assert isinstance(record, JointRecord)
-    return record.pair
+    return compute(job, JointRecord, model.database).pair

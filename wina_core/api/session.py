@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wina_core.api.progress import library_reporter
 from wina_core.api.running import run_recorded
 from wina_core.compute.importing import without_collections
 from wina_core.errors import WinaError
-from wina_core.jobs import Job, ResultValue
+from wina_core.jobs import Job
 from wina_core.specs import ModelSource, RotationSpec
 from wina_core.store import Store
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.models.loading import LoadedModel
     from wina_core.compute.session.shared_session import SharedSession
 
+Value = TypeVar("Value")
 Key = tuple[str, str]
 """Hashes of a model's source and rotation."""
 _gated: "dict[Key, LoadedModel]" = {}
@@ -69,7 +70,9 @@ def in_job() -> "Iterator[SharedSession]":
             yield session()
 
 
-def compute(job: Job, database: str | None) -> ResultValue | None:
-    """Compute a job with the models of this process, store its results, and return what is not stored."""
+def compute(job: Job, kind: type[Value], database: str | None) -> Value:
+    """Compute a job with the models of this process, store its results, and return what is not stored, of this kind."""
     with in_job() as models, Store(database) as store:
-        return run_recorded(job, store, session=models, reporting=library_reporter).result
+        value = run_recorded(job, store, session=models, reporting=library_reporter).result
+    assert isinstance(value, kind)
+    return value

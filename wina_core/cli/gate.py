@@ -8,7 +8,7 @@ import typer
 
 from wina_core.analysis.gate_views import COMPARED, InspectedCell, InspectedGate, agreement
 from wina_core.cli import makers, options
-from wina_core.cli.makers import confirm_and_run, machines_of
+from wina_core.cli.makers import IN_MEMORY, confirm_and_run
 from wina_core.cli.options import in_gate, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
@@ -60,8 +60,7 @@ def gate(
             "tokens": tokens,
         }
     )
-    record = confirm_and_run(job, machines_of(machine), yes, "sqlite://")  # in memory: nothing of it is stored
-    assert isinstance(record, GateRecord)
+    record = confirm_and_run(job, GateRecord, machine, yes, IN_MEMORY)
     cell = InspectedCell(record)
     rows = [_row(name, inspected) for name, inspected in zip(names, cell.gates, strict=True)]
     alike, jaccard = agreement([inspected.mask for inspected in cell.gates])

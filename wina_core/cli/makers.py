@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from wina_core.cli import options
 from wina_core.cli.options import in_evaluation, in_gate, in_model, in_rotation, with_flags_of
 from wina_core.errors import WinaError, explain
 from wina_core.files.hardware import allow_memory, parse_bytes
-from wina_core.jobs import Job, ResultValue
+from wina_core.jobs import Job
 from wina_core.model_info.resolve import resolve, resolve_quantization
 from wina_core.remote.registry import find_place
 from wina_core.specs import (
@@ -40,6 +40,9 @@ from wina_core.store import Store
 
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""
+IN_MEMORY = "sqlite://"
+"""The database of jobs of which nothing is stored."""
+Value = TypeVar("Value")
 _BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 
 
@@ -385,8 +388,14 @@ def confirm_products(job: Job, machines: tuple[str, ...], yes: bool) -> None:
         raise WinaError("Nothing was computed.")
 
 
-def confirm_and_run(job: Job, machines: tuple[str, ...], yes: bool, database: str | None) -> ResultValue | None:
-    """Run a job after `confirm_products`, store its results, and return what is not stored."""
+def confirm_and_run(
+    job: Job, kind: type[Value], machine: Sequence[str] | None, yes: bool, database: str | None
+) -> Value:
+    """Run a job after `confirm_products`, here or on the machines of `--machine`; store its results, and return what is
+    not stored, a value of this kind."""
+    machines = machines_of(machine)
     confirm_products(job, machines, yes)
     with Store(database) as store:
-        return run_recorded(job, store, machines=machines).result
+        value = run_recorded(job, store, machines=machines).result
+    assert isinstance(value, kind)
+    return value

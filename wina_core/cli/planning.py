@@ -7,16 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from wina_core.api.arguments import allocator_spec
-from wina_core.api.progress import terminal_reporter
 from wina_core.cli import makers, options
-from wina_core.cli.makers import combine_on, confirm_and_run, machines_of
+from wina_core.cli.makers import IN_MEMORY, combine_on, confirm_and_run
 from wina_core.cli.options import in_allocation, in_output, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob, CostJob
 from wina_core.model_info.resolve import resolve_rotation, resolve_text
-from wina_core.records import LEAST_EXPERT_TOKENS, AllocationRecord, CalibrationRecord, JointRecord
+from wina_core.records import LEAST_EXPERT_TOKENS, AllocationRecord, CalibrationRecord, CostRecord, JointRecord
 from wina_core.records.texts import moment
 from wina_core.specs import (
     DENSE,
@@ -70,8 +69,7 @@ def calibrate(
     """Measure and store score thresholds and output errors per layer, projection and sparsity."""
     read = resolve_text(TextSpec(source=text, tokens=tokens), data_folder)
     job = CalibrateJob(model=model, rotation=rotation, method=method, calibration=CalibrationSpec(text=read))
-    record = confirm_and_run(job, machines_of(machine), yes, database)
-    assert isinstance(record, CalibrationRecord)
+    record = confirm_and_run(job, CalibrationRecord, machine, yes, database)
     rows: list[Sequence[Any]] = [
         (layer.layer, layer.projection, layer.metric, layer.x, layer.value) for layer in record.layers
     ]
@@ -183,9 +181,7 @@ def allocate(
             )
         budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
         joint = _joint_job(model, configuration, settings | budgets, data_folder)
-        joint_record = confirm_and_run(joint, machines_of(machine), yes, database)
-        assert isinstance(joint_record, JointRecord)
-        _print_joint(joint.spec, joint_record, output_path, as_json)
+        _print_joint(joint.spec, confirm_and_run(joint, JointRecord, machine, yes, database), output_path, as_json)
         return
     if bits_read is not None or bits_held is not None or refined:
         raise WinaError(
@@ -200,8 +196,7 @@ def allocate(
             allocator=allocator_spec(allocator, data_folder=data_folder, **settings, **searched),
         ),
     )
-    record = confirm_and_run(job, machines_of(machine), yes, database)
-    assert isinstance(record, AllocationRecord)
+    record = confirm_and_run(job, AllocationRecord, machine, yes, database)
     if output_path:
         write_atomically(output_path, (record.plan.model_dump_json(indent=1) + "\n").encode())
     if as_json:
@@ -313,10 +308,7 @@ def import_shares(
 ) -> None:
     """Convert R-Sparse's searched shares into a plan for MODEL. Reads no weights."""
     job = CostJob(model=ModelSource(location=model), method=DENSE, plan=UniformSparsity(sparsity=0.0))
-    with terminal_reporter() as reporter:
-        from wina_core.engine.server.cost import count_costs  # takes seconds; Ctrl-C works meanwhile
-
-        layout = count_costs(job, reporter).shape.layout
+    layout = confirm_and_run(job, CostRecord, None, True, IN_MEMORY).shape.layout
     plan = read_searched_shares(searched, layout)
     write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
 

@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from wina_core.api.progress import duration
-from wina_core.api.running import announce_memory, run_recorded
 from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import makers, options
 from wina_core.cli.arrays import compute_element, update_arrays
 from wina_core.cli.jobs import start
 from wina_core.cli.latency import show_timings
-from wina_core.cli.makers import confirm_products, machines_of
+from wina_core.cli.makers import confirm_and_run, confirm_products, machines_of
 from wina_core.cli.options import panel, with_flags_of
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
@@ -223,7 +222,7 @@ def estimate(
     is not included.
     """
     allow_memory(memory)
-    opened, machines = open_study(study, parse_roles(role or ()), data_folder), machines_of(machine)
+    opened = open_study(study, parse_roles(role or ()), data_folder)
     runs = expand(opened)
     with Store(database) as store:
         pending = tuple(store.pending(runs, samples))
@@ -236,10 +235,7 @@ def estimate(
 
             stored = store.unit_seconds(missing, environment().hardware)
             job = EstimateJob(runs=pending, stored=stored, run_model_code=run_model_code, task_code=code)
-            announce_memory(job, machines)
-            value = run_recorded(job, store, machines=machines).result
-            assert isinstance(value, EstimateRecord)
-            record = value
+            record = confirm_and_run(job, EstimateRecord, machine, True, database)
     columns = ("measurement", "seconds", "basis")
     print_table(columns, [(line.unit, round(line.seconds, 2), line.basis) for line in record.estimates], as_json)
     for preparation in record.preparations:

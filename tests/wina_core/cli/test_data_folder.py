@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.wina_core.conftest import Wina
-from wina_core.errors import WinaError
 from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob, Job, RotateJob
 from wina_core.model_info.resolve import resolve_text
 from wina_core.specs import TextSpec
@@ -23,26 +22,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """The jobs that commands would run; each ends with an error."""
-    found: list[Job] = []
-
-    def remember(job: Job, *_: object, **__: object) -> None:
-        found.append(job)
-        raise WinaError("stopped")
-
-    monkeypatch.setattr("wina_core.cli.model.run_recorded", remember)
-    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", remember)
-    return found
-
-
 def resolved(folder: Path, tokens: int) -> TextSpec:
     """Return the rows of `SOURCE` by the path of their file."""
     return resolve_text(TextSpec(source=f"{folder / 'prose' / 'test.jsonl'}[0:3]", tokens=tokens))
 
 
-def test_commands_read_texts_of_the_data_folder(wina: Wina, folder: Path, jobs: list[Job]) -> None:
+def test_commands_read_texts_of_the_data_folder(wina: Wina, folder: Path, planned: list[Job]) -> None:
     rotation = ("--rotation", "global", "--rotation-text", SOURCE, "--rotation-tokens", 64)
     text = ("--text", SOURCE, "--tokens", 128)
     bits = ("--bits", 4, "--quantizer", "gptq", "--bits-text", SOURCE, "--bits-tokens", 64)
@@ -54,7 +39,7 @@ def test_commands_read_texts_of_the_data_folder(wina: Wina, folder: Path, jobs: 
     ):
         assert "option data-folder" in wina.fails(1, *words)
         wina.fails(1, *words, "--data-folder", folder)
-    rotate, calibrate, alone, joint = jobs
+    rotate, calibrate, alone, joint = planned
     assert isinstance(rotate, RotateJob)
     assert isinstance(calibrate, CalibrateJob)
     assert rotate.rotation.text == calibrate.rotation.text == resolved(folder, 64)

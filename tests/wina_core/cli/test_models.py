@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
-from wina_core.errors import Cancelled
+from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.specs import NO_ROTATION, MethodSpec
-from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.presets import preset
 
 
@@ -30,35 +28,10 @@ from wina_core.specs.presets import preset
         ),
     ],
 )
-def test_options_and_presets_reach_the_search(wina, monkeypatch, flags, rotation, method):
-    jobs = []
-
-    def see(job, *_):
-        jobs.append(job)
-        raise Cancelled
-
-    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", see)
-    wina.fails(130, "allocate", "demo", "--quantization", "int8", *flags)
-    (job,) = jobs
+def test_options_and_presets_reach_the_search(wina, planned, flags, rotation, method):
+    wina.fails(1, "allocate", "demo", "--quantization", "int8", *flags)
+    (job,) = planned
     assert (job.rotation, job.method, job.model.quantization) == (rotation, method, "int8")
-
-
-def test_a_preset_is_exported_with_the_rotation_chosen_on_the_calibration_text(wina, monkeypatch, tmp_path):
-    specs = []
-
-    def see(_store, spec, _folder):
-        specs.append(spec)
-        raise Cancelled
-
-    folder, text = tiny_folder(tmp_path / "model"), tiny_text(tmp_path)
-    layout = tiny_loaded().view.layout
-    cells = [[0.5 for _ in layout.projections] for _ in range(layout.layers)]
-    (tmp_path / "plan.json").write_text(SparsityPlan(layout=layout, sparsity=cells).model_dump_json())
-    monkeypatch.setattr("wina_core.cli.export_model.export_job", see)
-    preset_and_plan = ("--preset", "wina-auto", "--plan", tmp_path / "plan.json")
-    wina.fails(130, "export-model", tmp_path / "out", "--model", folder, *preset_and_plan, "--calibration-text", text)
-    (spec,) = specs
-    assert spec.rotation.text.source == str(text)
 
 
 @pytest.mark.parametrize(

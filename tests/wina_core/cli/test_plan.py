@@ -5,7 +5,6 @@ import json
 import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
-from wina_core.errors import WinaError
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.quantization import PlanPair, load_pair
@@ -53,16 +52,9 @@ def test_the_cost_of_planes_is_called_an_estimate(wina):
     assert 1 < rows[1]["bits_read"] < 0.6 * 6.5
 
 
-def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, monkeypatch):
-    jobs = []
-
-    def remember(job, *_):
-        jobs.append(job)
-        raise WinaError("enough")
-
-    monkeypatch.setattr("wina_core.cli.planning.confirm_and_run", remember)
+def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, planned):
     flags = ("allocate", "demo", "--allocator", "joint", "--bits-read", "4.5")
     wina.fails(1, *flags, "--selection", "threshold")
-    assert jobs[0].method.selection == "topk", "one allocation, whatever is said of the selection"
+    assert planned[0].method.selection == "topk", "one allocation, whatever is said of the selection"
     message = wina.fails(1, *flags, "--quantization", "int8")
     assert "A joint allocation chooses the bits; leave out --quantization int8" in message

@@ -28,13 +28,6 @@ def test_a_pair_comes_back_as_it_was_written(targets, quantization):
         assert PlanPair.parse(pair.text(indent)) == pair
 
 
-def test_a_plan_without_bits_is_written_and_read_as_it_always_was():
-    text = PlanPair(plan=PLAN).text()
-    assert SparsityPlan.model_validate_json(text) == PLAN
-    plain = {key: value for key, value in json.loads(text).items() if key != "kind"}
-    assert PlanPair.parse(json.dumps(plain)) == PlanPair(plan=PLAN), "files of the first versions had no kind"
-
-
 def changed(**changes: object) -> str:
     return json.dumps(json.loads(PlanPair(plan=PLAN, quantization=BITS).text()) | changes)
 

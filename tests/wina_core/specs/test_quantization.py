@@ -13,13 +13,6 @@ LAYOUT = PlanLayout(projections=("q", "down"), parameters=((100, 300), (100, 300
 PLAN = BitsPlan(layout=LAYOUT, bits=((4, 2), (8, 3)))
 
 
-def test_hashes_of_sources_of_before_are_unchanged():
-    """Runs are stored under hashes that hold these."""
-    hashes = [ModelSource(location="demo", quantization=bits).content_hash() for bits in ("none", "int8", "int4")]
-    assert hashes == ["4ac3967cc98214b8", "05f3ff35bdc9a744", "2734224029609abe"]
-    assert ModelSource.model_validate_json('{"location": "demo", "quantization": "int8"}').quantization == "int8"
-
-
 def test_every_field_of_a_quantization_changes_the_source_but_its_plans_provenance_does_not():
     changes = [
         {},
