@@ -82,10 +82,7 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
     config = read_json(path)
     section = config.get("quantization_config", {})
     if not isinstance(section, dict):
-        raise WinaError(
-            f"The quantization_config in {path} is {_shown(section)} instead of a JSON object; restore it from "
-            "the model's source."
-        )
+        raise _faulty(path, f"has the quantization_config {_shown(section)} instead of a JSON object")
     method = section.get("quant_method")
     if "quantization_config" in config and (method is None or method != quantized_by):
         if method == SPARSE_METHOD:
@@ -106,9 +103,7 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
 def check_sizes(folder: Path, config: Mapping[str, Any]) -> None:
     """Raise WinaError for a config.json without the sizes of a model, or with sizes that cannot be one's."""
     if fault := fault_of_sizes(config):
-        raise WinaError(
-            f"The config.json in {folder} describes no model ({fault}); restore it from the model's source."
-        )
+        raise _faulty(folder / "config.json", f"describes no model ({fault})")
 
 
 def check_described(folder: Path, config: Mapping[str, Any], weights: Mapping[str, TensorEntry]) -> None:
@@ -162,6 +157,10 @@ def fault_of_limits(config: Mapping[str, Any]) -> str:
     return ""
 
 
+def _faulty(path: Path, fault: str) -> WinaError:
+    return WinaError(f"{path} {fault}; restore it from the model's source.")
+
+
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -175,9 +174,9 @@ def read_json(path: Path) -> dict[str, Any]:
         json.dumps(content, ensure_ascii=False).encode()  # a surrogate is no text
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise WinaError(f"{path} cannot be read ({reason}); restore it from the model's source.") from error
+        raise _faulty(path, f"cannot be read ({reason})") from error
     if not isinstance(content, dict):
-        raise WinaError(f"{path} does not hold a JSON object; restore it from the model's source.")
+        raise _faulty(path, "does not hold a JSON object")
     return content
 
 
@@ -194,16 +193,11 @@ def check_files(folder: Path) -> None:
             check_file(path, _MODEL_FILE)
             if pattern == "*.json":
                 content = read_json(path)
-                if path.name in ("config.json", "generation_config.json"):
-                    _check_token_ids(path, content)
-
-
-def _check_token_ids(path: Path, content: dict[str, Any]) -> None:
-    try:
-        _TokenIds.model_validate(content)
-    except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        raise WinaError(f"{path} is invalid ({reason}); restore it from the model's source.") from error
+                try:
+                    if path.name in ("config.json", "generation_config.json"):
+                        _TokenIds.model_validate(content)
+                except ValidationError as error:
+                    raise _faulty(path, f"is invalid ({explain(error).rstrip('.')})") from error
 
 
 def check_weights(folder: Path) -> dict[str, TensorEntry]:
@@ -244,14 +238,11 @@ def _weight_map(index: Path) -> dict[str, str]:
     try:
         placed = _Index.model_validate(read_json(index)).weight_map
     except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        raise WinaError(f"{index} has no valid weight map ({reason}); restore it from the model's source.") from error
+        raise _faulty(index, f"has no valid weight map ({explain(error).rstrip('.')})") from error
     for name in placed.values():
         if Path(name).name != name or not name.endswith(".safetensors") or "\0" in name or "\\" in name:
-            raise WinaError(
-                f"{index} names the weight file {_shown(name)}, but weights are read only from safetensors files in "
-                "the model's own folder; restore it from the model's source."
-            )
+            elsewhere = "but weights are read only from safetensors files in the model's own folder"
+            raise _faulty(index, f"names the weight file {_shown(name)}, {elsewhere}")
     return placed
 
 

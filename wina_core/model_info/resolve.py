@@ -171,9 +171,7 @@ def resolve_rotation(spec: RotationSpec, data: str | None = None) -> RotationSpe
     """Return a rotation with the fingerprints of its files: given matrices and a user's text."""
     changes: dict[str, object] = {"text": resolve_text(spec.text, data)}
     if spec.matrices is not None:
-        path = Path(spec.matrices).expanduser()
-        if what_is_at(path) != "file":
-            raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+        path = _existing(spec.matrices, "file of rotation matrices")
         changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path], "file of matrices")}
     return spec.model_copy(update=changes)
 
@@ -300,9 +298,13 @@ def text_file(source: str) -> Path:
                 f'There is no demo text "{source}"; use demo:calibration, demo:training, demo:heldout or a file.'
             )
         return path
-    path = Path(split_range(in_data_folder(source, None))[0]).expanduser()
+    return _existing(split_range(in_data_folder(source, None))[0], "text file")
+
+
+def _existing(name: str, noun: str) -> Path:
+    path = Path(name).expanduser()
     if what_is_at(path) != "file":
-        raise WinaError(f"The text file {path} does not exist; check the path.")
+        raise WinaError(f"The {noun} {path} does not exist; check the path.")
     return path
 
 

@@ -107,7 +107,7 @@ def test_files_that_the_libraries_would_open_are_checked_first(tmp_path: Path) -
     [
         ({"_attn_implementation": "owner/kernel"}, "may be code of others"),
         ({"_attn_implementation": {"": "owner/kernel"}}, "may be code of others"),
-        ({"quantization_config": None}, r"The quantization_config in .* instead of a JSON object; restore"),
+        ({"quantization_config": None}, r"has the quantization_config .* instead of a JSON object; restore"),
         ({"quantization_config": {"quant_method": "gptq"}}, "are quantized; open the model's unquantized weights"),
         ({"quantization_config": {"quant_method": "wina", "source": "demo-llama"}}, r"made from \('demo-llama'\)"),
     ],
