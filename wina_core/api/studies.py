@@ -10,7 +10,7 @@ from pydantic import Field
 
 from wina_core.api.arguments import checked
 from wina_core.api.progress import library_reporter, terminal_reporter
-from wina_core.api.running import Reporting, announce_products, run_recorded, run_recorded_in_pool
+from wina_core.api.running import Reporting, announce_products, run_recorded
 from wina_core.api.session import in_job
 from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, RunFailed
@@ -160,12 +160,15 @@ def compute_study(
         confirm(launched.job)
     if ray is not None and options.machines:
         raise WinaError("A job runs on a Ray cluster or on machines over ssh; leave out --ray or --machine.")
-    if ray is None and engines in (None, 1):
-        state = run_recorded(launched.job, store, machines=options.machines, session=session, reporting=reporting)
-    else:
-        state = run_recorded_in_pool(
-            launched.job, store, engines or 0, machines=options.machines, ray=ray, reporting=reporting
-        )
+    state = run_recorded(
+        launched.job,
+        store,
+        machines=options.machines,
+        engines=engines,
+        ray=ray,
+        session=session,
+        reporting=reporting,
+    )
     return replace(computed, failures=tuple(state.failures.values()))
 
 

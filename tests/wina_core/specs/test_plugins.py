@@ -127,7 +127,6 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
     }
     packages = tmp_path / "packages"
     install(packages, "broken", groups, code=BROKEN)
-    install(packages, "later", {"wina.quantizers": {"new": "broken:number"}}, "WINA_Workbench>=9")
     install(packages, "severe", {"wina.allocators": {"severe": "severe:it"}}, code=SEVERE)
     (packages / "arc").mkdir()
     (packages / "arc" / "arc_easy.yaml").write_text("task: arc_easy\n")
@@ -142,7 +141,6 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
         "other": ("broken", "broken:other is no function"),
         "empty": ("broken", "the folder broken has no file empty.yaml or empty_*.yaml"),
         "arc_easy": ("broken", "lm-eval has a task arc_easy of its own"),
-        "new": ("later", "it needs wina-workbench >=9, and this is"),
         "severe": ("severe", "Severe: at once"),
     }.items():
         assert f'"{name}" of {package} 2.0 is left out ({reason}' in problems[name]
