@@ -139,7 +139,6 @@ def quantization_of(
     spec = specs.QuantizationSpec(
         **{"quantizer": "gptq", **settings}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
-    check_made(spec)
     return resolve_quantization(spec, data_folder)
 
 
