@@ -26,8 +26,7 @@ def test_a_stored_run_is_exported_with_its_results(wina, model, tmp_path):
     found = json.loads(wina.succeeds("export-model", out, "--run", run[:10], "--database", database, "--json"))
     assert found["folder"] == str(out)
     assert found["bytes"] == sum(file.stat().st_size for file in out.iterdir())
-    section = json.loads((out / "config.json").read_text())["quantization_config"]
-    assert (section["quant_method"], section["run"], section["source"]) == ("wina", run, "model")
+    assert json.loads((out / "config.json").read_text())["quantization_config"]["run"] == run
     card = (out / "README.md").read_text()
     assert "| fidelity | kl |" in card
     assert "wina export-model sparse --model ./model --method wina --sparsity 0.5\n" in card
@@ -61,7 +60,3 @@ def test_what_cannot_be_exported_is_one_sentence(wina, model, tmp_path):
     beside = wina.fails(1, "export-model", out, "--run", "abc", "--sparsity", 0.5, "--rotation", "none")
     assert beside.endswith("leave out --rotation, --sparsity, or --run.")
     assert "drops nothing" in wina.fails(1, "export-model", out, "--model", model, "--method", "dense")
-    out.mkdir()
-    (out / "file").touch()
-    assert wina.fails(1, "export-model", out, "--model", model).endswith("is not an empty folder; choose another name.")
-    assert [each.name for each in out.iterdir()] == ["file"]

@@ -85,26 +85,6 @@ def test_runs_that_disagree_are_said_in_the_table_the_json_and_a_remark(
     assert (row["stable"], round(row["spread"], 2), row["dense_spread"]) == (False, 1.59, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("code", "flags", "message"),
-    [
-        (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
-        (2, (*TINY, "--sparsity", "1"), "sparsities[1]: it should be less than 1, not 1.0."),
-        (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
-        (1, ("demo",), 'Only decoding is timed on a model; add --decode, or give shapes instead of "demo".'),
-        (1, ("--decode",), "--decode needs a model; name a folder"),
-        (1, ("demo", "--decode", "--shape", "64x48"), "A model has its own shapes"),
-        (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
-        (2, ("demo", "--decode", "--new-tokens", "1"), "new_tokens: it should be greater than or equal to 2, not 1."),
-        (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
-    ],
-)
-def test_impossible_settings_are_refused_in_one_sentence(
-    wina: Wina, code: int, flags: tuple[str, ...], message: str
-) -> None:
-    assert message in wina.fails(code, "latency", *flags)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_an_output_that_cannot_be_written_is_told_in_one_sentence() -> None:
     command = [sys.executable, "-m", "wina_core.cli", "latency", "--list"]

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.specs import BitsPlan, QuantizationSpec
 from wina_core.specs.plans import PlanLayout, SparsityPlan
@@ -42,14 +40,6 @@ def test_a_joint_allocation_in_planes_says_how_to_evaluate_its_plan(tmp_path, wi
     assert "evaluate it with --selection threshold" in shown
     assert "predicted KL" in shown
     assert load_pair(file).quantization.bits == 6
-
-
-def test_the_cost_of_planes_is_called_an_estimate(wina):
-    flags = ("demo", "--bits", "6.5", "--quantizer", "planes", "--by-energy", "--sparsity", "0.5")
-    assert "are estimates for normal weights and scores" in wina.succeeds("cost", *flags)
-    rows = json.loads(wina.succeeds("cost", *flags, "--json"))["rows"]
-    assert rows[1]["bits_held"] == pytest.approx(6.5)
-    assert 1 < rows[1]["bits_read"] < 0.6 * 6.5
 
 
 def test_a_joint_allocation_chooses_the_bits_and_the_selection_itself(wina, planned):
