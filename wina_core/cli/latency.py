@@ -111,7 +111,7 @@ def latency(
         if repeated := [flag for flag, values in (("--method", method), ("--dtype", dtype)) if len(values or ()) > 1]:
             raise WinaError(f"With --decode, {repeated[0]} takes one value; run the command once for each.")
         chosen = makers.method_spec(name=(method or ["wina"])[0], selection=selection or "topk", masks=masks)
-        spec = _spec_of(
+        spec = spec_of(
             DecodeSpec,
             model=makers.resolved_source(model, (dtype or ["auto"])[0], device, memory, quantization=quantization),
             rotation=rotation,
@@ -138,7 +138,7 @@ def latency(
             "budget; leave those out, or add --decode."
         )
     shapes = [*(operation for name in presets or () for operation in preset(name)), *map(parse_shape, shape or ())]
-    sweep = _spec_of(
+    sweep = spec_of(
         LatencySpec,
         shapes=shapes or PRESETS["paper"],
         device=device,
@@ -156,7 +156,7 @@ def latency(
     show_timings(*timed, output_path, as_json=as_json)
 
 
-def _spec_of(kind: type[Spec], **settings: Any) -> Any:
+def spec_of(kind: type[Spec], **settings: Any) -> Any:
     """Return a spec of settings, of which those that are None have its defaults."""
     return kind.model_validate({name: value for name, value in settings.items() if value is not None})
 

@@ -6,23 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.api.arguments import allocator_spec
+from wina_core.api.arguments import allocate_job, allocator_spec, calibrate_job, joint_job
 from wina_core.cli import makers, options
 from wina_core.cli.makers import IN_MEMORY, combine_on, confirm_and_run
 from wina_core.cli.options import in_allocation, in_output, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob, CostJob
-from wina_core.model_info.resolve import resolve_rotation, resolve_text
+from wina_core.jobs import CostJob
+from wina_core.model_info.resolve import resolve_rotation
 from wina_core.records import LEAST_EXPERT_TOKENS, AllocationRecord, CalibrationRecord, CostRecord, JointRecord
 from wina_core.records.texts import moment
 from wina_core.specs import (
     DENSE,
-    AllocatedSparsity,
     AllocatorSpec,
-    CalibrationSpec,
-    Configuration,
     JointSpec,
     MethodSpec,
     ModelSource,
@@ -67,8 +64,7 @@ def calibrate(
     as_json: options.Json = False,
 ) -> None:
     """Measure and store score thresholds and output errors per layer, projection and sparsity."""
-    read = resolve_text(TextSpec(source=text, tokens=tokens), data_folder)
-    job = CalibrateJob(model=model, rotation=rotation, method=method, calibration=CalibrationSpec(text=read))
+    job = calibrate_job(model, rotation, method, TextSpec(source=text, tokens=tokens), data_folder)
     record = confirm_and_run(job, CalibrationRecord, machine, yes, database)
     rows: list[Sequence[Any]] = [
         (layer.layer, layer.projection, layer.metric, layer.x, layer.value) for layer in record.layers
@@ -166,7 +162,7 @@ def allocate(
     if preset:
         resolved = resolve_rotation(configuration.rotation, data_folder)
         configuration = configuration.model_copy(update={"rotation": resolved})
-    settings = {"step": step, "text": {"source": text, "tokens": tokens}}
+    settings: dict[str, Any] = {"step": step, "text": {"source": text, "tokens": tokens}}
     searched = {name: value for name, value in (("rounds", rounds), ("seed", seed)) if value is not None}
     if configuration.method.selection not in ("topk", "mixed") and allocator != "joint":
         raise WinaError(
@@ -179,23 +175,32 @@ def allocate(
                 "--sparsity, --rounds and --seed are for the other allocators; give joint its budgets with --bits-read "
                 "and --bits-held."
             )
-        budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
-        joint = _joint_job(model, configuration, settings | budgets, data_folder)
+        if isinstance(model.quantization, QuantizationSpec):
+            settings["quantization"] = model.quantization
+        elif model.quantization != "none":
+            raise WinaError(
+                f"A joint allocation chooses the bits; leave out --quantization {model.quantization}, and give --bits "
+                "and --quantizer for a quantizer other than planes."
+            )
+        joint = joint_job(
+            model,
+            configuration.rotation,
+            configuration.method,
+            data_folder=data_folder,
+            bits_read=bits_read,
+            bits_held=bits_held,
+            refined=refined,
+            **settings,
+        )
         _print_joint(joint.spec, confirm_and_run(joint, JointRecord, machine, yes, database), output_path, as_json)
         return
     if bits_read is not None or bits_held is not None or refined:
         raise WinaError(
             "--bits-read, --bits-held and --refined need --allocator joint; the other allocators spread --sparsity."
         )
-    job = AllocateJob(
-        model=model,
-        rotation=configuration.rotation,
-        method=configuration.method,
-        plan=AllocatedSparsity(
-            sparsity=_SPARSITY if sparsity is None else sparsity,
-            allocator=allocator_spec(allocator, data_folder=data_folder, **settings, **searched),
-        ),
-    )
+    spec = allocator_spec(allocator, data_folder=data_folder, **settings, **searched)
+    budget = _SPARSITY if sparsity is None else sparsity
+    job = allocate_job(model, configuration.rotation, configuration.method, budget, spec)
     record = confirm_and_run(job, AllocationRecord, machine, yes, database)
     if output_path:
         write_atomically(output_path, (record.plan.model_dump_json(indent=1) + "\n").encode())
@@ -208,26 +213,6 @@ def allocate(
     effort = {"forward passes": record.evaluations, "seconds": record.seconds, "saved in": output_path}
     print_pairs(summary | effort)
     _print_cells(record.plan.layout, record.plan.sparsity)
-
-
-def _joint_job(
-    model: ModelSource, configuration: Configuration, settings: dict[str, Any], data_folder: str | None
-) -> AllocateJointlyJob:
-    """Return the job of a joint allocation; WinaError for a quantization whose bits are not chosen."""
-    if isinstance(model.quantization, QuantizationSpec):
-        settings["quantization"] = model.quantization
-    elif model.quantization != "none":
-        raise WinaError(
-            f"A joint allocation chooses the bits; leave out --quantization {model.quantization}, and give --bits and "
-            "--quantizer for a quantizer other than planes."
-        )
-    spec = JointSpec.model_validate(settings)
-    return AllocateJointlyJob(
-        model=model,
-        rotation=configuration.rotation,
-        method=configuration.method.model_copy(update={"selection": "topk"}),  # the found plan says which it is for
-        spec=spec.model_copy(update={"text": resolve_text(spec.text, data_folder)}),
-    )
 
 
 def _print_joint(spec: JointSpec, record: JointRecord, output_path: Path | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from wina_core.analysis.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
 from wina_core.cli import makers, options
-from wina_core.cli.latency import time_decoding
+from wina_core.cli.latency import spec_of, time_decoding
 from wina_core.cli.makers import configuration_of
 from wina_core.cli.options import in_output, in_timing, with_flags_of
 from wina_core.cli.tables import counted, print_table
@@ -64,17 +64,16 @@ def worth(
     with Store(database) as store:
         if model is not None:
             source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)
-            spec = DecodeSpec.model_validate(
-                {
-                    "model": source,
-                    "rotation": configuration.rotation,
-                    "method": configuration.method,
-                    "calibration": CalibrationSpec() if configuration.method.needs_calibration else None,
-                    # 0 % is our kernels' dense decoding, a rival of every verdict, which also needs one sequence.
-                    "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
-                    "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
-                    "budget_seconds": budget or None,
-                }
+            spec = spec_of(
+                DecodeSpec,
+                model=source,
+                rotation=configuration.rotation,
+                method=configuration.method,
+                calibration=CalibrationSpec() if configuration.method.needs_calibration else None,
+                # 0 % is our kernels' dense decoding, a rival of every verdict, which also needs one sequence.
+                sparsities=tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
+                batches=tuple(sorted({1, *(batch_size or BATCHES)})),
+                budget_seconds=budget or None,
             )
             _measure(store, spec, again=again, yes=yes)
         if measure:
