@@ -175,9 +175,7 @@ _NO_MEMORY = (
 
 def ran_out_of_memory(error: BaseException) -> bool:
     # The errors of torch's allocators, of C++ and of the system have no common type.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's, not imported here
-        return True
-    return says_no_memory(str(error))
+    return isinstance(error, MemoryError) or says_no_memory(str(error))
 
 
 def says_no_memory(text: str) -> bool:
@@ -195,15 +193,6 @@ def is_missing_library(error: BaseException) -> bool:
     return isinstance(error, OSError) and "shared object file" in str(error)  # from ctypes
 
 
-def _memory_is_limited() -> bool:
-    """Return whether this process has less address space than the machine."""
-    if sys.platform == "win32":
-        return False
-    import resource
-
-    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-
-
 def unforeseen(error: BaseException) -> str:
     """Return the sentence for an error that is no WinaError.
 
@@ -217,10 +206,7 @@ def unforeseen(error: BaseException) -> str:
         name = (getattr(error, "name", None) or "").partition(".")[0]
         library = f"The library {name}" if name else "A library"
         cause = lines[0].partition(". ")[0] if lines else type(error).__name__
-        limited = ", or raise the memory limit (ulimit -v)" if _memory_is_limited() else ""
-        return (
-            f"{library} {LIBRARY_FAULT} ({cause}); install the workbench again, by packaging/start.py or pip{limited}."
-        )
+        return f"{library} {LIBRARY_FAULT} ({cause}); install the workbench again, by packaging/start.py or pip."
     fault = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"Something unforeseen happened ({fault}); the details are in the log."
 

@@ -12,15 +12,20 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, create_model
 
 from wina_core.errors import WinaError, explain
+from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
 from wina_core.model_info.resolve import resolve_rotation, resolve_text
 from wina_core.specs import (
     AUTO_ROTATION,
     FREE_ROTATION,
     NO_ROTATION,
     USUAL_EFFORT,
+    AllocatedSparsity,
     AllocatorSpec,
+    CalibrationSpec,
     FoldNorms,
+    JointSpec,
     MethodSpec,
+    ModelSource,
     Objective,
     RotationMode,
     RotationSpec,
@@ -69,10 +74,7 @@ def checked(function: Callable[Parameters, Result]) -> Callable[Parameters, Resu
 
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        try:
-            bound = expected.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{function.__name__}() {error}") from None  # as Python says it
+        bound = expected.bind(*args, **kwargs)
         arguments = {name: _number(value) for name, value in bound.arguments.items()}
         with explained():
             _arguments(function)(**arguments)
@@ -168,3 +170,38 @@ def allocator_spec(name: str, *, data_folder: str | None = None, **settings: obj
     base, _, variant = (name, "", "") if name in ALLOCATOR_PLUGINS.names else name.partition("_")
     spec = AllocatorSpec.model_validate({"name": base, "variant": variant or "corrected", **settings})
     return spec.model_copy(update={"text": resolve_text(spec.text, data_folder)})
+
+
+# ---- jobs of plans, for the API and the command line -----------------------------------------------------------------
+
+
+def calibrate_job(
+    model: ModelSource, rotation: RotationSpec, method: MethodSpec, text: TextSpec, data_folder: str | None = None
+) -> CalibrateJob:
+    calibration = CalibrationSpec(text=resolve_text(text, data_folder))
+    return CalibrateJob(model=model, rotation=rotation, method=method, calibration=calibration)
+
+
+def allocate_job(
+    model: ModelSource, rotation: RotationSpec, method: MethodSpec, sparsity: float, allocator: AllocatorSpec
+) -> AllocateJob:
+    plan = AllocatedSparsity(sparsity=sparsity, allocator=allocator)
+    return AllocateJob(model=model, rotation=rotation, method=method, plan=plan)
+
+
+def joint_job(
+    model: ModelSource,
+    rotation: RotationSpec,
+    method: MethodSpec,
+    *,
+    data_folder: str | None = None,
+    **settings: object,
+) -> AllocateJointlyJob:
+    """Return the job of a joint allocation; `settings` are fields of JointSpec.
+
+    It searches by top k: the plan that it makes is for the selection that suits its quantizer.
+    """
+    spec = JointSpec.model_validate(settings)
+    spec = spec.model_copy(update={"text": resolve_text(spec.text, data_folder)})
+    topk = method.model_copy(update={"selection": "topk"})
+    return AllocateJointlyJob(model=model, rotation=rotation, method=topk, spec=spec)

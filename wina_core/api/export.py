@@ -9,6 +9,7 @@ from wina_core.api.session import compute
 from wina_core.api.stored import stored_run
 from wina_core.errors import WinaError
 from wina_core.jobs import RotateJob
+from wina_core.records import ExportRecord, RotationReport
 from wina_core.report.model_card import export_job, sparse_run
 from wina_core.specs import CalibrationSpec, Configuration, MethodSpec, Selection
 from wina_core.store import Store
@@ -85,9 +86,10 @@ def export_model(
     elif model.rotation.is_identity:
         raise WinaError("There is nothing to export: give a sparsity, or rotate the model first.")
     else:
-        compute(RotateJob(model=model.source, rotation=model.rotation, export_to=str(path.absolute())), model.database)
+        rotation = RotateJob(model=model.source, rotation=model.rotation, export_to=str(path.absolute()))
+        compute(rotation, RotationReport, model.database)
         return path.absolute()
     with Store(address) as store:
         job = export_job(store, spec, path)
-    compute(job, address)
+    compute(job, ExportRecord, address)
     return Path(job.folder)

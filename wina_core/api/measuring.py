@@ -11,7 +11,7 @@ from pydantic import Field
 from wina_core.api.arguments import Several, Sparsity, checked, explained, method_spec, plan_of
 from wina_core.api.model import Model
 from wina_core.api.progress import library_reporter
-from wina_core.api.session import COMPUTING, hold_gated, release_gated, session
+from wina_core.api.session import COMPUTING, held_while_gated, session
 from wina_core.api.studies import run_study
 from wina_core.errors import WinaError
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, MethodSpec, Selection, TaskSpec, TextSpec
@@ -92,9 +92,8 @@ def gate(
             # A calibration would measure, and cache, whatever the caller has changed in the model.
             with session().refusing_changed() if needed else nullcontext():
                 loaded = model.loaded
-            hold_gated(model.source, model.rotation, loaded)
             # Before the gates enter the stack, which detaches them first and then releases the model.
-            block.callback(release_gated, model.source, model.rotation)
+            block.enter_context(held_while_gated(model.source, model.rotation, loaded))
             calibrated, resolved = session().gating(loaded, model.rotation, spec, plan, needed, reporter)
             gates = block.enter_context(attach(loaded, spec, resolved, calibrated, dense_prefix, kernels))
         yield gates

@@ -89,9 +89,7 @@ class Model:
     @property
     def summary(self) -> ModelSummary:
         """Sizes and facts of the Model page, of the model without its rotation."""
-        value = compute(InspectJob(model=self.source.unquantized), self.database)
-        assert isinstance(value, ModelSummary)
-        return value
+        return compute(InspectJob(model=self.source.unquantized), ModelSummary, self.database)
 
     @property
     def rotation_report(self) -> RotationReport | None:
@@ -279,9 +277,7 @@ def rotate(
             tokens=tokens,
             matrices=None if matrices is None else fspath(matrices),
         )
-    report = compute(RotateJob(model=model.source, rotation=spec), model.database)
-    assert isinstance(report, RotationReport)
-    choice = report.choice
+    choice = compute(RotateJob(model=model.source, rotation=spec), RotationReport, model.database).choice
     return Model(model.source, spec if choice is None else choice.rotation, model.database, choice)
 
 

@@ -3,17 +3,13 @@
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from wina_core.api.arguments import allocator_spec, checked, method_spec
+from wina_core.api.arguments import allocate_job, allocator_spec, calibrate_job, checked, joint_job, method_spec
 from wina_core.api.model import Model
 from wina_core.api.session import compute
-from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob
-from wina_core.model_info.resolve import resolve_text
 from wina_core.records import AllocationRecord, CalibrationRecord, JointRecord
 from wina_core.specs import (
-    AllocatedSparsity,
     AllocatorName,
     CalibrationSpec,
-    JointSpec,
     MethodSpec,
     QuantizationSpec,
     Quantizer,
@@ -74,10 +70,9 @@ def calibrate(
     """
     import pandas as pd
 
-    spec = CalibrationSpec(text=resolve_text(TextSpec(source=fspath(text), tokens=tokens)))
-    job = CalibrateJob(model=model.source, rotation=model.rotation, method=method_spec(method, None), calibration=spec)
-    record = compute(job, model.database)
-    assert isinstance(record, CalibrationRecord)
+    read = TextSpec(source=fspath(text), tokens=tokens)
+    job = calibrate_job(model.source, model.rotation, method_spec(method, None), read)
+    record = compute(job, CalibrationRecord, model.database)
     rows = [(row.layer, row.projection, row.metric, row.x, row.value) for row in record.layers]
     return pd.DataFrame(rows, columns=["layer", "projection", "metric", "sparsity", "value"])
 
@@ -141,17 +136,10 @@ def allocate(
     >>> len(plan.sparsity) == model.layout.layers
     True
     """
-    settings: dict[str, Any] = {"step": step, "rounds": rounds, "seed": seed}
-    settings["text"] = TextSpec(source=fspath(text), tokens=tokens)
-    job = AllocateJob(
-        model=model.source,
-        rotation=model.rotation,
-        method=method_spec(method, "topk"),
-        plan=AllocatedSparsity(sparsity=float(sparsity), allocator=allocator_spec(allocator, **settings)),
-    )
-    record = compute(job, model.database)
-    assert isinstance(record, AllocationRecord)
-    return record.plan
+    read = TextSpec(source=fspath(text), tokens=tokens)
+    spec = allocator_spec(allocator, step=step, rounds=rounds, seed=seed, text=read)
+    job = allocate_job(model.source, model.rotation, method_spec(method, "topk"), float(sparsity), spec)
+    return compute(job, AllocationRecord, model.database).plan
 
 
 @checked
@@ -218,15 +206,7 @@ def allocate_jointly(
     if quantizer != "planes":  # those by energy are the default
         named = isinstance(quantizer, str)
         settings["quantization"] = QuantizationSpec(quantizer=quantizer) if named else quantizer
-    spec = JointSpec(
-        bits_read=bits_read,
-        bits_held=bits_held,
-        refined=refined,
-        step=step,
-        text=resolve_text(TextSpec(source=fspath(text), tokens=tokens)),
-        **settings,
-    )
-    job = AllocateJointlyJob(model=model.source, rotation=model.rotation, method=method_spec(method, "topk"), spec=spec)
-    record = compute(job, model.database)
-    assert isinstance(record, JointRecord)
-    return record.pair
+    budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined, "step": step}
+    read = TextSpec(source=fspath(text), tokens=tokens)
+    job = joint_job(model.source, model.rotation, method_spec(method, None), text=read, **budgets, **settings)
+    return compute(job, JointRecord, model.database).pair

@@ -47,19 +47,21 @@ def run_recorded(
     observe: Callable[[Event], object] = lambda _: None,
     *,
     machines: tuple[str, ...] = (),
+    engines: int | None = None,
     session: "Session | None" = None,
     reporting: Reporting = terminal_reporter,
 ) -> JobState:
     """Run a job in this process with progress on stderr, and store every result as it comes; return its last state.
 
-    `observe` gets all events. A job for other machines runs there instead. `session` has models that are loaded
-    already; by default a new one is used.
+    `observe` gets all events. A job for other machines or for several engines runs there instead; 0 engines are one for
+    each GPU. `session` has models that are loaded already; by default a new one is used.
 
     Raises the errors of `run_job`, after the store has recorded the end of the job. If the store refuses a result, as
     on a full disk, the job stops with its WinaError; the same job continues from what is stored.
     """
-    if machines:
-        return run_recorded_in_pool(job, store, 1, observe, machines=machines, reporting=reporting)
+    if machines or engines not in (None, 1):
+        engines = 1 if engines is None else engines
+        return run_recorded_in_pool(job, store, engines, observe, machines=machines, reporting=reporting)
     with reporting() as reporter:  # before the imports below, which take seconds, so that Ctrl-C is theirs too
         with without_collections():
             from wina_core.compute.session.environment import environment, kernels_notice

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from wina_core.api.progress import library_reporter
 from wina_core.api.running import run_recorded
 from wina_core.compute.importing import without_collections
 from wina_core.errors import WinaError
-from wina_core.jobs import Job, ResultValue
+from wina_core.jobs import Job
 from wina_core.specs import ModelSource, RotationSpec
 from wina_core.store import Store
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.models.loading import LoadedModel
     from wina_core.compute.session.shared_session import SharedSession
 
+Value = TypeVar("Value")
 Key = tuple[str, str]
 """Hashes of a model's source and rotation."""
 _gated: "dict[Key, LoadedModel]" = {}
@@ -37,23 +38,23 @@ def session() -> "SharedSession":
 
 def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
     """Return a model from memory, or else load, rotate and quantize it, with progress on stderr."""
-    if (source.content_hash(), rotation.content_hash()) in _gated:
-        return _gated[source.content_hash(), rotation.content_hash()]
+    if (gated := _gated.get((source.content_hash(), rotation.content_hash()))) is not None:
+        return gated
     with COMPUTING, library_reporter() as reporter:
         return session().prepare(source, rotation, reporter)
 
 
-def hold_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel") -> None:
-    """Keep a model in memory while it is gated; raise WinaError if it is gated already."""
+@contextmanager
+def held_while_gated(source: ModelSource, rotation: RotationSpec, loaded: "LoadedModel") -> Iterator[None]:
+    """Keep a model in memory within the block; raise WinaError if it is gated already."""
     key = source.content_hash(), rotation.content_hash()
     if key in _gated:
         raise WinaError("This model is gated already; leave that `with` block first.")
     _gated[key] = loaded
-
-
-def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
-    """Release a model whose gates were detached."""
-    del _gated[source.content_hash(), rotation.content_hash()]
+    try:
+        yield
+    finally:
+        del _gated[key]
 
 
 @contextmanager
@@ -69,7 +70,9 @@ def in_job() -> "Iterator[SharedSession]":
             yield session()
 
 
-def compute(job: Job, database: str | None) -> ResultValue | None:
-    """Compute a job with the models of this process, store its results, and return what is not stored."""
+def compute(job: Job, kind: type[Value], database: str | None) -> Value:
+    """Compute a job with the models of this process, store its results, and return what is not stored, of this kind."""
     with in_job() as models, Store(database) as store:
-        return run_recorded(job, store, session=models, reporting=library_reporter).result
+        value = run_recorded(job, store, session=models, reporting=library_reporter).result
+    assert isinstance(value, kind)
+    return value

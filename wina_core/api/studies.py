@@ -10,7 +10,7 @@ from pydantic import Field
 
 from wina_core.api.arguments import checked
 from wina_core.api.progress import library_reporter, terminal_reporter
-from wina_core.api.running import Reporting, announce_products, run_recorded, run_recorded_in_pool
+from wina_core.api.running import Reporting, announce_products, run_recorded
 from wina_core.api.session import in_job
 from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, RunFailed
@@ -154,10 +154,9 @@ def compute_study(
         announce_products(launched.job, options.machines)
     else:
         confirm(launched.job)
-    if engines in (None, 1):
-        state = run_recorded(launched.job, store, machines=options.machines, session=session, reporting=reporting)
-    else:
-        state = run_recorded_in_pool(launched.job, store, engines or 0, machines=options.machines, reporting=reporting)
+    state = run_recorded(
+        launched.job, store, machines=options.machines, engines=engines, session=session, reporting=reporting
+    )
     return replace(computed, failures=tuple(state.failures.values()))
 
 

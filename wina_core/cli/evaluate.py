@@ -9,8 +9,7 @@ import typer
 from wina_core.api.arguments import allocator_spec
 from wina_core.api.studies import compute_study
 from wina_core.cli import makers, options
-from wina_core.cli.computing import machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import combine_on, machines_of
 from wina_core.cli.options import ALLOCATORS, in_evaluation, in_gate, in_output, with_flags_of
 from wina_core.cli.study import run_study
 from wina_core.cli.tables import print_table
@@ -31,7 +30,6 @@ from wina_core.specs import (
     RotationSpec,
     SyntheticSpec,
 )
-from wina_core.specs.evaluations import Scored
 from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies import published
@@ -123,7 +121,6 @@ def evaluate(
 
     A model of 16 bits is also compared dense with its original in float32, to show what the data type costs.
     """
-    machines = machines_of(machine)
     configuration = combine_on(calibration_text, command, method, rotation, preset)
     if allocator:  # replaces those of the preset
         configuration = configuration.model_copy(update={"allocators": ()})
@@ -131,14 +128,24 @@ def evaluate(
     source = ModelSource.model_validate(
         {"location": model, "dtype": dtype, "device": device, "quantization": quantization}
     )
-    compared = {"source": text, "tokens": tokens, "scored": _scored(second_half, source, database)}
+    if second_half is None:
+        with Store(database) as store:
+            imports = store.imports()
+        scored = scored_beside(imports, resolve(source)) if imports else "all"
+    else:
+        scored = "second_half" if second_half else "all"
+    compared = {"source": text, "tokens": tokens, "scored": scored}
     with_original = fidelity if original is None else original
+    configurations = [configuration]
+    if with_original and quantization == "none" and method.name != DENSE.name and has_short_weights(source):
+        # The dense model's KL from the original in float32 is what the data type costs, the floor of every other one's.
+        configurations.insert(0, Configuration())
     allow_memory(memory)
     study = study_of(
         StudyOptions(
             name=name or f"{preset or method.name} on {model}",
             model=source,
-            configurations=[*_floor(source, configuration, with_original), configuration],
+            configurations=configurations,
             sparsities=sparsity or (() if plan or configuration.method.name == DENSE.name else (0.5,)),
             allocators=[allocator_spec(algorithm, data_folder=data_folder) for algorithm in allocator or ("uniform",)],
             plans=plans,
@@ -169,34 +176,17 @@ def evaluate(
         samples=samples,
         run_model_code=run_model_code,
         trust_task_code=trust_task_code,
-        machines=machines,
+        machines=machines_of(machine),
     )
     run_study(study, launch, database, as_json, engines=engines, yes=yes)
 
 
-def _scored(second_half: bool | None, model: ModelSource, database: str | None) -> Scored:
-    if second_half is None:
-        with Store(database) as store:
-            imports = store.imports()
-        return scored_beside(imports, resolve(model)) if imports else "all"
-    return "second_half" if second_half else "all"
-
-
-def _floor(model: ModelSource, configuration: Configuration, with_original: bool) -> list[Configuration]:
-    """Return the dense configuration for a model of 16 bits that is compared with its original."""
-    # Its KL from the original in float32 is what the data type costs, the floor of every other one's.
-    changed = model.quantization == "none" and configuration.method.name != DENSE.name
-    return [Configuration()] if with_original and changed and has_short_weights(model) else []
-
-
 def synthetic(
     network: Annotated[NetworkName | None, typer.Option(help="The kind of network; both by default.")] = None,
-    size: Annotated[int, typer.Option(help="Number of inputs of each network.")] = published.ERROR_SIZE,
     seeds: Annotated[int, typer.Option(help="Number of random networks of each kind.")] = 20,
     sparsity: Annotated[
         list[float] | None, typer.Option(help="Repeatable: fraction to drop; the paper's four by default.")
     ] = None,
-    rho: Annotated[float, typer.Option(help="R-Sparse's share of the mask.")] = 0.98,
     again: options.Again = False,
     machine: options.Machines = None,
     database: options.Database = None,
@@ -208,31 +198,31 @@ def synthetic(
     over the seeds, and whether the mean lies inside the paper's error bar.
     """
     networks = (network,) if network else SyntheticSpec().networks
-    methods = (MethodSpec(name="teal"), MethodSpec(name="rsparse", rho=rho), MethodSpec(name="wina"))
+    methods = (MethodSpec(name="teal"), MethodSpec(name="rsparse", rho=0.98), MethodSpec(name="wina"))
     study = StudySpec(
         name=SYNTHETIC,
         models=(ModelSource(location=SYNTHETIC),),
         configurations=tuple(Configuration(method=method) for method in methods),
         sparsities=tuple(sparsity or published.ERROR_SPARSITIES),
-        evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=size, seeds=seeds)),
+        evaluation=EvaluationSpec(synthetic=SyntheticSpec(networks=networks, size=published.ERROR_SIZE, seeds=seeds)),
     )
     with Store(database) as store:
         launch = LaunchOptions(recompute=again, machines=machines_of(machine))
         computed = compute_study(study, launch, store)
         rows = store.metric_rows(MetricFilter(study=computed.study))
-    print_table(COLUMNS, comparison(rows, comparable=size == published.ERROR_SIZE), as_json)
+    print_table(COLUMNS, comparison(rows), as_json)
     computed.check()
 
 
-def comparison(rows: Iterable[MetricRow], comparable: bool) -> list[tuple[Any, ...]]:
-    """Return a line of COLUMNS for each network, method and sparsity, with published values if `comparable`."""
+def comparison(rows: Iterable[MetricRow]) -> list[tuple[Any, ...]]:
+    """Return a line of COLUMNS for each network, method and sparsity."""
     cells: dict[tuple[str, str, float], dict[str, float]] = {}
     for row in rows:
         cells.setdefault((row.task, row.method, row.target_sparsity), {})[row.metric] = row.value
     lines: list[tuple[Any, ...]] = []
     for (network, method, sparsity), values in sorted(cells.items(), key=lambda cell: cell[0][0]):
         error = values["error"]
-        bar = published.paper_error(network, method.partition(" ")[0], sparsity) if comparable else None
+        bar = published.paper_error(network, method.partition(" ")[0], sparsity)
         theirs = (None, None, None) if bar is None else (bar.mean, bar.deviation, "yes" if bar.holds(error) else "no")
         lines.append((network, method, sparsity, error, values["error_deviation"], *theirs))
     return lines

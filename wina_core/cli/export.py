@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,12 +30,6 @@ if TYPE_CHECKING:  # pandas takes a third of a second to import
 
     from wina_core.analysis.results.table import Mask, MetricResults
 
-Format = Literal["csv", "tsv", "json", "markdown", "latex", "xlsx", "parquet"]
-_SUFFIXES: dict[Format, str] = {
-    "csv": ".csv", "tsv": ".tsv", "json": ".json", "markdown": ".md", "latex": ".tex", "xlsx": ".xlsx",
-    "parquet": ".parquet",
-}  # fmt: skip
-
 
 def export(
     file: Annotated[Path, typer.Argument(help=f"The file; its suffix chooses the format: {', '.join(FORMATS)}.")],
@@ -52,9 +46,6 @@ def export(
             help="One line per run with metrics as columns, or one per metric with all fields. LaTeX and Markdown are "
             "wide, other formats long by default.",
         ),
-    ] = None,
-    kind: Annotated[
-        Format | None, options.in_output("--format", help="The format, where the suffix does not say it.")
     ] = None,
     columns: Annotated[
         list[str] | None,
@@ -74,10 +65,8 @@ def export(
     One line per metric with every digit, or with --wide one per run. LaTeX and Markdown are made to be read: rounded by
     the standard error, the best value of each metric bold.
     """
-    suffix = _SUFFIXES[kind] if kind else file.suffix.lower()
-    if not file.suffix and kind:
-        file = file.with_suffix(suffix)
-    check_table_file(file, suffix)
+    suffix = file.suffix.lower()
+    check_table_file(file)
     readable = suffix in (".tex", ".md")
     wide = readable if wide is None else wide
     if columns and not wide:
@@ -85,25 +74,17 @@ def export(
     with Store(database) as store:
         chosen = metric_filter(store, study, method, rotation, task, metric)
         if wide:
-            count, noun = (
-                _write_runs(*filtered_table(store, chosen, line), file, suffix, columns, caption, label),
-                "runs",
-            )
+            table, passing = filtered_table(store, chosen, line)
+            count, noun = _write_runs(table, passing, file, columns, caption, label), "runs"
         else:
             rows = ExportedRows(filtered_frame(store, chosen, line))
-            write_table((*MetricRow._fields, "warning"), rows, file, suffix)
+            write_table((*MetricRow._fields, "warning"), rows, file)
             count, noun = len(rows), "metrics"
     typer.echo(f"{count} {noun} written to {file}.", err=True)
 
 
 def _write_runs(
-    table: "MetricResults",
-    passing: "Mask",
-    file: Path,
-    suffix: str,
-    titles: list[str] | None,
-    caption: str | None,
-    label: str,
+    table: "MetricResults", passing: "Mask", file: Path, titles: list[str] | None, caption: str | None, label: str
 ) -> int:
     """Write one line per run and return their number."""
     import numpy as np  # which loads in a tenth of a second
@@ -112,14 +93,14 @@ def _write_runs(
     from wina_core.analysis.results.runs import RunResults, with_error_columns
     from wina_core.analysis.results.table import TableRows
 
-    runs = RunResults(table, passing)
+    runs, suffix = RunResults(table, passing), file.suffix.lower()
     keys, rows = runs.keys_of(titles) if titles else runs.usual_keys(suffix in SUFFIXES), np.arange(len(runs))
     if suffix in SUFFIXES:
         caption = usual_caption(runs, rows) if caption is None else caption
         write_lines(Publication(runs, rows, keys, style=Style(caption, label)).write(suffix), file)
     else:
         columns = with_error_columns([runs[key] for key in keys])
-        write_table([cells.column.title for cells in columns], TableRows(columns, rows), file, suffix)
+        write_table([cells.column.title for cells in columns], TableRows(columns, rows), file)
     return len(runs)
 
 

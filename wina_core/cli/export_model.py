@@ -5,12 +5,9 @@ from typing import Annotated
 
 import typer
 
-from wina_core.api.progress import terminal_reporter
-from wina_core.api.running import run_recorded
 from wina_core.api.stored import stored_run
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import IN_MEMORY, combine_on, confirm_and_run
 from wina_core.cli.options import with_flags_of
 from wina_core.cli.results import LISTED
 from wina_core.cli.tables import print_pairs
@@ -18,7 +15,7 @@ from wina_core.errors import WinaError
 from wina_core.files.hardware import allow_memory, file_size
 from wina_core.files.paths import find_converter
 from wina_core.jobs import ExportGgufJob
-from wina_core.records import ExportRecord
+from wina_core.records import ExportRecord, GgufRecord
 from wina_core.records.plans import GgufType
 from wina_core.report.model_card import export_job, sparse_run
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, Quantization, RotationSpec, TextSpec
@@ -75,10 +72,7 @@ def export_model(
             calibration = CalibrationSpec(text=text, thresholds=thresholds)
             spec = sparse_run(source, configuration, plans[0], calibration, dense_prefix)
         job = export_job(store, spec, folder)
-        machines = machines_of(machine)
-        confirm_products(job, machines, yes)
-        record = run_recorded(job, store, machines=machines).result
-    assert isinstance(record, ExportRecord)
+    record = confirm_and_run(job, ExportRecord, machine, yes, database)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return
@@ -125,11 +119,7 @@ def export_gguf(
         outtype=outtype,
         text=text,
     )
-    with terminal_reporter() as reporter:
-        from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.export import export_gguf as export
-
-        record = export(job, Session(), reporter)
+    record = confirm_and_run(job, GgufRecord, None, True, IN_MEMORY)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return

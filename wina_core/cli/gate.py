@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from wina_core.analysis.gate_views import COMPARED, Array, InspectedCell, InspectedGate, agreement
+from wina_core.analysis.gate_views import COMPARED, InspectedCell, InspectedGate, agreement
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_and_run, machines_of
+from wina_core.cli.makers import IN_MEMORY, confirm_and_run
 from wina_core.cli.options import in_gate, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
@@ -42,7 +42,10 @@ def gate(
     Prints each method's threshold, the error of the matrix's output, and the agreement of the masks. The model runs
     dense, so all methods see the same inputs.
     """
-    methods = [_named(name) for name in dict.fromkeys(method or _DEFAULT)]
+    chosen = tuple(dict.fromkeys(method or _DEFAULT))
+    if unknown := next((name for name in chosen if name not in COMPARED), None):
+        raise WinaError(f'There is no method "{unknown}" to inspect; choose one of {", ".join(COMPARED)}.')
+    methods = [COMPARED[name] for name in chosen]
     names = [spec.label for spec in methods]
     job = InspectGateJob.model_validate(
         {
@@ -57,14 +60,20 @@ def gate(
             "tokens": tokens,
         }
     )
-    record = confirm_and_run(job, machines_of(machine), yes, "sqlite://")  # in memory: nothing of it is stored
-    assert isinstance(record, GateRecord)
+    record = confirm_and_run(job, GateRecord, machine, yes, IN_MEMORY)
     cell = InspectedCell(record)
     rows = [_row(name, inspected) for name, inspected in zip(names, cell.gates, strict=True)]
     alike, jaccard = agreement([inspected.mask for inspected in cell.gates])
     if as_json:
-        gates = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-        typer.echo(json.dumps(_plain(record, gates, alike, jaccard), indent=1, ensure_ascii=False, allow_nan=False))
+        content = {
+            **record.model_dump(include={"layer", "projection"}),
+            "inputs": cell.inputs.shape[1],
+            **record.model_dump(include={"tokens", "prompt_tokens"}),
+            "gates": [dict(zip(_COLUMNS, row, strict=True)) for row in rows],
+            "alike": alike.tolist(),
+            "jaccard": jaccard.tolist(),
+        }
+        typer.echo(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
         return
     print_pairs(
         {
@@ -81,12 +90,6 @@ def gate(
         print_table((title, *names), lines, as_json=False)
 
 
-def _named(name: str) -> Any:
-    if name not in COMPARED:
-        raise WinaError(f'There is no method "{name}" to inspect; choose one of {", ".join(COMPARED)}.')
-    return COMPARED[name]
-
-
 def _row(name: str, gate: InspectedGate) -> list[Any]:
     """Return means over the tokens, and the median of the boundaries (None where nothing is dropped)."""
     boundaries = gate.thresholds(gate.target, gate.mask)
@@ -100,16 +103,3 @@ def _row(name: str, gate: InspectedGate) -> list[Any]:
         gate.decision.output_error,
         float(np.median(finite)) if finite.size else None,
     ]
-
-
-def _plain(record: GateRecord, gates: list[dict[str, Any]], alike: Array, jaccard: Array) -> dict[str, Any]:
-    return {
-        "layer": record.layer,
-        "projection": record.projection,
-        "inputs": record.inputs.shape[1],
-        "tokens": record.tokens,
-        "prompt_tokens": record.prompt_tokens,
-        "gates": gates,
-        "alike": alike.tolist(),
-        "jaccard": jaccard.tolist(),
-    }

@@ -7,17 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.api.progress import terminal_reporter
 from wina_core.api.running import run_recorded
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
-from wina_core.cli.makers import configuration_of
+from wina_core.cli.makers import configuration_of, confirm_products, machines_of
 from wina_core.cli.options import in_sampling, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.jobs import CompletionFinished, Event, GenerateJob, Token
 from wina_core.jobs.completion import Completion, completion_of, first_difference
-from wina_core.records.completions import CompletionRecord, CompletionToken, StoredCompletion, rate_text
+from wina_core.records.completions import CompletionRecord, CompletionToken, rate_text
 from wina_core.records.texts import moment
 from wina_core.specs import DENSE, CalibrationSpec, Configuration, Quantization
 from wina_core.specs.generation import CompletionSpec, SamplingSpec
@@ -89,10 +87,21 @@ def generate(
         store=store,
     )
     completions = [Completion(spec) for spec in job.configurations]
+
+    def observe(event: Event) -> None:
+        if isinstance(event, Token):
+            completions[event.configuration].tokens.append(event)
+        elif isinstance(event, CompletionFinished):
+            completions[event.configuration].ended = event
+
     machines = machines_of(machine)
+    confirm_products(job, machines, yes)
     try:
-        confirm_products(job, machines, yes)
-        _compute(job, completions, machines, database)
+        with Store(database if job.store else "sqlite://") as opened:  # in memory
+            run_recorded(job, opened, observe, machines=machines)
+            address = place_of(opened.url)
+        if job.store:
+            typer.echo(f"Stored in {address}; `wina completions` lists it, --no-store keeps nothing.", err=True)
     finally:
         # Also after Ctrl-C: interrupted completions have an end, too.
         if all(completion.ended is not None and completion.tokens for completion in completions):
@@ -110,30 +119,6 @@ def show_completions(completions: Sequence[Completion], as_json: bool) -> None:
     for completion in completions:
         typer.echo(f"{completion.spec.label}: {_summary(completion, dense_one)}")
         typer.echo(f"{completion.text}\n")
-
-
-def _compute(
-    job: GenerateJob, completions: Sequence[Completion], machines: tuple[str, ...], database: str | None
-) -> None:
-    """Run the job in this process, fill its completions, and store them if the job says so."""
-
-    def observe(event: Event) -> None:
-        if isinstance(event, Token):
-            completions[event.configuration].tokens.append(event)
-        elif isinstance(event, CompletionFinished):
-            completions[event.configuration].ended = event
-
-    if job.store:
-        with Store(database) as store:
-            run_recorded(job, store, observe, machines=machines)
-            address = place_of(store.url)
-        typer.echo(f"Stored in {address}; `wina completions` lists it, --no-store keeps nothing.", err=True)
-        return
-    with terminal_reporter() as reporter:
-        from wina_core.compute.session.model_session import Session
-        from wina_core.engine.server.run_job import run_job  # loads torch, which takes seconds
-
-        run_job(job, Session(), observe, reporter)
 
 
 def _summary(completion: Completion, dense: Completion | None) -> str:
@@ -167,15 +152,23 @@ def _plain(completion: Completion, dense: Completion | None) -> dict[str, Any]:
         "text": completion.text,
         "end": completion.ended.end,
         "prompt_tokens": completion.ended.prompt_tokens,
-        "tokens_per_second": completion.speed.rate,
-        "dense_tokens_per_second": completion.speed.dense_rate,
-        "speedup": completion.speed.speedup,
+        **_speeds(completion),
         "prefill_seconds": completion.prefill and completion.prefill[1],
         "sparsity": completion.ended.sparsity,
         "mean_divergence": completion.divergence,
         "first_difference": None if dense in (None, completion) else first_difference(dense, completion),
         "tokens": [token.model_dump(include=_TOKEN_FIELDS) for token in completion.tokens],
     }
+
+
+def _beginning(prompt: str) -> str:
+    words = " ".join(prompt.split())
+    return words if len(words) <= _PROMPT else f"{words[: _PROMPT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _speeds(completion: Completion) -> dict[str, float | None]:
+    rate, dense_rate, speedup = completion.speed
+    return {"tokens_per_second": rate, "dense_tokens_per_second": dense_rate, "speedup": speedup}
 
 
 @app.callback()
@@ -210,7 +203,15 @@ def show(completion: Id, database: options.Database = None, as_json: options.Jso
     with Store(database) as store:
         stored = store.completion(completion)
     if as_json:
-        typer.echo(json.dumps(_stored_plain(stored), indent=1, ensure_ascii=False))
+
+        def content(record: CompletionRecord) -> dict[str, Any]:
+            completion = completion_of(record)
+            numbers = {**_speeds(completion), "mean_divergence": completion.divergence}
+            return {"text": completion.text, **numbers, **record.model_dump(mode="json")}
+
+        dense = None if stored.dense is None else content(stored.dense)
+        printed = {"id": stored.id, "recorded": stored.recorded, **content(stored.record), "dense": dense}
+        typer.echo(json.dumps(printed, indent=1, ensure_ascii=False))
         return
     point, environment = stored.record.point, stored.record.environment
     sampling = point.sampling
@@ -238,23 +239,3 @@ def delete(
     with Store(database) as store:
         store.delete_completions(completions)
     typer.echo(f"{len(completions)} erased.", err=True)
-
-
-def _beginning(prompt: str) -> str:
-    words = " ".join(prompt.split())
-    return words if len(words) <= _PROMPT else f"{words[: _PROMPT - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _stored_plain(stored: StoredCompletion) -> dict[str, Any]:
-    def content(record: CompletionRecord) -> dict[str, Any]:
-        speed = completion_of(record).speed
-        numbers = {
-            "tokens_per_second": speed.rate,
-            "dense_tokens_per_second": speed.dense_rate,
-            "speedup": speed.speedup,
-            "mean_divergence": completion_of(record).divergence,
-        }
-        return {"text": completion_of(record).text, **numbers, **record.model_dump(mode="json")}
-
-    dense = None if stored.dense is None else content(stored.dense)
-    return {"id": stored.id, "recorded": stored.recorded, **content(stored.record), "dense": dense}

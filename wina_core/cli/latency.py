@@ -8,7 +8,7 @@ import typer
 
 from wina_core.api.studies import sweep_products, time_points
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.cli.options import in_gate, in_model, in_output, in_timing, with_flags_of
 from wina_core.cli.tables import print_table
 from wina_core.errors import WinaError
@@ -16,7 +16,7 @@ from wina_core.files.tables import check_table_file, write_table
 from wina_core.jobs import DecodeJob
 from wina_core.records import SweepReport
 from wina_core.records.texts import percent_apart
-from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection
+from wina_core.specs import CalibrationSpec, Quantization, RotationSpec, Selection, Spec
 from wina_core.specs.latency import BUDGET_SECONDS, PRESETS, STEADY, DecodeSpec, LatencySpec, parse_shape, preset
 from wina_core.store import DecodeRow, LatencyRow, Store
 
@@ -108,28 +108,26 @@ def latency(
             raise WinaError(
                 "A model has its own shapes; leave out --preset, --shape, --backend and --dense, or --decode."
             )
-        chosen = makers.method_spec(name=_one("--method", method, "wina"), selection=selection or "topk", masks=masks)
-        source = makers.resolved_source(
-            model, _one("--dtype", dtype, "auto"), device, memory, quantization=quantization
-        )
-        sparsity = sparsity or [0.0, 0.5]
-        settings = _without_none(
-            sparsities=sparsity,
+        if repeated := [flag for flag, values in (("--method", method), ("--dtype", dtype)) if len(values or ()) > 1]:
+            raise WinaError(f"With --decode, {repeated[0]} takes one value; run the command once for each.")
+        chosen = makers.method_spec(name=(method or ["wina"])[0], selection=selection or "topk", masks=masks)
+        spec = spec_of(
+            DecodeSpec,
+            model=makers.resolved_source(model, (dtype or ["auto"])[0], device, memory, quantization=quantization),
+            rotation=rotation,
+            method=chosen,
+            calibration=CalibrationSpec() if chosen.needs_calibration else None,
+            sparsities=sparsity or [0.0, 0.5],
             batches=batch_size,
             repetitions=repetitions,
             prompt_tokens=prompt_tokens,
             new_tokens=new_tokens,
             budget_seconds=budget or None,
         )
-        calibration = CalibrationSpec() if chosen.needs_calibration else None
-        common = {"model": source, "rotation": rotation, "method": chosen, "calibration": calibration}
         with Store(database) as store:
-            report = time_decoding(
-                DecodeSpec.model_validate(common | settings), again, store, machines_of(machine), yes
-            )
+            report = time_decoding(spec, again, store, machines_of(machine), yes)
             rows = store.decode_rows(report.environment.key, report.points)
-        lines = [_decode_line(row) for row in rows]
-        _show(DECODE_COLUMNS, lines, DecodeRow.COLUMNS, rows, report, output_path, as_json)
+        show_timings(report, rows, output_path, as_json=as_json, decoded=True)
         return
     if model is not None:
         raise WinaError(f'Only decoding is timed on a model; add --decode, or give shapes instead of "{model}".')
@@ -140,7 +138,10 @@ def latency(
             "budget; leave those out, or add --decode."
         )
     shapes = [*(operation for name in presets or () for operation in preset(name)), *map(parse_shape, shape or ())]
-    settings = _without_none(
+    sweep = spec_of(
+        LatencySpec,
+        shapes=shapes or PRESETS["paper"],
+        device=device,
         batches=batch_size,
         dtypes=dtype,
         methods=method,
@@ -150,22 +151,14 @@ def latency(
         repetitions=repetitions,
         dense_products=[] if dense == ["none"] else dense,
     )
-    sweep = LatencySpec.model_validate({"shapes": shapes or PRESETS["paper"], "device": device, **settings})
     with Store(database) as store:
         timed = sweep_products(sweep, again, store, machines=machines_of(machine))
-    show_products(*timed, output_path, as_json)
+    show_timings(*timed, output_path, as_json=as_json)
 
 
-def _one(flag: str, values: list[str] | None, default: str) -> Any:
-    """Return the value of an option that is repeatable for products alone."""
-    if values and len(values) > 1:
-        raise WinaError(f"With --decode, {flag} takes one value, not {len(values)}; run the command once for each.")
-    return values[0] if values else default
-
-
-def _without_none(**settings: Any) -> dict[str, Any]:
-    # The spec has the defaults of the others.
-    return {name: value for name, value in settings.items() if value is not None}
+def spec_of(kind: type[Spec], **settings: Any) -> Any:
+    """Return a spec of settings, of which those that are None have its defaults."""
+    return kind.model_validate({name: value for name, value in settings.items() if value is not None})
 
 
 def time_decoding(spec: DecodeSpec, again: bool, store: Store, machines: tuple[str, ...], yes: bool) -> SweepReport:
@@ -176,26 +169,24 @@ def time_decoding(spec: DecodeSpec, again: bool, store: Store, machines: tuple[s
     return time_points(job, store, machines=machines)
 
 
-def show_products(report: SweepReport, rows: Sequence[LatencyRow], export: Path | None, as_json: bool) -> None:
-    """Print a sweep's table and export it; remarks go to stderr."""
-    _show(COLUMNS, [_line(row) for row in rows], LatencyRow.COLUMNS, rows, report, export, as_json)
-
-
-def _show(
-    columns: Sequence[str],
-    lines: Sequence[Sequence[Any]],
-    fields: Sequence[str],
-    rows: Sequence[LatencyRow] | Sequence[DecodeRow],
+def show_timings(
     report: SweepReport,
-    export: Path | None,
+    rows: Sequence[LatencyRow] | Sequence[DecodeRow],
+    export: Path | None = None,
+    *,
     as_json: bool,
+    decoded: bool = False,
 ) -> None:
-    """Print a table for reading, or all columns as JSON, and export all columns; remarks go to stderr."""
-    cells = [row.cells for row in rows]
+    """Print timed products, or `decoded` ones, for reading or all columns as JSON, and export all columns.
+
+    Remarks go to stderr.
+    """
+    fields, cells = (DecodeRow if decoded else LatencyRow).COLUMNS, [row.cells for row in rows]
     if as_json:
         print_table(fields, cells, as_json)
     else:
-        print_table(columns, lines, as_json)
+        lines = [_decode_line(row) if isinstance(row, DecodeRow) else _line(row) for row in rows]
+        print_table(DECODE_COLUMNS if decoded else COLUMNS, lines, as_json)
     bandwidth = "" if report.bandwidth is None else f"; memory bandwidth {report.bandwidth:.1f} GB/s"
     where = f"{report.environment.device}, {report.environment.hardware}"
     typer.echo(f"{report.measured} measured, {report.stored} already stored, on {where}{bandwidth}.", err=True)

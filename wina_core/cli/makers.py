@@ -1,18 +1,22 @@
-"""Specs made of the flags that several commands share."""
+"""Specs made of the flags that several commands share, machines among them, and the question before a long job."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import typer
 
 from wina_core import specs
 from wina_core.api.arguments import rotation_spec as api_rotation_spec
+from wina_core.api.running import announce_products, run_recorded
 from wina_core.cli import options
 from wina_core.cli.options import in_gate, in_model, in_rotation, with_flags_of
 from wina_core.errors import WinaError
 from wina_core.files.hardware import allow_memory
+from wina_core.jobs import Job
 from wina_core.model_info.resolve import resolve, resolve_quantization
+from wina_core.remote.registry import find_place
 from wina_core.specs import (
     MATRICES_FILE,
     AttentionBasis,
@@ -25,14 +29,19 @@ from wina_core.specs import (
     TextSpec,
     load_bits_plan,
 )
+from wina_core.specs.machine import LOCAL
 from wina_core.specs.methods import method_names
 from wina_core.specs.plans import SparsityPlan, UniformSparsity
 from wina_core.specs.presets import preset as named_preset
 from wina_core.specs.presets import with_text_source
 from wina_core.specs.quantization import check_made, load_pair, quantizer_names
+from wina_core.store import Store
 
 _REPLACED = {"selection", "correction"}
 """Fields of a preset's method that flags replace."""
+IN_MEMORY = "sqlite://"
+"""The database of jobs of which nothing is stored."""
+Value = TypeVar("Value")
 _BASIS = "Sources of the {} basis, comma-separated and summed: {}."
 
 
@@ -97,7 +106,6 @@ def quantization_of(
     spec = specs.QuantizationSpec(
         **{"quantizer": "gptq", **settings}, bits=_number(bits) or load_bits_plan(Path(bits)), by_energy=by_energy
     )
-    check_made(spec)
     return resolve_quantization(spec, data_folder)
 
 
@@ -318,3 +326,42 @@ def _flags_on_command_line(context: typer.Context, maker: str) -> dict[str, tupl
 
 configuration_of = with_flags_of(method=method_spec, rotation=rotation_spec)(combine)
 """`combine` of the flags of both."""
+
+
+# ---- where a job is computed, and whether ----------------------------------------------------------------------------
+
+
+def machines_of(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the machines of `--machine`; none for this computer alone. Raises WinaError for an unknown machine."""
+    chosen = tuple(dict.fromkeys(names or ()))
+    for name in chosen:
+        if name != LOCAL:
+            find_place(name)
+    return () if chosen == (LOCAL,) else chosen
+
+
+def confirm_products(job: Job, machines: tuple[str, ...], yes: bool) -> None:
+    """Name on stderr what a job computes first; ask on a terminal if that takes long, without `--yes`.
+
+    Raises WinaError if the answer is no.
+    """
+    missing = announce_products(job, machines)
+    if yes or not any(product.is_long for product in missing):
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not typer.confirm("Compute this first?", default=True, err=True):
+        raise WinaError("Nothing was computed.")
+
+
+def confirm_and_run(
+    job: Job, kind: type[Value], machine: Sequence[str] | None, yes: bool, database: str | None
+) -> Value:
+    """Run a job after `confirm_products`, here or on the machines of `--machine`; store its results, and return what is
+    not stored, a value of this kind."""
+    machines = machines_of(machine)
+    confirm_products(job, machines, yes)
+    with Store(database) as store:
+        value = run_recorded(job, store, machines=machines).result
+    assert isinstance(value, kind)
+    return value

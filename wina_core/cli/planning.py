@@ -6,25 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from wina_core.api.arguments import allocator_spec
-from wina_core.api.progress import terminal_reporter
+from wina_core.api.arguments import allocate_job, allocator_spec, calibrate_job, joint_job
 from wina_core.cli import makers, options
-from wina_core.cli.computing import confirm_and_run, machines_of
-from wina_core.cli.makers import combine_on
+from wina_core.cli.makers import IN_MEMORY, combine_on, confirm_and_run
 from wina_core.cli.options import in_allocation, in_output, with_flags_of
 from wina_core.cli.tables import print_pairs, print_table
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
-from wina_core.jobs import AllocateJob, AllocateJointlyJob, CalibrateJob, CostJob
-from wina_core.model_info.resolve import resolve_rotation, resolve_text
-from wina_core.records import LEAST_EXPERT_TOKENS, AllocationRecord, CalibrationRecord, JointRecord
+from wina_core.jobs import CostJob
+from wina_core.model_info.resolve import resolve_rotation
+from wina_core.records import LEAST_EXPERT_TOKENS, AllocationRecord, CalibrationRecord, CostRecord, JointRecord
 from wina_core.records.texts import moment
 from wina_core.specs import (
     DENSE,
-    AllocatedSparsity,
     AllocatorSpec,
-    CalibrationSpec,
-    Configuration,
     JointSpec,
     MethodSpec,
     ModelSource,
@@ -69,10 +64,8 @@ def calibrate(
     as_json: options.Json = False,
 ) -> None:
     """Measure and store score thresholds and output errors per layer, projection and sparsity."""
-    read = resolve_text(TextSpec(source=text, tokens=tokens), data_folder)
-    job = CalibrateJob(model=model, rotation=rotation, method=method, calibration=CalibrationSpec(text=read))
-    record = confirm_and_run(job, machines_of(machine), yes, database)
-    assert isinstance(record, CalibrationRecord)
+    job = calibrate_job(model, rotation, method, TextSpec(source=text, tokens=tokens), data_folder)
+    record = confirm_and_run(job, CalibrationRecord, machine, yes, database)
     rows: list[Sequence[Any]] = [
         (layer.layer, layer.projection, layer.metric, layer.x, layer.value) for layer in record.layers
     ]
@@ -169,7 +162,7 @@ def allocate(
     if preset:
         resolved = resolve_rotation(configuration.rotation, data_folder)
         configuration = configuration.model_copy(update={"rotation": resolved})
-    settings = {"step": step, "text": {"source": text, "tokens": tokens}}
+    settings: dict[str, Any] = {"step": step, "text": {"source": text, "tokens": tokens}}
     searched = {name: value for name, value in (("rounds", rounds), ("seed", seed)) if value is not None}
     if configuration.method.selection not in ("topk", "mixed") and allocator != "joint":
         raise WinaError(
@@ -182,27 +175,33 @@ def allocate(
                 "--sparsity, --rounds and --seed are for the other allocators; give joint its budgets with --bits-read "
                 "and --bits-held."
             )
-        budgets = {"bits_read": bits_read, "bits_held": bits_held, "refined": refined}
-        joint = _joint_job(model, configuration, settings | budgets, data_folder)
-        joint_record = confirm_and_run(joint, machines_of(machine), yes, database)
-        assert isinstance(joint_record, JointRecord)
-        _print_joint(joint.spec, joint_record, output_path, as_json)
+        if isinstance(model.quantization, QuantizationSpec):
+            settings["quantization"] = model.quantization
+        elif model.quantization != "none":
+            raise WinaError(
+                f"A joint allocation chooses the bits; leave out --quantization {model.quantization}, and give --bits "
+                "and --quantizer for a quantizer other than planes."
+            )
+        joint = joint_job(
+            model,
+            configuration.rotation,
+            configuration.method,
+            data_folder=data_folder,
+            bits_read=bits_read,
+            bits_held=bits_held,
+            refined=refined,
+            **settings,
+        )
+        _print_joint(joint.spec, confirm_and_run(joint, JointRecord, machine, yes, database), output_path, as_json)
         return
     if bits_read is not None or bits_held is not None or refined:
         raise WinaError(
             "--bits-read, --bits-held and --refined need --allocator joint; the other allocators spread --sparsity."
         )
-    job = AllocateJob(
-        model=model,
-        rotation=configuration.rotation,
-        method=configuration.method,
-        plan=AllocatedSparsity(
-            sparsity=_SPARSITY if sparsity is None else sparsity,
-            allocator=allocator_spec(allocator, data_folder=data_folder, **settings, **searched),
-        ),
-    )
-    record = confirm_and_run(job, machines_of(machine), yes, database)
-    assert isinstance(record, AllocationRecord)
+    spec = allocator_spec(allocator, data_folder=data_folder, **settings, **searched)
+    budget = _SPARSITY if sparsity is None else sparsity
+    job = allocate_job(model, configuration.rotation, configuration.method, budget, spec)
+    record = confirm_and_run(job, AllocationRecord, machine, yes, database)
     if output_path:
         write_atomically(output_path, (record.plan.model_dump_json(indent=1) + "\n").encode())
     if as_json:
@@ -213,28 +212,7 @@ def allocate(
         summary["lower bound"] = record.bound
     effort = {"forward passes": record.evaluations, "seconds": record.seconds, "saved in": output_path}
     print_pairs(summary | effort)
-    rows = [(layer, *row) for layer, row in enumerate(record.plan.sparsity)]
-    print_table(("layer", *record.plan.layout.projections), rows, as_json=False)
-
-
-def _joint_job(
-    model: ModelSource, configuration: Configuration, settings: dict[str, Any], data_folder: str | None
-) -> AllocateJointlyJob:
-    """Return the job of a joint allocation; WinaError for a quantization whose bits are not chosen."""
-    if isinstance(model.quantization, QuantizationSpec):
-        settings["quantization"] = model.quantization
-    elif model.quantization != "none":
-        raise WinaError(
-            f"A joint allocation chooses the bits; leave out --quantization {model.quantization}, and give --bits and "
-            "--quantizer for a quantizer other than planes."
-        )
-    spec = JointSpec.model_validate(settings)
-    return AllocateJointlyJob(
-        model=model,
-        rotation=configuration.rotation,
-        method=configuration.method.model_copy(update={"selection": "topk"}),  # the found plan says which it is for
-        spec=spec.model_copy(update={"text": resolve_text(spec.text, data_folder)}),
-    )
+    _print_cells(record.plan.layout, record.plan.sparsity)
 
 
 def _print_joint(spec: JointSpec, record: JointRecord, output_path: Path | None, as_json: bool) -> None:
@@ -266,8 +244,7 @@ def _print_joint(spec: JointSpec, record: JointRecord, output_path: Path | None,
     assert isinstance(quantization, QuantizationSpec)  # of a joint allocation
     bits = quantization.plan(record.pair.plan.layout).bits
     cells = (map("{:g} b, {:.1%}".format, *rows) for rows in zip(bits, record.pair.plan.sparsity, strict=True))
-    rows = [(layer, *row) for layer, row in enumerate(cells)]
-    print_table(("layer", *record.pair.plan.layout.projections), rows, as_json=False)
+    _print_cells(record.pair.plan.layout, [tuple(row) for row in cells])
     if spec.in_planes:
         typer.echo("\nThe plan is made for gates by threshold: evaluate it with --selection threshold.")
 
@@ -293,9 +270,9 @@ def show(name: Name, database: options.Database = None, as_json: options.Json = 
     weights = sum(map(sum, plan.layout.parameters))
     facts = {"name": name, "provenance": plan.provenance, "budget": plan.budget, "gated weights": weights}
     print_pairs(facts | ({} if bits is None else {"quantization": quantization_label(bits)}))
-    _print_cells(plan.layout, "target sparsity", plan.sparsity)
+    _print_cells(plan.layout, plan.sparsity, "target sparsity")
     if isinstance(bits, QuantizationSpec):
-        _print_cells(plan.layout, "bits", bits.plan(plan.layout).bits)
+        _print_cells(plan.layout, bits.plan(plan.layout).bits, "bits")
 
 
 @plans.command()
@@ -316,10 +293,7 @@ def import_shares(
 ) -> None:
     """Convert R-Sparse's searched shares into a plan for MODEL. Reads no weights."""
     job = CostJob(model=ModelSource(location=model), method=DENSE, plan=UniformSparsity(sparsity=0.0))
-    with terminal_reporter() as reporter:
-        from wina_core.engine.server.cost import count_costs  # takes seconds; Ctrl-C works meanwhile
-
-        layout = count_costs(job, reporter).shape.layout
+    layout = confirm_and_run(job, CostRecord, None, True, IN_MEMORY).shape.layout
     plan = read_searched_shares(searched, layout)
     write_atomically(file, (plan.model_dump_json(indent=1) + "\n").encode())
 
@@ -339,6 +313,7 @@ def forget(name: Name, database: options.Database = None) -> None:
         store.delete_plan(name)
 
 
-def _print_cells(layout: PlanLayout, quantity: str, rows: Sequence[Sequence[float]]) -> None:
-    typer.echo(f"\n{quantity}")
+def _print_cells(layout: PlanLayout, rows: Sequence[Sequence[float | str]], quantity: str = "") -> None:
+    if quantity:
+        typer.echo(f"\n{quantity}")
     print_table(("layer", *layout.projections), [(layer, *row) for layer, row in enumerate(rows)], as_json=False)

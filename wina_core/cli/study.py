@@ -1,7 +1,7 @@
 """`wina study`: the gallery of studies, the models of their roles, their expected time, and running them."""
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 from typing import Annotated
@@ -12,9 +12,9 @@ from wina_core.api.stored import pivot, shown_first
 from wina_core.api.studies import compute_study, launch_study, open_study, sweep_products
 from wina_core.cli import options
 from wina_core.cli.arrays import compute_element
-from wina_core.cli.computing import confirm_products, machines_of
 from wina_core.cli.jobs import start
-from wina_core.cli.latency import show_products
+from wina_core.cli.latency import show_timings
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.cli.options import panel
 from wina_core.cli.tables import counted, print_table, summarized
 from wina_core.errors import WinaError, near_matches
@@ -23,7 +23,7 @@ from wina_core.jobs import Job, LatencyJob, PendingRun, Submit
 from wina_core.jobs.progress import expected_seconds
 from wina_core.remote import slurm
 from wina_core.remote.slurm_settings import RUNS_PER_ELEMENT, parse_settings
-from wina_core.specs.studies import Role, StudySpec
+from wina_core.specs.studies import StudySpec
 from wina_core.store import MetricFilter, MetricRow, Store
 from wina_core.studies.expand import bind, expand
 from wina_core.studies.gallery import (
@@ -163,7 +163,7 @@ def run_study(
                 print_table(*pivot(shown_first(printed, study.evaluation)), as_json)
         if study.latency:
             timed = sweep_products(study.latency, options.recompute, store, machines=options.machines)
-            show_products(*timed, export=None, as_json=as_json)
+            show_timings(*timed, as_json=as_json)
     computed.check()
     _check_metrics(rows, study)
 
@@ -293,26 +293,19 @@ def map_roles(
     as_json: options.Json = False,
 ) -> None:
     """Choose the models for the studies' roles, and print all roles."""
-    roles, study_roles = load_roles(), _open_roles()
+    roles = load_roles()
+    studies = [entry.study for entry in gallery() if entry.study]
+    study_roles = {role.name: role for study in studies for role in study.roles if not role.location}
     mapped = {name: location and absolute(location) for name, location in parse_roles(mapping or ()).items()}
     for name in mapped:
         if name not in study_roles and name not in roles:
-            raise WinaError(_unknown_role(name, study_roles))
+            hint = near_matches(name, study_roles) or f"its roles are {', '.join(sorted(study_roles))}."
+            raise WinaError(
+                f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with '
+                f'each call: --role "{name}=FOLDER".'
+            )
     for name, location in mapped.items():
         roles = save_role(name, location)
     names = sorted({*study_roles, *roles})
     rows = [(name, study_roles[name].hub if name in study_roles else "", roles.get(name)) for name in names]
     print_table(("role", "published weights", "model"), rows, as_json)
-
-
-def _open_roles() -> dict[str, Role]:
-    studies = (entry.study for entry in gallery() if entry.study)
-    return {role.name: role for study in studies for role in study.roles if not role.location}
-
-
-def _unknown_role(name: str, names: Iterable[str]) -> str:
-    hint = near_matches(name, names) or f"its roles are {', '.join(sorted(names))}."
-    return (
-        f'No study of the gallery has a role "{name}"; {hint} For a study file elsewhere, give the model with each '
-        f'call: --role "{name}=FOLDER".'
-    )

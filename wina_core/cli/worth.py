@@ -1,6 +1,6 @@
 """Comparison with other tools on this machine: `wina worth` and `wina import`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ import typer
 
 from wina_core.analysis.comparison.worth import BATCHES, COLUMNS, WorthRow, is_on, missing_specs, table_row, worth_rows
 from wina_core.cli import makers, options
-from wina_core.cli.latency import time_decoding
+from wina_core.cli.latency import spec_of, time_decoding
 from wina_core.cli.makers import configuration_of
 from wina_core.cli.options import in_output, in_timing, with_flags_of
 from wina_core.cli.tables import counted, print_table
@@ -27,7 +27,6 @@ _PRINTED = (
     *("vs dense prompt", "held MB", "peak MB", "pays up to batch", "verdict", "missing"),
 )
 """Columns that are printed; --json and --output-path have all."""
-Count = int | None
 
 
 @with_flags_of(quantization=makers.quantization_of, configuration=configuration_of)
@@ -40,9 +39,6 @@ def worth(
         bool, in_timing("--measure", help="Measure what the stored timings of this machine miss.")
     ] = False,
     sparsity: options.Sparsities = None,
-    prompt_tokens: Annotated[Count, in_timing(help="Tokens of each prompt; 64 by default.")] = None,
-    new_tokens: Annotated[Count, in_timing(help="Tokens to time; 64 by default.")] = None,
-    repetitions: Annotated[Count, in_timing(help="Timed repetitions; at most 5 by default.")] = None,
     budget: options.Budget = BUDGET_SECONDS,
     batch_size: Annotated[
         list[int] | None, in_timing(help="Repeatable: sequences at once; 1, 2, 4, 8 by default.")
@@ -53,7 +49,6 @@ def worth(
     memory: options.Memory = None,
     quantization: Quantization,
     configuration: Configuration,
-    everywhere: Annotated[bool, in_output("--everywhere", help="Also print what other machines timed.")] = False,
     output_path: Annotated[Path | None, in_output(help="Also write the full table: .csv, .json, .md, .xlsx …")] = None,
     database: options.Database = None,
     as_json: options.Json = False,
@@ -69,36 +64,42 @@ def worth(
     with Store(database) as store:
         if model is not None:
             source = makers.resolved_source(model, dtype, device, memory, quantization=quantization)
-            settings = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions}
-            spec = DecodeSpec.model_validate(
-                {
-                    "model": source,
-                    "rotation": configuration.rotation,
-                    "method": configuration.method,
-                    "calibration": CalibrationSpec() if configuration.method.needs_calibration else None,
-                    # 0 % is our kernels' dense decoding, a rival of every verdict, which also needs one sequence.
-                    "sparsities": tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
-                    "batches": tuple(sorted({1, *(batch_size or BATCHES)})),
-                    "budget_seconds": budget or None,
-                    **{name: value for name, value in settings.items() if value is not None},
-                }
+            spec = spec_of(
+                DecodeSpec,
+                model=source,
+                rotation=configuration.rotation,
+                method=configuration.method,
+                calibration=CalibrationSpec() if configuration.method.needs_calibration else None,
+                # 0 % is our kernels' dense decoding, a rival of every verdict, which also needs one sequence.
+                sparsities=tuple(dict.fromkeys((0.0, *(sparsity or (0.5,))))),
+                batches=tuple(sorted({1, *(batch_size or BATCHES)})),
+                budget_seconds=budget or None,
             )
             _measure(store, spec, again=again, yes=yes)
         if measure:
             for spec in missing_specs(_timed_on_this_machine(_rows(store))):
                 _measure(store, spec, again=False, yes=yes)
         rows = _rows(store)
-    local_rows = _timed_on_this_machine(rows)
-    printed = rows if everywhere else local_rows
-    _show(printed, as_json, machine=everywhere)
-    left_out = len(rows) - len(local_rows)
-    if left_out and not everywhere:
-        rest = "1 configuration" if left_out == 1 else f"{left_out:,} configurations"
-        typer.echo(f"{rest} timed on other machines left out; --everywhere prints them.", err=True)
+    printed = _timed_on_this_machine(rows)
+    table = [table_row(row) for row in printed]
+    if as_json:
+        print_table(COLUMNS, table, as_json)
+    else:
+        _print_named(COLUMNS, table, _PRINTED)
+        for name in sorted({row.peer.origin for row in printed if row.peer is not None}):
+            typer.echo(f"peer: {name}", err=True)
+    if left_out := len(rows) - len(printed):
+        typer.echo(f"{counted(left_out, 'configuration')} timed on other machines left out.", err=True)
     if not printed:
         typer.echo("No decoding is timed on this machine; give a MODEL to measure it.", err=True)
     if output_path is not None:
-        write_table(COLUMNS, [table_row(row) for row in printed], output_path)
+        write_table(COLUMNS, table, output_path)
+
+
+def _print_named(columns: Sequence[str], rows: Sequence[Sequence[Any]], names: Collection[str]) -> None:
+    """Print those columns of a table that have these names."""
+    indices = [at for at, column in enumerate(columns) if column in names]
+    print_table([columns[at] for at in indices], [[row[at] for at in indices] for row in rows], as_json=False)
 
 
 def _rows(store: Store) -> list[WorthRow]:
@@ -120,19 +121,6 @@ def _measure(store: Store, spec: DecodeSpec, *, again: bool, yes: bool) -> None:
     typer.echo(f"{report.measured} measured, {report.stored} already stored.", err=True)
     for reason in report.skipped:
         typer.echo(f"Skipped: {reason}", err=True)
-
-
-def _show(rows: Sequence[WorthRow], as_json: bool, *, machine: bool) -> None:
-    """Print the rows; all columns as JSON."""
-    table: list[tuple[Any, ...]] = [table_row(row) for row in rows]
-    if as_json:
-        print_table(COLUMNS, table, as_json)
-        return
-    names = (*_PRINTED, "machine") if machine else _PRINTED
-    indices = [at for at, column in enumerate(COLUMNS) if column in names]
-    print_table([COLUMNS[at] for at in indices], [[row[at] for at in indices] for row in table], as_json)
-    for name in sorted({row.peer.origin for row in rows if row.peer is not None}):
-        typer.echo(f"peer: {name}", err=True)
 
 
 _READ = ("import", "name", "model", "tool", "file", "date")
@@ -212,8 +200,7 @@ def _print(imports: list[StoredImport], as_json: bool) -> None:
     if as_json:
         print_table(columns, rows, as_json)
         return
-    indices = [at for at, column in enumerate(columns) if column in _READ or at >= len(FIXED)]
-    print_table([columns[at] for at in indices], [[row[at] for at in indices] for row in rows], as_json)
+    _print_named(columns, rows, (*_READ, *columns[len(FIXED) :]))
 
 
 def _print_columns(as_json: bool) -> None:

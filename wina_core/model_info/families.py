@@ -1,7 +1,7 @@
 """The supported decoder families, in one table."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wina_core.errors import WinaError
@@ -67,13 +67,6 @@ def _olmoe_refusal(config: Any) -> str:
     return "it clips queries, keys and values, and a clipped value does not turn with its head" if clips else ""
 
 
-_ROUTER = ("mlp.gate",)
-
-
-_SHARED = (*_ROUTER, "mlp.shared_experts.gate_proj", "mlp.shared_experts.up_proj")
-_GATED_SHARED = (*_ROUTER, "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj", "mlp.shared_expert_gate")
-
-
 @dataclass(frozen=True)
 class Family:
     """Attribute paths of a decoder's parts, and its differences from the llama family.
@@ -102,12 +95,6 @@ class Family:
     """Modules from mlp_norm's output to the written result, in order."""
     parallel: bool = False
     """Whether attention and MLP read the same point of the stream, unless the configuration says."""
-    rotary_share: float = 1.0
-    """Share of each head with rotary embeddings, unless the configuration says."""
-    window_pattern: int = 0
-    """Every which layer attends to all positions, unless the configuration says; 0 for none."""
-    full_layer: int = -1
-    """A layer that attends to all positions, from which window_pattern counts on."""
     interleaved: bool = False
     """Whether fused q, k, v are ordered by head, (heads, 3, head_dim), instead of one after the other."""
     experts: str | None = None
@@ -126,102 +113,59 @@ class Family:
         return {name: path for name, path in self.projections.items() if name not in EXPERT_PROJECTIONS}
 
 
+def _of_experts(
+    model_class: str, further_readers: tuple[str, ...] = ("mlp.gate",), further_writers: tuple[str, ...] = ()
+) -> Family:
+    return Family(
+        model_class,
+        _SEPARATE,
+        experts="mlp.experts",
+        further_readers=further_readers,
+        further_writers=further_writers,
+    )
+
+
+def _of_shared_experts(model_class: str, module: str = "mlp.shared_experts", *further_readers: str) -> Family:
+    """Return a family whose layers also have experts that every token reads."""
+    readers = ("mlp.gate", f"{module}.gate_proj", f"{module}.up_proj", *further_readers)
+    return _of_experts(model_class, readers, (f"{module}.down_proj",))
+
+
+def _without_input_norms(model_class: str) -> Family:
+    return Family(model_class, _SEPARATE, attention_norm=None, mlp_norm=None, obstacle=_norms_on_writes)
+
+
 FAMILIES: Mapping[str, Family] = {
     "llama": Family("LlamaForCausalLM", _SEPARATE),
     "mistral": Family("MistralForCausalLM", _SEPARATE),
     "qwen2": Family("Qwen2ForCausalLM", _SEPARATE),
     "qwen3": Family("Qwen3ForCausalLM", _SEPARATE),
     "phi3": Family("Phi3ForCausalLM", _FUSED),
-    "qwen3_moe": Family("Qwen3MoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
-    "mixtral": Family("MixtralForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER),
-    "olmoe": Family(
-        "OlmoeForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER, refusal=_olmoe_refusal
-    ),
-    "gpt_oss": Family(
-        "GptOssForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=("mlp.router",), window_pattern=2
-    ),
-    "glm4_moe": Family(
-        "Glm4MoeForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_SHARED,
-        further_writers=("mlp.shared_experts.down_proj",),
-    ),
-    "dots1": Family(
-        "Dots1ForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_SHARED,
-        further_writers=("mlp.shared_experts.down_proj",),
-    ),
-    "qwen2_moe": Family(
-        "Qwen2MoeForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_GATED_SHARED,
-        further_writers=("mlp.shared_expert.down_proj",),
-    ),
-    "solar_open": Family(
-        "SolarOpenForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_SHARED,
-        further_writers=("mlp.shared_experts.down_proj",),
-    ),
-    "exaone_moe": Family(
-        "ExaoneMoeForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_SHARED,
-        further_writers=("mlp.shared_experts.down_proj",),
-        window_pattern=4,
-    ),
-    "ernie4_5_moe": Family(
-        "Ernie4_5_MoeForCausalLM",
-        _SEPARATE,
-        experts="mlp.experts",
-        further_readers=_SHARED,
-        further_writers=("mlp.shared_experts.down_proj",),
-    ),
-    "mellum": Family("MellumForCausalLM", _SEPARATE, experts="mlp.experts", further_readers=_ROUTER, window_pattern=1),
+    "qwen3_moe": _of_experts("Qwen3MoeForCausalLM"),
+    "mixtral": _of_experts("MixtralForCausalLM"),
+    "olmoe": replace(_of_experts("OlmoeForCausalLM"), refusal=_olmoe_refusal),
+    "gpt_oss": _of_experts("GptOssForCausalLM", ("mlp.router",)),
+    "glm4_moe": _of_shared_experts("Glm4MoeForCausalLM"),
+    "dots1": _of_shared_experts("Dots1ForCausalLM"),
+    "qwen2_moe": _of_shared_experts("Qwen2MoeForCausalLM", "mlp.shared_expert", "mlp.shared_expert_gate"),
+    "solar_open": _of_shared_experts("SolarOpenForCausalLM"),
+    "exaone_moe": _of_shared_experts("ExaoneMoeForCausalLM"),
+    "ernie4_5_moe": _of_shared_experts("Ernie4_5_MoeForCausalLM"),
+    "mellum": _of_experts("MellumForCausalLM"),
     "granite": Family("GraniteForCausalLM", _SEPARATE),
-    "granite_swa": Family("GraniteSWAForCausalLM", _SEPARATE, window_pattern=4, full_layer=0),
+    "granite_swa": Family("GraniteSWAForCausalLM", _SEPARATE),
     "gemma": Family("GemmaForCausalLM", _SEPARATE),
-    "gemma2": Family(
-        "Gemma2ForCausalLM",
-        _SEPARATE,
-        mlp_norm="pre_feedforward_layernorm",
-        obstacle=_norms_on_writes,
-        window_pattern=2,
-    ),
+    "gemma2": Family("Gemma2ForCausalLM", _SEPARATE, mlp_norm="pre_feedforward_layernorm", obstacle=_norms_on_writes),
     "gemma3_text": Family(
-        "Gemma3ForCausalLM",
-        _SEPARATE,
-        mlp_norm="pre_feedforward_layernorm",
-        obstacle=_norms_on_writes,
-        window_pattern=6,
+        "Gemma3ForCausalLM", _SEPARATE, mlp_norm="pre_feedforward_layernorm", obstacle=_norms_on_writes
     ),
-    "olmo2": Family("Olmo2ForCausalLM", _SEPARATE, attention_norm=None, mlp_norm=None, obstacle=_norms_on_writes),
-    "olmo3": Family(
-        "Olmo3ForCausalLM",
-        _SEPARATE,
-        attention_norm=None,
-        mlp_norm=None,
-        obstacle=_norms_on_writes,
-        window_pattern=4,
-    ),
-    "exaone4": Family(
-        "Exaone4ForCausalLM",
-        _SEPARATE,
-        attention_norm=None,
-        mlp_norm=None,
-        obstacle=_norms_on_writes,
-        window_pattern=4,
-    ),
+    "olmo2": _without_input_norms("Olmo2ForCausalLM"),
+    "olmo3": _without_input_norms("Olmo3ForCausalLM"),
+    "exaone4": _without_input_norms("Exaone4ForCausalLM"),
     "smollm3": Family("SmolLM3ForCausalLM", _SEPARATE),
     "ministral": Family("MinistralForCausalLM", _SEPARATE),
     "ministral3": Family("Ministral3ForCausalLM", _SEPARATE),
-    "cwm": Family("CwmForCausalLM", _SEPARATE, window_pattern=4, full_layer=0),
+    "cwm": Family("CwmForCausalLM", _SEPARATE),
     "helium": Family("HeliumForCausalLM", _SEPARATE),
     "seed_oss": Family("SeedOssForCausalLM", _SEPARATE),
     "ernie4_5": Family("Ernie4_5ForCausalLM", _SEPARATE),
@@ -229,14 +173,13 @@ FAMILIES: Mapping[str, Family] = {
     "arcee": Family("ArceeForCausalLM", _UNGATED),
     "jais2": Family("Jais2ForCausalLM", _UNGATED),
     "starcoder2": Family("Starcoder2ForCausalLM", _STARCODER2),
-    "stablelm": Family("StableLmForCausalLM", _SEPARATE, rotary_share=0.25),
+    "stablelm": Family("StableLmForCausalLM", _SEPARATE),
     "phi": Family(
         "PhiForCausalLM",
         _PHI,
         final_norm="model.final_layernorm",
         mlp_norm="input_layernorm",
         parallel=True,
-        rotary_share=0.5,
     ),
     "gpt_neox": Family(
         "GPTNeoXForCausalLM",
@@ -248,7 +191,6 @@ FAMILIES: Mapping[str, Family] = {
         attention="attention",
         interleaved=True,
         parallel=True,
-        rotary_share=0.25,
     ),
     "opt": Family(
         "OPTForCausalLM",
@@ -265,47 +207,13 @@ FAMILIES: Mapping[str, Family] = {
 }
 """Keys are transformers' `model_type`."""
 
-_LATENT = "its attention makes queries, keys and values from compressed vectors instead of the residual stream"
-_LINEAR = "many of its layers have linear attention, whose matrices are not q, k, v and o"
-_NO_ATTENTION = "some of its layers have convolutions or state spaces in the place of attention"
-_OWN_INPUTS = "its layers read embeddings of their own beside the residual stream"
-_HALF_FUSED = "its gate and up are one matrix and its q, k and v are three, which costs are not counted for"
-_STREAMS = "it has several residual streams, which every layer mixes"
-_GATED_ATTENTION = "its attention is multiplied by a gate, whose matrix is none of q, k, v and o"
-_CENTRED = "its norms subtract the mean but are no LayerNorm of torch, for which no rotation is written"
-_TWO_INPUTS = "its router takes a bias as a second input, which the table cannot describe"
-_SCALED_INPUTS = "its experts read inputs that the router has multiplied"
-REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "minicpm3", "youtu"), _LATENT),
-    **dict.fromkeys(("axk1", "glm_moe_dsa", "longcat_flash"), _LATENT),
-    **dict.fromkeys(("deepseek_v4", "hy_v4", "qwen4_exp", "qwen4_exp_text"), _STREAMS),
-    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), _LINEAR),
-    **dict.fromkeys(("kimi_linear", "minimax", "olmo_hybrid"), _LINEAR),
-    **dict.fromkeys(("lfm2", "lfm2_moe", "lfm3", "falcon_h1"), _NO_ATTENTION),
-    **dict.fromkeys(("granitemoehybrid", "jamba", "nemotron_h"), _NO_ATTENTION),
-    **dict.fromkeys(("gemma3n", "gemma3n_text", "gemma4", "gemma4_text"), _OWN_INPUTS),
-    **dict.fromkeys(("glm", "glm4"), _HALF_FUSED),
-    **dict.fromkeys(("afmoe", "laguna"), _GATED_ATTENTION),
-    **dict.fromkeys(("cohere", "cohere2"), _CENTRED),
-    **dict.fromkeys(("hy_v3", "minimax_m2"), _TWO_INPUTS),
-    **dict.fromkeys(("llama4", "llama4_text"), _SCALED_INPUTS),
-    "apertus": "its activation function has learned numbers of its own, which costs are not counted for",
-    "bitnet": "a norm lies between its v and o, so that its values cannot be rotated by head",
-    "hunyuan_v1_moe": "its config may choose another number of experts in each layer, which costs are not counted for",
-    "mimo_v2_flash": "some of its layers have twice the key-value heads of the others, which costs are not counted for",
-    "nanochat": "it normalizes the residual stream itself",
-    "nemotron": "its norms center with a gain of 1 + w, for which no rotation is written",
-}
-"""Reasons, as clauses, against families that transformers has and this table cannot describe."""
-
 
 def family_of(model_type: str, model_class: str | None) -> Family:
     """Return the table's entry; raise WinaError for a class that is not in it. The class may be unknown (None)."""
     family = FAMILIES.get(model_type)
     if family is not None and model_class in (None, family.model_class):
         return family
-    unknown = "the table of families has no entry for it"
-    reason = f"only {family.model_class} is" if family else REFUSED.get(model_type, unknown)
+    reason = f"only {family.model_class} is" if family else "the table of families cannot describe it"
     raise WinaError(
         f"{model_class or 'A model'} of type {model_type} is not a supported architecture, because {reason}; "
         f"open a causal language model of one of these families: {', '.join(FAMILIES)}."

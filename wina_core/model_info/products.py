@@ -1,7 +1,8 @@
 """The files of what jobs prepare, each named by a hash of all that it depends on: bases, calibrations, allocations,
 references.
 
-Naming one reads the fingerprints of a model's files and texts: call nothing here on a thread that must answer.
+Naming one reads the fingerprints of a model's files and texts: call nothing here on a thread that must answer. `model`
+is always the `identity` of a model, unquantized where a product serves all its quantizations.
 """
 
 import hashlib
@@ -37,33 +38,25 @@ from wina_core.specs.plans import SparsityPlan
 from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.specs.rotations import AUTO_SPARSITY
 
+# Versions of computations: raise one whenever its results change, so that no cached one is taken for a new one.
 BASES_VERSION = "1"
-"""Version of the search for bases; raise it whenever it would find others."""
 DIVERGENCE_VERSION = "2"
-"""Version of what a search by the objective kl does beside that, likewise."""
+"""Version of what a search by the objective kl does beside that for bases."""
 CHOICE_VERSION = "4"
-"""Version of the candidates of `auto` and of the choice between them; raise it whenever either changes."""
+"""Version of the candidates of `auto` and of the choice between them."""
 COMPARISON_VERSION = "3"
-"""Version of the comparison of rotations; raise it whenever results change."""
 SPECTRA_VERSION = "2"
-"""Version of the energy spectra, likewise."""
 QUANTIZATION_VERSION = "1"
-"""Version of the quantizers; raise it whenever their weights change."""
 CALIBRATION_VERSION = "4"
-"""Version of calibration; raise it whenever results change."""
 CORRECTION_VERSION = "3"
-"""Version of the correction of thresholds, likewise."""
 TUNING_VERSION = "3"
-"""Version of tuned biases, likewise."""
 ALLOCATION_VERSION = "4, levels (0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)"
-"""Version of allocation, likewise, with the levels of its curves."""
+"""Version of allocation, with the levels of its curves."""
 JOINT_VERSION = "3"
-"""Version of joint allocation, likewise."""
 REFERENCE_VERSION = "1"
-"""Version of the reference log-probabilities, likewise."""
+
 STAGES_SUFFIX = ".search"
 """Suffix of the folder of an interrupted computation's stages, beside the place of its result."""
-
 ABANDONED_SECONDS = 30 * 86_400.0
 """Time without a new stage after which an interrupted search is removed."""
 _UNFINISHED_SECONDS = 86_400.0
@@ -72,6 +65,10 @@ _UNFINISHED_SECONDS = 86_400.0
 
 def digest(key: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _file(folder: str, suffix: str, key: dict[str, str]) -> Path:
+    return cache_folder() / folder / f"{digest(key)}{suffix}"
 
 
 def identity(source: ModelSource, folder: Path | None) -> str:
@@ -83,38 +80,57 @@ def identity(source: ModelSource, folder: Path | None) -> str:
     return source.content_hash()
 
 
-def _packages(*versions: str) -> dict[str, str]:
-    """Return the packages of methods, allocators and quantizers that are not built in, for a digest."""
-    # No entry without packages, so that all other files keep their names.
-    packages = ", ".join(filter(None, versions))
-    return {"packages": packages} if packages else {}
-
-
-def _search_version(rotation: RotationSpec) -> str:
-    return BASES_VERSION if rotation.objective != "kl" else f"{BASES_VERSION}, kl {DIVERGENCE_VERSION}"
-
-
 def text_digest(source: str) -> str:
     """Return a hash of the content of a text's file, and the range of its rows if it has one."""
     with open_file(text_file(source), "text") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() + split_range(source)[1]
 
 
-def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
-    """Return the file of a rotation's bases for the unquantized `model` (`identity`), whichever norms are folded later.
+# ---- parts of keys ---------------------------------------------------------------------------------------------------
 
-    `whole`: a basis of k or gate alone is that of a whole fused matrix, which older versions did not take.
+
+def _search_version(rotation: RotationSpec) -> str:
+    return BASES_VERSION if rotation.objective != "kl" else f"{BASES_VERSION}, kl {DIVERGENCE_VERSION}"
+
+
+def _rotated(model: str, rotation: RotationSpec) -> dict[str, str]:
+    return {"model": model, "rotation": rotation.content_hash(), "bases": _search_version(rotation)}
+
+
+def _packages(*versions: str) -> dict[str, str]:
+    """Return the packages of methods, allocators and quantizers that are not built in."""
+    # No entry without packages, so that all other files keep their names.
+    packages = ", ".join(filter(None, versions))
+    return {"packages": packages} if packages else {}
+
+
+def _floor(method: MethodSpec) -> dict[str, str]:
+    """Return the share of inputs that `mixed` keeps of every token at least."""
+    return {"fewest": repr(FEWEST)} if method.selection == "mixed" else {}
+
+
+def _targets(method: MethodSpec, plan: SparsityPlan) -> dict[str, str]:
+    content = plan.model_dump_json(exclude={"provenance"})
+    return {"method": method.content_hash(), "plan": content, **_floor(method)}
+
+
+# ---- products --------------------------------------------------------------------------------------------------------
+
+
+def bases_file(model: str, rotation: RotationSpec, *, whole: bool) -> Path:
+    """Return the file of a rotation's bases for the unquantized `model`, whichever norms are folded later.
+
+    `whole`: a basis of k or gate alone is that of a whole fused matrix.
     """
+    rotation = rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY})
     key = {
         "model": model,
-        "rotation": rotation.model_copy(update={"fold_norms": "none", "sparsity": AUTO_SPARSITY}).content_hash(),
+        "rotation": rotation.content_hash(),
         "text": text_digest(rotation.text.source),
         "search": _search_version(rotation),
     }
     # Added only where it applies, so that all other bases keep the names of their files.
-    if whole:
-        key["fused"] = "whole"
-    return cache_folder() / "rotations" / f"{digest(key)}.safetensors"
+    return _file("rotations", ".safetensors", key | ({"fused": "whole"} if whole else {}))
 
 
 def choice_file(model: str, rotation: RotationSpec) -> Path:
@@ -126,46 +142,19 @@ def choice_file(model: str, rotation: RotationSpec) -> Path:
         "candidates": CHOICE_VERSION if rotation.is_auto else "",
         "measurement": COMPARISON_VERSION,
     }
-    return cache_folder() / "rotations" / f"{digest(key)}.json"
+    return _file("rotations", ".json", key)
 
 
 def spectra_file(model: str, text: TextSpec) -> Path:
-    """Return the file of the energy spectra of the inputs of the unquantized `model` (`identity`) on a text."""
-    key = {
-        "model": model,
-        "text": text.content_hash(),
-        "content": text_digest(text.source),
-        "measurement": SPECTRA_VERSION,
-    }
-    return cache_folder() / "rotations" / f"{digest(key)}.spectra.json"
+    """Return the file of the energy spectra of the inputs of the unquantized `model` on a text."""
+    content = {"text": text.content_hash(), "content": text_digest(text.source), "measurement": SPECTRA_VERSION}
+    return _file("rotations", ".spectra.json", {"model": model, **content})
 
 
 def rotated_folder(model: str, rotation: RotationSpec, folded: Sequence[str]) -> Path:
-    """Return the folder of the rotated weights of a model (`identity`) that memory does not hold, norms folded."""
-    key = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "text": text_digest(rotation.text.source),
-        "bases": _search_version(rotation),
-        "folded": ", ".join(folded),
-    }
-    return cache_folder() / "rotated" / digest(key)
-
-
-def passes_folder(model: str, rotation: RotationSpec, quantization: QuantizationSpec | str) -> Path:
-    """Return the folder of interrupted passes of texts through a rotated and quantized model (`identity`)."""
-    read = quantization.text.source if isinstance(quantization, QuantizationSpec) and quantization.reads_text else ""
-    key = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "text": text_digest(rotation.text.source),
-        "quantization": text_digest(read) if read else "",
-        "bases": _search_version(rotation),
-        "quantizers": QUANTIZATION_VERSION,
-        "calibration": CALIBRATION_VERSION,
-        "program": __version__,
-    }
-    return cache_folder() / "passes" / f"{digest(key)}{STAGES_SUFFIX}"
+    """Return the folder of the rotated weights of a model that memory does not hold, norms folded."""
+    key = {"text": text_digest(rotation.text.source), "folded": ", ".join(folded)}
+    return _file("rotated", "", _rotated(model, rotation) | key)
 
 
 def changed_folder(rotated: Path) -> Path:
@@ -173,26 +162,28 @@ def changed_folder(rotated: Path) -> Path:
     return rotated.with_name(f".changed-{__version__}-{rotated.name}")
 
 
-def remove_unfinished(folder: Path, current: Path) -> None:
-    """Remove all hidden folders of rotated weights but one that were not written to for a day.
-
-    A killed engine leaves such folders.
-    """
-    _remove_old((entry for entry in folder.glob(".*") if entry != current), _UNFINISHED_SECONDS)
+def passes_folder(model: str, rotation: RotationSpec, quantization: QuantizationSpec | str) -> Path:
+    """Return the folder of interrupted passes of texts through a rotated and quantized model."""
+    read = quantization.text.source if isinstance(quantization, QuantizationSpec) and quantization.reads_text else ""
+    key = {
+        "text": text_digest(rotation.text.source),
+        "quantization": text_digest(read) if read else "",
+        "quantizers": QUANTIZATION_VERSION,
+        "calibration": CALIBRATION_VERSION,
+        "program": __version__,
+    }
+    return _file("passes", STAGES_SUFFIX, _rotated(model, rotation) | key)
 
 
 def quantized_file(model: str, rotation: RotationSpec, spec: QuantizationSpec) -> Path:
-    """Return the file of the quantized weights of the unquantized `model` (`identity`) after a rotation."""
+    """Return the file of the quantized weights of the unquantized `model` after a rotation."""
     key = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "bases": _search_version(rotation),
         "spec": spec.content_hash(),
         "text": text_digest(spec.text.source),
         "quantizers": QUANTIZATION_VERSION,
         **_packages(QUANTIZER_PLUGINS.version(spec.quantizer)),
     }
-    return cache_folder() / "quantized" / f"{digest(key)}.safetensors"
+    return _file("quantized", ".safetensors", _rotated(model, rotation) | key)
 
 
 def calibration_key(
@@ -210,17 +201,19 @@ def calibration_key(
     method = method.untuned
     shared = method.selection in ("threshold", "mixed") and method.correction == "none"
     key = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "bases": _search_version(rotation),
         "score": (method.model_copy(update={"selection": "topk"}) if shared else method).content_hash(),
         "spec": spec.measured.content_hash(),
         "text": text_digest(spec.text.source),
         "measurement": CALIBRATION_VERSION,
         **({} if shared else _floor(method)),
+        **({} if shares is None else {"shares": json.dumps(shares.rho)}),
         **_packages(METHOD_PLUGINS.version(method.name)),
     }
-    return digest(key if shares is None else key | {"shares": json.dumps(shares.rho)})
+    return digest(_rotated(model, rotation) | key)
+
+
+def calibration_file(key: str) -> Path:
+    return cache_folder() / "calibrations" / f"{key}.safetensors"
 
 
 def tuned_file(
@@ -229,34 +222,17 @@ def tuned_file(
     """Return the file of the biases that are tuned for a plan, with the calibration that they belong to."""
     key = {
         "calibration": calibration_key(model, rotation, method, spec, plan if plan.rho is not None else None),
-        "method": method.content_hash(),
-        "plan": plan.model_dump_json(exclude={"provenance"}),
         "thresholds": spec.thresholds,
         "steps": f"{TUNING_VERSION}, thresholds {CORRECTION_VERSION}",
-        **_floor(method),
     }
-    return cache_folder() / "tuned" / f"{digest(key)}.safetensors"
+    return _file("tuned", ".safetensors", _targets(method, plan) | key)
 
 
 def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> Path:
     """Return the file of a plan's corrected targets, for thresholds of the calibration with this key."""
-    key = {
-        "calibration": calibration,
-        "method": method.content_hash(),
-        "plan": plan.model_dump_json(exclude={"provenance"}),
-        "steps": CORRECTION_VERSION,
-        **_floor(method),
-    }
-    return cache_folder() / "thresholds" / f"{digest(key)}.json"
-
-
-def _floor(method: MethodSpec) -> dict[str, str]:
-    """Return the share of inputs that `mixed` keeps of every token at least, for a digest."""
-    return {"fewest": repr(FEWEST)} if method.selection == "mixed" else {}
-
-
-def calibration_file(key: str) -> Path:
-    return cache_folder() / "calibrations" / f"{key}.safetensors"
+    return _file(
+        "thresholds", ".json", _targets(method, plan) | {"calibration": calibration, "steps": CORRECTION_VERSION}
+    )
 
 
 def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
@@ -273,9 +249,7 @@ def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
         "measurement": REFERENCE_VERSION,
     }
     # Added only where it applies, so that references of models without BOS keep the names of their files.
-    if adds_bos(folder):
-        key["bos"] = "first"
-    return cache_folder() / "references" / f"{digest(key)}.safetensors"
+    return _file("references", ".safetensors", key | ({"bos": "first"} if adds_bos(folder) else {}))
 
 
 def searched(method: MethodSpec, allocator: AllocatorSpec) -> MethodSpec:
@@ -298,10 +272,7 @@ def allocation_files(
     `method` is the searched one, `spec` that of its calibration if it needs one.
     """
     text = plan.allocator.text
-    common = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "bases": _search_version(rotation),
+    common = _rotated(model, rotation) | {
         "method": method.content_hash(),
         "text": text.content_hash(),
         "content": text_digest(text.source),
@@ -310,17 +281,13 @@ def allocation_files(
         **_floor(method),
         **_packages(METHOD_PLUGINS.version(method.name), ALLOCATOR_PLUGINS.version(plan.allocator.name)),
     }
-    key = digest({**common, "budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()})
-    folder = cache_folder() / "allocations"
-    return folder / f"{key}.json", folder / f"{digest(common)}.curves"
+    budget = {"budget": repr(plan.sparsity), "allocator": plan.allocator.content_hash()}
+    return _file("allocations", ".json", common | budget), _file("allocations", ".curves", common)
 
 
 def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: JointSpec) -> tuple[Path, Path]:
     """Return the file of a joint allocation, and that of its measurements, which other budgets share."""
-    common = {
-        "model": model,
-        "rotation": rotation.content_hash(),
-        "bases": _search_version(rotation),
+    common = _rotated(model, rotation) | {
         "method": method.content_hash(),
         "spec": spec.measured.content_hash(),
         "content": text_digest(spec.text.source),
@@ -328,8 +295,11 @@ def joint_files(model: str, rotation: RotationSpec, method: MethodSpec, spec: Jo
         "search": JOINT_VERSION,
         **_packages(METHOD_PLUGINS.version(method.name), QUANTIZER_PLUGINS.version(spec.quantization.quantizer)),
     }
-    folder = cache_folder() / "allocations"
-    return folder / f"{digest({**common, 'budgets': spec.content_hash()})}.json", folder / f"{digest(common)}.options"
+    budgets = {"budgets": spec.content_hash()}
+    return _file("allocations", ".json", common | budgets), _file("allocations", ".options", common)
+
+
+# ---- interrupted searches, and durations -----------------------------------------------------------------------------
 
 
 def has_stages(file: Path) -> bool:
@@ -341,6 +311,11 @@ def has_stages(file: Path) -> bool:
 def remove_abandoned(folder: Path) -> None:
     """Remove what interrupted searches kept in a folder of products, if none has continued for a month."""
     _remove_old(folder.glob(f"*{STAGES_SUFFIX}"), ABANDONED_SECONDS)
+
+
+def remove_unfinished(folder: Path, current: Path) -> None:
+    """Remove all hidden folders of rotated weights but one that a killed engine left more than a day ago."""
+    _remove_old((entry for entry in folder.glob(".*") if entry != current), _UNFINISHED_SECONDS)
 
 
 def _remove_old(paths: Iterable[Path], seconds: float) -> None:

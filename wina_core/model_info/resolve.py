@@ -20,7 +20,6 @@ from wina_core.model_info.safetensors_header import read_safetensors_header
 from wina_core.model_info.small_models import location_of
 from wina_core.model_info.text_files import in_data_folder, split_range
 from wina_core.specs import (
-    ROLE,
     SYNTHETIC,
     EvaluationSpec,
     ModelSource,
@@ -31,8 +30,6 @@ from wina_core.specs import (
 )
 from wina_core.specs.plugins import task_files
 
-_ELSEWHERE = re.compile(r"[\w.@-]{2,}:(/(?!/)|~)")
-"""Beginning of a path of another machine, as rsync takes it; a single letter is a drive of Windows."""
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _WHOLE = 32 * 2**20
 """Largest weight file to digest whole, in bytes; of larger ones, samples of every tensor."""
@@ -104,20 +101,6 @@ def _local_path(source: ModelSource) -> Path | None:
     source = with_location(source)
     if source.location == "demo":
         return demo_folder() / "model"
-    if source.location == SYNTHETIC:
-        raise WinaError(
-            f'"{SYNTHETIC}" means random networks, which are no model to open; run `wina synthetic`, '
-            f"or write ./{SYNTHETIC} for a folder of that name."
-        )
-    if source.location.startswith(ROLE):
-        raise WinaError(
-            f'"{source.location}" is a role in a study, which has no model here; give a folder or a hub id.'
-        )
-    if _ELSEWHERE.match(source.location):
-        raise WinaError(
-            f"{source.location} is a path of another machine, and a model is named by its folder here; copy it "
-            f"(rsync -a {shlex.quote(source.location)} FOLDER) and map the two folders (wina machines add)."
-        )
     folder = Path(source.location).expanduser()
     kind = what_is_at(folder)
     if kind == "folder" or (kind == "file" and folder.suffix.lower() == GGUF_SUFFIX):
@@ -160,18 +143,14 @@ def resolve(source: ModelSource) -> ModelSource:
     folder = file or _local_path(source)
     source = source.model_copy(update={"quantization": resolve_quantization(source.quantization)})
     if folder is None:
-        return source.model_copy(update={"bos": _adds_bos_downloaded(source)})
+        downloaded = prepared_files(source)
+        return source.model_copy(update={"bos": downloaded is not None and adds_bos(downloaded)})
     is_demo = folder.resolve() == (demo_folder() / "model").resolve()
     # A file in the Hub's cache is a link to one without a suffix.
     target = folder.resolve() if file is None else file.parent.resolve() / file.name
     location = "demo" if is_demo else str(target)
     changes = {"location": location, "fingerprint": fingerprint(folder), "bos": adds_bos(folder)}
     return source.model_copy(update=changes)
-
-
-def _adds_bos_downloaded(source: ModelSource) -> bool:
-    folder = prepared_files(source)
-    return folder is not None and adds_bos(folder)
 
 
 def prepared_files(source: ModelSource) -> Path | None:
@@ -192,9 +171,7 @@ def resolve_rotation(spec: RotationSpec, data: str | None = None) -> RotationSpe
     """Return a rotation with the fingerprints of its files: given matrices and a user's text."""
     changes: dict[str, object] = {"text": resolve_text(spec.text, data)}
     if spec.matrices is not None:
-        path = Path(spec.matrices).expanduser()
-        if what_is_at(path) != "file":
-            raise WinaError(f"The file of rotation matrices {path} does not exist; check the path.")
+        path = _existing(spec.matrices, "file of rotation matrices")
         changes |= {"matrices": str(path.resolve()), "matrices_fingerprint": _digest([path], "file of matrices")}
     return spec.model_copy(update=changes)
 
@@ -321,13 +298,14 @@ def text_file(source: str) -> Path:
                 f'There is no demo text "{source}"; use demo:calibration, demo:training, demo:heldout or a file.'
             )
         return path
-    path = Path(split_range(in_data_folder(source, None))[0]).expanduser()
+    return _existing(split_range(in_data_folder(source, None))[0], "text file")
+
+
+def _existing(name: str, noun: str) -> Path:
+    path = Path(name).expanduser()
     if what_is_at(path) != "file":
-        raise WinaError(f"The text file {path} does not exist; check the path.")
+        raise WinaError(f"The {noun} {path} does not exist; check the path.")
     return path
-
-
-_TOKENIZER, _CONFIG, _SENTENCEPIECE = "tokenizer.json", "tokenizer_config.json", "tokenizer.model"
 
 
 def adds_bos(folder: Path) -> bool:
@@ -338,9 +316,15 @@ def adds_bos(folder: Path) -> bool:
     reports it.
     """
     try:
-        if folder.suffix.lower() == ".gguf":
-            return _adds_bos_in_gguf(folder)
-        return _adds_bos(folder, tuple(_state(folder / name) for name in (_TOKENIZER, _CONFIG, _SENTENCEPIECE)))
+        if folder.suffix.lower() == GGUF_SUFFIX:
+            metadata = read_gguf_header(folder).metadata
+            by_default = metadata.get("tokenizer.ggml.model") == "llama"  # SentencePiece
+            return bool(metadata.get("tokenizer.ggml.add_bos_token", by_default))
+        if state := _state(folder / "tokenizer.json"):
+            return _begins_with_special(_read(folder / "tokenizer.json", state).get("post_processor"))
+        state = _state(folder / "tokenizer_config.json")
+        stated = _read(folder / "tokenizer_config.json", state).get("add_bos_token") if state else None
+        return (folder / "tokenizer.model").is_file() and stated is not False
     except (WinaError, OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return False
 
@@ -353,22 +337,8 @@ def _state(path: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-@lru_cache(maxsize=64)  # of a large vocabulary, parsing takes half a second, and every job resolves its model
-def _adds_bos(folder: Path, states: tuple[tuple[int, int] | None, ...]) -> bool:
-    tokenizer, config, sentencepiece = states
-    if tokenizer:
-        return _begins_with_special(_read(folder / _TOKENIZER).get("post_processor"))
-    stated = _read(folder / _CONFIG).get("add_bos_token") if config else None
-    return sentencepiece is not None and stated is not False
-
-
-def _adds_bos_in_gguf(path: Path) -> bool:
-    metadata = read_gguf_header(path).metadata
-    by_default = metadata.get("tokenizer.ggml.model") == "llama"  # SentencePiece
-    return bool(metadata.get("tokenizer.ggml.add_bos_token", by_default))
-
-
-def _read(path: Path) -> dict[str, Any]:
+@lru_cache(maxsize=16)  # of a large vocabulary, parsing takes half a second, and every job resolves its model
+def _read(path: Path, _state: tuple[int, int] | None) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(read_file(path, "file of a model"))
     return content
 

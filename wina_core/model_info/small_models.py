@@ -59,7 +59,7 @@ class SmallModel:
         return cache_folder() / "models" / self.name
 
     @property
-    def unfinished(self) -> Path:
+    def temporary(self) -> Path:
         # The dot keeps it out of every list of models.
         return self.folder.with_name(f".{self.name}.part")
 
@@ -140,7 +140,7 @@ def small_model(name: str) -> SmallModel:
 
 
 def fetched_from(model: SmallModel) -> Origin | None:
-    """Return where a fetched model came from; None if it is not here, or only in part.
+    """Return where a fetched model came from; None if it is not here.
 
     Raises WinaError for a file that has lost its end.
     """
@@ -165,14 +165,12 @@ def fetched_from(model: SmallModel) -> Origin | None:
 def location_of(name: str) -> str:
     """Return the location behind a model's name: the path of its GGUF file, or its hub id; another name as it is.
 
-    Raises WinaError for a small model that is not here, or only in part.
+    Raises WinaError for a small model that is not here.
     """
     if name not in SMALL_MODELS:
         return name
     model = SMALL_MODELS[name]
     origin = fetched_from(model)
     if origin is None:
-        if what_is_at(model.unfinished) == "folder":
-            raise WinaError(f"{name} was fetched only in part; continue with: wina model fetch {name}.")
         raise WinaError(f"{name} is not on this computer yet; fetch it with: wina model fetch {name}.")
     return model.hub_id if origin == "hub" else str(model.folder / model.file)

@@ -4,15 +4,14 @@ A plan is resolved into the fraction that each mask drops, without a model. The 
 are read from their own file format.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from wina_core.errors import WinaError
+from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
 from wina_core.specs.base import PROVENANCE, SpecPart
 from wina_core.specs.gates import MethodSpec
@@ -157,27 +156,19 @@ def read_searched_shares(path: Path, layout: PlanLayout) -> SparsityPlan:
         )
     try:
         numbers = [float(word) for word in content.decode("ascii").split()]
+        expected = 2 * layout.layers * len(_ORDER)
+        if len(numbers) != expected:
+            raise ValueError(f"it has {len(numbers)} numbers, not a share and a sparsity for each matrix, {expected}")
+        return SparsityPlan(
+            layout=layout,
+            sparsity=_rows(numbers[1::2], layout),
+            rho=_rows(numbers[::2], layout),
+            provenance="R-Sparse's search",
+        )
+    except ValidationError as error:
+        raise WinaError(f"The file {path} does not hold searched shares ({explain(error)[:-1]}); {hint}.") from error
     except ValueError as error:
-        raise WinaError(f"The file {path} does not hold searched shares (it is not all numbers); {hint}.") from error
-    expected = 2 * layout.layers * len(_ORDER)
-    if len(numbers) != expected:
-        raise WinaError(
-            f"The file {path} holds {len(numbers)} numbers, but a share and a sparsity of each of {layout.layers} x "
-            f"{len(_ORDER)} matrices are {expected}; {hint} that was searched for this model."
-        )
-    shares, sparsities = numbers[::2], numbers[1::2]
-    for index, values in enumerate(zip(shares, sparsities, strict=True)):
-        if 0 < values[0] <= 1 and 0 <= values[1] < 1:
-            continue
-        pair = ", ".join("not a number" if math.isnan(value) else f"{value:g}" for value in values)
-        layer, column = divmod(index, len(_ORDER))
-        raise WinaError(
-            f"In {path} {_ORDER[column]} of layer {layer} has the share and sparsity {pair}, but a share is above 0 "
-            f"and at most 1, a sparsity at least 0 and below 1; {hint}."
-        )
-    return SparsityPlan(
-        layout=layout, sparsity=_rows(sparsities, layout), rho=_rows(shares, layout), provenance="R-Sparse's search"
-    )
+        raise WinaError(f"The file {path} does not hold searched shares ({error}); {hint}.") from error
 
 
 def _rows(values: list[float], layout: PlanLayout) -> tuple[tuple[float, ...], ...]:

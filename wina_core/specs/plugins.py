@@ -15,9 +15,7 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from wina_core.errors import Cancelled, WinaError, ran_out_of_memory
-from wina_core.files.version import __version__
 
-_DISTRIBUTION = "wina-workbench"
 _log = logging.getLogger(__name__)
 Loaded = TypeVar("Loaded")
 
@@ -75,7 +73,6 @@ class Plugins(Generic[Loaded]):
             if point is not None and name not in self._loaded:
                 try:
                     with redirect_stdout(sys.stderr):  # stdout is for what a command prints
-                        _check_version(point)
                         self._loaded[name] = self._check(name, point)
                 except KeyboardInterrupt:
                     raise
@@ -187,17 +184,6 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 
 def _package(point: EntryPoint) -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def _check_version(point: EntryPoint) -> None:
-    """Raise WinaError for a package that was made for other versions of the workbench; pip lets some through."""
-    from packaging.requirements import Requirement  # needed only where there is a plugin
-    from packaging.utils import canonicalize_name
-
-    for needed in map(Requirement, (point.dist and point.dist.requires) or ()):
-        fits = needed.specifier.contains(__version__, prereleases=True)
-        if canonicalize_name(needed.name) == _DISTRIBUTION and not fits:
-            raise WinaError(f"it needs {_DISTRIBUTION} {needed.specifier}, and this is {__version__}")
 
 
 def _reason(error: BaseException) -> str:

@@ -6,7 +6,7 @@ Plans of bits are the siblings of sparsity plans; files and saved plans hold a p
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
@@ -165,12 +165,19 @@ def printed_quantization(label: str) -> str:
 
 def load_bits_plan(path: Path) -> BitsPlan:
     """Return the plan of bits in a JSON file; WinaError where it cannot be read, is too large, or holds no plan."""
+    return _load(path, BitsPlan.model_validate_json, "plan of bits")
+
+
+Loaded = TypeVar("Loaded")
+
+
+def _load(path: Path, parse: Callable[[bytes], Loaded], noun: str) -> Loaded:
     try:
-        return BitsPlan.model_validate_json(read_file(path, "plan"))
+        return parse(read_file(path, "plan"))
     except ValidationError as error:
         reason = explain(error).rstrip(".")
         raise WinaError(
-            f"The file {path} is not a plan of bits ({reason}); choose one saved from the Sparsity page."
+            f"The file {path} is not a {noun} ({reason}); choose one saved from the Sparsity page."
         ) from error
 
 
@@ -199,27 +206,18 @@ class PlanPair(SpecPart):
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
         """Return the pair in a file's text, or a sparsity plan alone. Raises ValidationError."""
-        if _is_pair(text):
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):  # reported by the validation, with its place
+            content = None
+        if isinstance(content, dict) and content.get("kind") == "pair":
             return cls.model_validate_json(text)
         return cls(plan=SparsityPlan.model_validate_json(text))
 
 
 def load_pair(path: Path) -> PlanPair:
     """Return the plan in a JSON file with its bits; WinaError where it cannot be read, is too large, or is no plan."""
-    try:
-        return PlanPair.parse(read_file(path, "plan"))
-    except ValidationError as error:
-        reason = explain(error).rstrip(".")
-        hint = "choose one saved from the Sparsity page"
-        raise WinaError(f"The file {path} is not a sparsity plan ({reason}); {hint}.") from error
-
-
-def _is_pair(text: str | bytes) -> bool:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):  # reported by the validation, with its place
-        return False
-    return isinstance(content, dict) and content.get("kind") == "pair"
+    return _load(path, PlanPair.parse, "sparsity plan")
 
 
 _WIDTHS: dict[bool, tuple[float, ...]] = {

@@ -1,7 +1,7 @@
 """Rotations of the residual stream before gating, and the proposed ones."""
 
 import re
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
@@ -18,7 +18,7 @@ Objective = Literal["eigen", "error", "kl"]
 FoldNorms = Literal["none", "exact", "all"]
 ROTATION_MODES: tuple[RotationMode, ...] = get_args(RotationMode)
 AUTO: Literal["auto"] = "auto"
-"""The mode of a rotation that is chosen by measuring candidates (`auto_rotations.auto_candidates`)."""
+"""The mode of a rotation that is chosen by measuring candidates (`auto_candidates`)."""
 
 MATRICES_FILE = "wina_rotation_matrices.safetensors"
 """Name of the bases' file in an exported rotated model's folder, to be given as `RotationSpec.matrices`."""
@@ -233,3 +233,38 @@ FREE_KL_ROTATION = RotationSpec(
 
 AUTO_ROTATION = RotationSpec(mode=AUTO, text=AUTO_TEXT, fold_norms="exact")
 """The default of window, command line and Python API."""
+
+
+# ---- the candidates of `auto` ----------------------------------------------------------------------------------------
+
+
+def auto_candidates(spec: RotationSpec) -> tuple[RotationSpec, ...]:
+    """Return the rotations that `auto` compares at first, the simplest first; no rotation is the first of all.
+
+    All are by eigenvectors, which one pass over the text serves; `refined_candidate` follows on the best of them.
+    """
+    tokens = min(spec.text.tokens, AUTO_TEXT.tokens)
+    heads = RotationSpec(
+        mode="none",
+        per_head=spec.per_head,
+        fold_norms=spec.fold_norms if spec.per_head else "none",
+        text=spec.text.model_copy(update={"tokens": tokens}),
+    )
+    stream: dict[str, Any] = {
+        "mode": "global",
+        "attention_basis": ("activations",),
+        "mlp_basis": ("activations",),
+        "fold_norms": spec.fold_norms,
+    }
+    with_weights = {"attention_basis": USUAL_BASES[0], "mlp_basis": USUAL_BASES[1]}
+    variants: tuple[dict[str, Any], ...] = ({}, {"spectrum": "log"}, with_weights)
+    candidates = (NO_ROTATION, heads, *(heads.model_copy(update={**stream, **variant}) for variant in variants))
+    # Without heads, the candidate that rotates heads alone would be no rotation again.
+    return tuple(dict.fromkeys(candidates if spec.per_head else (NO_ROTATION, *candidates[2:])))
+
+
+def refined_candidate(spec: RotationSpec, best: RotationSpec) -> RotationSpec | None:
+    """Return the best candidate refined as `auto` was asked to; None if it was not, or for no rotation."""
+    if spec.objective == "eigen" or best.is_identity:
+        return None
+    return best.model_copy(update={"objective": spec.objective, "steps": spec.steps, "text": spec.text})

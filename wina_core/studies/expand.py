@@ -21,14 +21,12 @@ from wina_core.specs import (
     NO_ROTATION,
     ROLE,
     AllocatedSparsity,
-    AllocatorSpec,
     CalibrationSpec,
     Configuration,
     ModelSource,
     Plan,
     RotationSpec,
     RunSpec,
-    TaskSpec,
     TextSpec,
 )
 from wina_core.specs.allocations import with_texts
@@ -65,7 +63,13 @@ def labelled(study: StudySpec) -> tuple[LabelledRun, ...]:
 def _check_size(study: StudySpec) -> None:
     pairs = itertools.product(study.models, study.configurations)
     lines = [configuration for model, configuration in pairs if _is_for(configuration, model)]
-    count = sum(1 if _is_dense(configuration) else _points(study, configuration) for configuration in lines)
+    count = sum(
+        1
+        if _is_dense(configuration)
+        else len(configuration.sparsities or study.sparsities) * len(study.allocators_of(configuration))
+        + len(study.plans)
+        for configuration in lines
+    )
     if count > MAX_RUNS:
         raise WinaError(f"The study {study.name!r} expands to {count:,} runs, more than {MAX_RUNS:,}; split it up.")
 
@@ -111,16 +115,14 @@ def _is_for(configuration: Configuration, model: ModelSource) -> bool:
     return not configuration.roles or model.location.removeprefix(ROLE) in configuration.roles
 
 
-def _points(study: StudySpec, configuration: Configuration) -> int:
-    sparsities = configuration.sparsities or study.sparsities
-    return len(sparsities) * len(study.allocators_of(configuration)) + len(study.plans)
-
-
 def _resolved(study: StudySpec) -> StudySpec:
     """Return the study with the fingerprints of all its files but the models'."""
     folder = study.evaluation.data_folder
     evaluation = resolve_data(study.evaluation)
-    tasks = tuple(_unnamed(task) for task in study.evaluation.tasks)
+    tasks = tuple(  # no number depends on the metric for tables
+        task if isinstance(task, str) else plain_task(task.model_copy(update={"metric": None}))
+        for task in study.evaluation.tasks
+    )
     return with_files(
         study.model_copy(update={"evaluation": evaluation.model_copy(update={"tasks": tasks})}),
         of_rotation=partial(resolve_rotation, data=folder),
@@ -235,11 +237,6 @@ def _mapped(study: StudySpec, model: ModelSource) -> ModelSource:
     return model.model_copy(update={"location": role.location})
 
 
-def _unnamed(task: str | TaskSpec) -> str | TaskSpec:
-    # No number depends on the metric for tables.
-    return task if isinstance(task, str) else plain_task(task.model_copy(update={"metric": None}))
-
-
 def _is_dense(configuration: Configuration) -> bool:
     return configuration.method.name == DENSE.name
 
@@ -253,8 +250,12 @@ def _runs(study: StudySpec, model: ModelSource, configuration: Configuration) ->
         yield RunSpec(model=model, rotation=rotation, evaluation=evaluation)
         return
     sparsities = configuration.sparsities or study.sparsities
-    spread = [
-        _spread(allocator, sparsity) for allocator in study.allocators_of(configuration) for sparsity in sparsities
+    spread: list[Plan] = [
+        UniformSparsity(sparsity=sparsity)
+        if allocator.name == "uniform"
+        else AllocatedSparsity(sparsity=sparsity, allocator=allocator)
+        for allocator in study.allocators_of(configuration)
+        for sparsity in sparsities
     ]
     for plan in [*spread, *study.plans]:
         yield RunSpec(
@@ -275,66 +276,41 @@ def _calibration(study: StudySpec, configuration: Configuration, plan: Plan) -> 
     return study.calibration.measured if configuration.method.selection == "topk" else study.calibration
 
 
-def _spread(allocator: AllocatorSpec, sparsity: float) -> UniformSparsity | AllocatedSparsity:
-    if allocator.name == "uniform":
-        return UniformSparsity(sparsity=sparsity)
-    return AllocatedSparsity(sparsity=sparsity, allocator=allocator)
-
-
 def load_study(path: Path) -> StudySpec:
     """Return the study in a TOML or JSON file.
 
     A role's location that begins with "." is relative to the file's folder. Raises WinaError with the field of a
     fault, for too many runs, and for an unknown paper.
     """
+    kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
     try:
         # Some editors of Windows begin a file with a byte order mark, which "utf-8" would keep.
         text = read_file(path, "study").decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise WinaError(f"The study {path} cannot be read (it is not UTF-8 text); check the file.") from error
-    toml = path.suffix.lower() == ".toml"
-    try:
-        content = tomllib.loads(text) if toml else json.loads(text)
-        study = StudySpec.model_validate(_checked(content, path))
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError, RecursionError) as error:
-        kind = "TOML" if toml else "JSON"
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
+        content = tomllib.loads(text) if kind == "TOML" else json.loads(text)
+        version = content.pop("schema_version", SCHEMA_VERSION) if isinstance(content, dict) else SCHEMA_VERSION
+        if version != SCHEMA_VERSION:
+            raise WinaError(
+                f"The study {path} has the schema_version {version!r}, and this program reads {SCHEMA_VERSION}; write "
+                "that, or update the program."
+            )
+        study = StudySpec.model_validate(content)
     except ValidationError as error:
         raise WinaError(f"The study {path} is invalid: {explain(error)}") from error
-    except ValueError as error:  # a number of thousands of digits, which Python does not read
-        raise WinaError(f"The study {path} cannot be read: {str(error).partition(';')[0]}.") from error
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+        raise WinaError(f"The study {path} is not valid {kind}: {reason}.") from error
     _check_size(study)
-    _check_paper(study, path)
+    papers = dict.fromkeys(number.study for number in published())
+    if study.paper and study.paper not in papers:
+        raise WinaError(
+            f'The study {path} is invalid: paper: the paper has no results "{study.paper}"; choose one of '
+            f"{', '.join(papers)}, or leave it out."
+        )
     # Relative locations belong to the file, so that a study and its model can be moved together.
     beside = {
         role.name: str((path.parent / role.location).resolve()) for role in study.roles if role.location[:1] == "."
     }
     return _located(study, beside)
-
-
-def _check_paper(study: StudySpec, path: Path) -> None:
-    studies = dict.fromkeys(number.study for number in published())
-    if study.paper and study.paper not in studies:
-        raise WinaError(
-            f'The study {path} is invalid: paper: the paper has no results "{study.paper}"; choose one of '
-            f"{', '.join(studies)}, or leave it out."
-        )
-
-
-def _checked(content: Any, path: Path) -> Any:
-    """Return a file's content without its version; WinaError for one of another version."""
-    if not isinstance(content, dict):
-        return content
-    version = content.pop("schema_version", SCHEMA_VERSION)
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise WinaError(
-            f"The study {path} was written by a newer version of WINA Workbench (its schema_version is {version}, this "
-            f"program reads {SCHEMA_VERSION}); update the program."
-        )
-    if version != SCHEMA_VERSION:
-        raise WinaError(f"The study {path} has the schema_version {version!r}; write {SCHEMA_VERSION}.")
-    return content
 
 
 def save_study_file(study: StudySpec, path: Path) -> None:

@@ -15,7 +15,7 @@ next launch computes what is missing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
 from wina_core.errors import WinaError
@@ -76,36 +76,14 @@ class StudyOptions:
 
 def study_of(options: StudyOptions) -> StudySpec:
     """Return the study of these options. Raises pydantic's ValidationError, whose locations begin with the option."""
+    content = {field.name: getattr(options, field.name) for field in fields(options)}
+    content["models"] = (content.pop("model"),)
     measures = bool(options.tasks or options.fidelity or options.original)
-    context = options.cost_context if options.cost_context is not None else COST_CONTEXT if measures else None
-    evaluation = EvaluationSpec.model_validate(
-        {
-            "tasks": tuple(options.tasks),
-            "task_folders": tuple(options.task_folders),
-            "data_folder": options.data_folder,
-            "limit": options.limit,
-            "num_fewshot": options.num_fewshot,
-            "chat_template": options.chat_template,
-            "batch_size": options.batch_size,
-            "seed": options.seed,
-            "dense_prefix": options.dense_prefix,
-            "fidelity": options.fidelity,
-            "original": options.original,
-            "cost_context": context or None,
-        }
-    )
-    return StudySpec.model_validate(
-        {
-            "name": options.name,
-            "models": (options.model,),
-            "configurations": tuple(options.configurations),
-            "sparsities": tuple(options.sparsities),
-            "allocators": tuple(options.allocators),
-            "plans": tuple(options.plans),
-            "calibration": options.calibration,
-            "evaluation": evaluation,
-        }
-    )
+    context = content.pop("cost_context")
+    evaluation = {name: content.pop(name) for name in EvaluationSpec.model_fields if name in content}
+    evaluation["cost_context"] = (COST_CONTEXT if measures and context is None else context) or None
+    # By itself first, so that the location of a fault begins with its option.
+    return StudySpec.model_validate({**content, "evaluation": EvaluationSpec.model_validate(evaluation)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,6 @@ def test_a_good_folder_is_described(qtbot):
     checks, found = Checks(), []
     checks.ask(lambda: check_source(ModelSource(location="demo")), found.append, found.append)
     qtbot.waitUntil(lambda: len(found) == 1)
-    source, summary = found[0]
-    assert source.fingerprint == summary.fingerprint
-    assert summary.family == "llama"
+    source, facts = found[0]
+    assert source.fingerprint
+    assert facts.family == "llama"

@@ -8,15 +8,12 @@ import threading
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch.utils.hooks import RemovableHandle
 
 import wina_core
-from tests.wina_core.compute.evaluation.task_files import CHOICE, write_tasks
 from tests.wina_core.conftest import Wina
-from tests.wina_core.tiny import tiny_folder
 from wina_core.api.model import Model
 from wina_core.api.session import in_job
 from wina_core.specs import RotationSpec
@@ -75,13 +72,6 @@ def test_numbers_are_those_of_the_command_line(model: Model, database: Path, win
     assert wina_core.heatmap_figure(found.run[0][:10], database=database).axes
 
 
-def test_a_stored_run_is_exported_with_its_card(model: Model, database: Path, tmp_path: Path) -> None:
-    run = wina_core.measure(model, 0.5, tokens=TOKENS).run[0]
-    folder = wina_core.export_model(run, tmp_path / "sparse", database=database)
-    assert "| original | kl |" in (folder / "README.md").read_text(encoding="utf-8")
-    assert run in (folder / "config.json").read_text(encoding="utf-8")
-
-
 def test_a_gated_model_is_left_dense_and_measured_by_nobody(model: Model) -> None:
     with wina_core.gate(model, 0.5), pytest.raises(wina_core.WinaError):
         wina_core.measure(model, 0.5, tokens=TOKENS)
@@ -130,33 +120,14 @@ def test_a_model_that_its_user_changed_is_measured_by_nobody(model: Model) -> No
     assert len(wina_core.calibrate(model, tokens=512))
 
 
-def test_rotate_measures_candidates_and_returns_the_model_with_the_best(database: Path, tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text("".join(map(chr, torch.randint(32, 123, (4000,)).tolist())))
-    model = wina_core.open_model(tiny_folder(tmp_path / "model"), database=database)
-    rotated = wina_core.rotate(model, text=text, tokens=512)
-    assert rotated.choice is not None
-    assert [each.rotation.mode for each in rotated.choice.candidates] == ["none", "none", "global", "global", "global"]
-    assert rotated.rotation == rotated.choice.rotation
-    assert rotated.choice.verdict
-    assert not rotated.rotation.is_auto
-    heads = wina_core.rotate(model, "none", heads=True)
-    assert heads.rotation.mode == "none"
-
-
 def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
     rotated = Model(model.source, RotationSpec())
     for call in (
-        lambda: wina_core.open_model(tmp_path / "missing"),
         lambda: wina_core.measure(model, 1.5),
-        lambda: wina_core.measure(model, 0.5, "no_such_method"),
-        lambda: wina_core.measure(model, tmp_path / "missing.json"),
         lambda: wina_core.quantize(model, 5, "rtn"),
         lambda: wina_core.rotate(rotated, "global"),
         lambda: wina_core.allocate_jointly(model),
         lambda: wina_core.export_model(model, tmp_path / "rotated"),
-        lambda: wina_core.query_results(study="none", database=model.database),
-        lambda: wina_core.frontier_figure(pd.DataFrame(), database=model.database),
     ):
         with pytest.raises(wina_core.WinaError) as error:
             call()
@@ -171,17 +142,11 @@ def test_bad_values_are_one_sentence(model: Model, tmp_path: Path) -> None:
             {"location": None},
             "location: it should be a valid string or an instance of PathLike",
         ),
-        ("open_model", {"dtype": "int3"}, "dtype: it should be 'auto', "),
         ("measure", {"model": "demo"}, "model: it should be an instance of Model, not 'demo'."),
         ("measure", {"sparsity": []}, "sparsity: it should name at least one fraction or plan."),
-        ("measure", {"method": 3}, "method: it should be a valid string or an instance of MethodSpec, not 3."),
         ("measure", {"tasks": "arc_easy"}, "tasks: it should be a list, not one text; write .'arc_easy'."),
-        ("measure", {"limit": -1}, "limit: it should be greater than or equal to 1, not -1."),
-        ("measure", {"tokens": "x"}, "tokens: it should be a valid integer, not 'x'."),
         ("measure", {"fidelity": False}, "Nothing would be measured; .*the options fidelity and original"),
         ("gate", {"dense_prefix": 2}, "dense_prefix: it should be less than 1, not 2."),
-        ("run_study", {"study": "demo-gflops", "engines": -1}, "engines: it should be greater than or equal to 0"),
-        ("query_results", {"table": "x"}, "table: it should be 'metrics', 'runs', 'latency' or 'decoding', not 'x'."),
         ("frontier_figure", {"results": 3}, "results: it should be a DataFrame, as measure returns, not 3."),
         ("heatmap_figure", {"shown": "0123"}, 'No run begins with "0123"; the column run of query_results'),
     ],
@@ -191,22 +156,3 @@ def test_a_bad_argument_is_named(name: str, given: dict[str, object], sentence: 
     needed = {"model": model} if name in ("measure", "gate") else {}
     with pytest.raises(wina_core.WinaError, match=f"^{sentence}"):
         function(**needed | given)
-
-
-def test_an_unknown_argument_is_a_type_error_as_pythons_own(model: Model) -> None:
-    with pytest.raises(TypeError, match=r"gate\(\) got an unexpected keyword argument 'sparsities'"):
-        wina_core.gate(model, sparsities=0.5)  # type: ignore[call-arg]
-
-
-def test_a_folders_tasks_are_measured_and_their_code_runs_with_consent(
-    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_tasks(tmp_path)
-    (tmp_path / "choice.yaml").write_text(CHOICE + "process_docs: !function helpers.kept\n")
-    (tmp_path / "helpers.py").write_text("def kept(docs):\n    return docs\n")
-    with pytest.raises(wina_core.WinaError, match="by the option trust-task-code, or in the window"):
-        wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False)
-    capsys.readouterr()
-    found = wina_core.measure(model, tasks=["tiny_choice"], include_path=tmp_path, fidelity=False, trust_task_code=True)
-    assert "%|" not in capsys.readouterr().err, "progress is this program's, without bars of libraries"
-    assert found.query("task == 'tiny_choice' and metric == 'acc'").value.between(0, 1).all()

@@ -41,18 +41,6 @@ def test_the_remaining_time_is_that_of_the_named_stage(monkeypatch: pytest.Monke
     assert told == ["loading: reading weights: 30 of 60 bytes, 0:30 left", "wina, 50 %: 0.5 of 2 points, 1:15 left"]
 
 
-def test_the_remaining_time_of_an_evaluation_is_that_of_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress.time, "monotonic", lambda: 60.0)
-    console = Console(file=io.StringIO(), width=80)
-    reporter = TerminalReporter(Progress(console=console, disable=True), Interruption())
-    monkeypatch.setattr(reporter, "_printed", 0.0)
-    reporter.time_left = lambda done: 100.0 - 10.0 * done
-    reporter.stage("rotation")
-    reporter.progress(1.5, 4, "measurements", "wina, 50 %: rotation, 12 %")
-    printed = console.file.getvalue().strip()  # type: ignore[attr-defined]  # a StringIO
-    assert printed == "wina, 50 %: rotation, 12 %: 1.5 of 4 measurements, 1:25 left"
-
-
 def test_what_an_engine_says_controls_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said, screen = "\x1b]0;title\x07 [/red] \x9b2J", io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200, color_system=None)

@@ -38,8 +38,6 @@ def listed(results: Call, *args: str) -> list[dict[str, object]]:
 def test_a_line_filters_what_is_printed_and_written(results: Call, wina: Wina, tmp_path: Path) -> None:
     assert [row["run"] for row in listed(results)] == HASHES
     assert [row["run"] for row in listed(results, "--filter", "method:wina target<30")] == HASHES[1:2]
-    code, _, err = results("--filter", "methd:wina")
-    assert (code, "no column" in err) == (1, True)
     wina.succeeds("export", tmp_path / "out.tsv", "--filter", "method:teal")
     assert len((tmp_path / "out.tsv").read_text().splitlines()) == 1 + 2
 
@@ -72,7 +70,6 @@ def test_deleted_runs_are_listed_restored_and_erased(results: Call) -> None:
     [
         (("delete",), "No run is named; give beginnings of hashes, or a --filter."),
         (("delete", "nothing"), 'No run begins with "nothing"'),
-        (("delete", ""), 'More than one (3) run begins with ""'),
         (("delete", "--filter", "method:cats"), 'No stored run passes the filter "method:cats".'),
         (("restore",), "No deleted run is named"),
         (("tag", HASHES[0]), "No tag is named"),

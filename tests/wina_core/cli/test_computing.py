@@ -10,8 +10,8 @@ from tests.wina_core.conftest import Wina
 from tests.wina_core.engine.engine_events import DEMO
 from tests.wina_core.tiny import tiny_folder
 from wina_core.api import running
-from wina_core.cli import computing
-from wina_core.cli.computing import confirm_products, machines_of
+from wina_core.cli import makers
+from wina_core.cli.makers import confirm_products, machines_of
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.jobs import InspectJob, RotateJob
@@ -30,7 +30,7 @@ ROTATION = MissingProduct(
 def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     monkeypatch.setattr(running, "missing_products", lambda _: (ROTATION,))
     stream = SimpleNamespace(isatty=lambda: request.param)
-    monkeypatch.setattr(computing, "sys", SimpleNamespace(stdin=stream, stderr=stream))
+    monkeypatch.setattr(makers, "sys", SimpleNamespace(stdin=stream, stderr=stream))
     return bool(request.param)
 
 
@@ -47,7 +47,7 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal_unless_answered_b
     terminal: bool, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(computing.typer, "confirm", lambda text, **_: asked.append(text) or answer)
+    monkeypatch.setattr(makers.typer, "confirm", lambda text, **_: asked.append(text) or answer)
     if terminal and not answer:
         with pytest.raises(WinaError):
             confirm_products(JOB, (), yes=False)
@@ -61,27 +61,15 @@ def test_a_long_product_is_named_and_asked_about_on_a_terminal_unless_answered_b
     assert capsys.readouterr().err == "", "nothing is known of what another machine computes first"
 
 
-STUDY = """
-name = "tiny"
-models = [{{ location = "{model}" }}]
-sparsities = [0.5]
-configurations = [{{ method = {{ name = "wina" }} }}]
-evaluation = {{ tasks = [], fidelity = {{ tokens = 64, sequence = 64 }} }}
-"""
-
-
-@pytest.mark.parametrize("words", ["calibrate MODEL", "latency MODEL --decode", "study estimate STUDY"])
 def test_what_memory_does_not_hold_is_said_before_the_work(
-    wina: Wina, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> Never:
         raise WinaError("It has begun.")
 
     monkeypatch.setenv(MEMORY_VARIABLE, "1T")  # so that the flag's is forgotten after the test
     monkeypatch.setattr("wina_core.engine.server.run_job.run_job", stop)
-    model, study = tiny_folder(tmp_path / "model"), tmp_path / "study.toml"
-    study.write_text(STUDY.format(model=model))
-    _, _, err = wina(*words.replace("MODEL", str(model)).replace("STUDY", str(study)).split(), "--memory", "1K")
-    said, begun, _ = err.partition("It has begun.")
+    model = tiny_folder(tmp_path / "model")
+    announced, begun, _ = wina("calibrate", model, "--memory", "1K")[2].partition("It has begun.")
     assert begun
-    assert f"The weights of {model} take" in said
+    assert f"The weights of {model} take" in announced

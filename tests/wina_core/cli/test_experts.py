@@ -18,7 +18,6 @@ def model(tmp_path: Path) -> Path:
 def test_a_calibration_counts_the_experts_with_thresholds_of_their_own(wina: Wina, model: Path, tmp_path: Path) -> None:
     words = ("calibrate", model, "--text", tiny_text(tmp_path), "--tokens", "512")
     every = json.loads(wina.succeeds(*words, "--json"))
-    assert {row["metric"] for row in every} >= {"threshold", "relative_error", "kept_energy", "norm_spread"}
     rows = [row for row in every if "expert" in row["metric"]]
     found = {(row["layer"], row["metric"]): row["value"] for row in rows}
     text = wina.succeeds(*words)
@@ -38,14 +37,4 @@ def test_the_numbers_of_a_runs_experts_are_listed(wina: Wina, model: Path, tmp_p
     assert [(row["layer"], row["expert"], row["projection"]) for row in rows] == [
         (layer, expert, projection) for layer in (1, 2) for expert in range(6) for projection in ("gate", "up", "down")
     ]
-    assert all(row["sparsity"] == pytest.approx(0.5, abs=0.1) for row in rows)
     assert sum(row["share of tokens"] for row in rows) == pytest.approx(2 * 3 * 2)
-    assert {row["threshold"] for row in rows} == {None}, "top k needs none"
-
-
-def test_a_run_without_experts_says_so(wina: Wina, tmp_path: Path) -> None:
-    text = ("--text", tiny_text(tmp_path), "--tokens", "512")
-    wina.succeeds("eval", "--model", tiny_folder(tmp_path / "model"), "--method", "dense", "--no-original", *text)
-    (run,) = [line.split()[0] for line in wina.succeeds("results", "--annotations").splitlines()[1:]]
-    assert "has no numbers of experts" in wina.fails(1, "results", "experts", run)
-    assert 'No run begins with "zz"' in wina.fails(1, "results", "experts", "zz")

@@ -8,7 +8,6 @@ import pytest
 
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute.gguf import convert
-from wina_core.compute.gguf.run_converter import splits_like_gpt2
 from wina_core.records.plans import PerplexityPair
 
 CONVERTER = """
@@ -76,15 +75,6 @@ def test_what_no_gguf_file_holds_is_refused(wina, folder, llama_cpp, tmp_path, m
 def test_another_perplexity_is_another_model(found: float, fits: bool) -> None:
     pair = PerplexityPair(text="text", tokens=8, transformers=10.0, llama_cpp=found, same_tokens=True)
     assert convert.is_same_model(pair) == fits
-
-
-def test_only_gpt2s_split_into_words_is_taken_for_it() -> None:
-    split = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
-    tokenizer = {"model": {"type": "BPE"}, "normalizer": None, "pre_tokenizer": split}
-    assert splits_like_gpt2(tokenizer)
-    assert not splits_like_gpt2(tokenizer | {"pre_tokenizer": split | {"use_regex": False}})
-    assert not splits_like_gpt2(tokenizer | {"normalizer": {"type": "NFC"}})
-    assert not splits_like_gpt2(tokenizer | {"pre_tokenizer": None})
 
 
 @pytest.mark.skipif("LLAMA_CPP" not in os.environ, reason="LLAMA_CPP names no folder of llama.cpp")

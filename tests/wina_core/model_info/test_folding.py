@@ -33,7 +33,6 @@ def test_inputs_carry_norms_where_something_before_them_can_be_scaled(projection
         (QuantizationSpec(quantizer="hqq", bits=4.0), False),
         (QuantizationSpec(quantizer="gptq", bits=4.0), True),
         (QuantizationSpec(quantizer="planes", bits=8.0), False),
-        (QuantizationSpec(quantizer="planes", bits=8.0, by_energy=True), False),
         (QuantizationSpec(quantizer="rtn", bits=4.2, by_energy=True), True),
     ],
 )

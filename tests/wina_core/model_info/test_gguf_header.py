@@ -98,52 +98,33 @@ def test_the_tables_are_those_of_the_libraries():
 @pytest.mark.parametrize(
     ("written", "reason"),
     [
-        (b"", "cut off"),
         (b"GGUF", "cut off"),
-        (b"PK\3\4" + bytes(100), "is no GGUF file"),
         (content(version=1), "has version 1 of the GGUF format"),
-        (content(version=0x03000000), "big-endian"),
         (content()[:-70], "the tensor 'a' ends at byte|the tensor 'b' ends at byte"),
-        (content()[:60], "cut off"),
         (content(counts=(2**62, 1)), "announces"),
-        (content(counts=(2, 2**63)), "announces"),
-        (content(counts=(9_000, 1)), "damaged"),
-        (content([]), "names no architecture"),
-        (content([field("general.architecture", 4, bytes(4))]), "names no architecture"),
         (content([ARCHITECTURE, ARCHITECTURE]), "has 'general.architecture' twice"),
         (content([ARCHITECTURE, field("x", 9, array(8, 2**60))]), "arrays of"),
         (content([ARCHITECTURE, field("x", 9, array(0, 2**22))]), "cut off"),
-        (content([ARCHITECTURE, field("x", 9, array(9, 1, array(4, 0)))]), "array of the type 9"),
         (content([ARCHITECTURE, field("x", 99, b"")]), "has the type 99"),
         (content([ARCHITECTURE, field("x", 8, struct.pack("<Q", 2**31))]), "a text has"),
         (content([ARCHITECTURE, field(b"\xff\xfe", 4, bytes(4))]), "not UTF-8"),
         (content([ARCHITECTURE, field("a\nb", 4, bytes(4))]), "has the name"),
-        (content([ARCHITECTURE, field("k" * 300, 4, bytes(4))]), "a text has 300 bytes"),
-        (content([ARCHITECTURE, struct.pack("<Q", 2**31)]), "a text has 2,147,483,648 bytes"),
         (content([ARCHITECTURE, field("general.alignment", 4, struct.pack("<I", 24))]), "alignment is 24"),
-        (content([ARCHITECTURE, field("general.alignment", 8, text("x"))]), "alignment is 'x'"),
         (content(tensors=[A, A]), "names the tensor 'a' twice"),
         (content(tensors=[A, tensor("b", (8,), 0, 32)]), "'b' begins at byte"),
-        (content(tensors=[A, tensor("b", (8,), 0, 2**63)]), "'b' begins at byte"),
         (content(tensors=[A, tensor("b", (2**32, 2**32), 0, 64)]), "has the shape"),
         (content(tensors=[A, tensor("b", (2**40,), 0, 64)]), "'b' ends at byte"),
-        (content(tensors=[A, tensor("b", (0,), 0, 64)]), "has the shape"),
-        (content(tensors=[A, tensor("b", (8, 1, 1, 1, 1), 0, 64)]), "has 5 dimensions"),
         (content(tensors=[tensor("a", (33,), 3, 0)]), "of the type Q4_1 has the shape"),
         (content(tensors=[tensor("a", (32,), 9, 0)]), "type 9, which gguf cannot dequantize"),
-        (content(tensors=[tensor("\x1b[31m", (32,), 0, 0)]), "has the name"),
-        (content(tensors=[]), "holds no tensors"),
         (content([ARCHITECTURE, field("split.count", 2, struct.pack("<H", 3))]), "one of several parts"),
         (content([field("general.architecture", 8, text("clip"))]), "architecture 'clip'"),
         (content([ARCHITECTURE, field("llama.expert_count", 4, struct.pack("<I", 8))]), "Mixture of Experts"),
         (content([ARCHITECTURE, field("llama.rope.scaling.type", 8, text("yarn"))]), "scaled rotary positions"),
         (content([ARCHITECTURE, number("llama.block_count", 3_000_000)]), "its 3000000 layers are more than the 1000"),
-        (content([ARCHITECTURE, number("qwen2.block_count", 3_000_000)]), "its 3000000 layers are more than the 1000"),
         (
             content([ARCHITECTURE, number("qwen3moe.expert_count", 2**31)]),
             "its 2147483648 experts are more than the 4096",
         ),
-        (content([ARCHITECTURE, number("llama.attention.head_count", 0)]), "num_attention_heads is 0 instead of"),
         (
             content([ARCHITECTURE, field("llama.block_count", 9, array(4, 1, struct.pack("<I", 3_000_000)))]),
             "num_hidden_layers is an array of 1 instead of a positive integer",
@@ -159,16 +140,6 @@ def test_damaged_and_hostile_headers_are_refused_in_a_sentence(tmp_path: Path, w
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
-
-
-def test_a_model_without_experts_may_state_that(tmp_path: Path):
-    fields = [ARCHITECTURE, number("llama.block_count", 2), number("llama.expert_count", 0)]
-    assert read_gguf_header(write(tmp_path, content(fields))).metadata["llama.block_count"] == 2
-
-
-def test_a_part_of_a_split_model_is_refused_by_its_name(tmp_path: Path):
-    with pytest.raises(WinaError, match="llama-gguf-split --merge"):
-        read_gguf_header(write(tmp_path, content(), "model-00001-of-00003.gguf"))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4), st.floats(0, 1))
@@ -191,20 +162,12 @@ def test_a_file_and_its_folder_name_the_same_model(tmp_path: Path):
     assert of_file == of_folder == ModelSource(location=str(file), fingerprint=fingerprint(file))
 
 
-def test_the_fingerprint_is_that_of_the_content_by_any_name(tmp_path: Path):
-    file, other = write(tmp_path, content()), write(tmp_path, content(), "other.GGUF")
-    assert fingerprint(file) == fingerprint(other)
-    assert fingerprint(write(tmp_path, content()[:-1] + b"x")) != fingerprint(other)
-
-
-def test_a_folder_with_several_files_asks_for_one(tmp_path: Path):
-    write(tmp_path, content(), "a.gguf")
-    write(tmp_path, content(), "b.gguf")
+def test_a_folder_with_several_files_asks_for_one_and_safetensors_come_first(tmp_path: Path):
+    file, other = write(tmp_path, content(), "a.gguf"), write(tmp_path, content(), "b.GGUF")
+    assert fingerprint(file) == fingerprint(other), "the same model by any name"
     with pytest.raises(WinaError, match=r"holds 2 GGUF files; open one of them, such as .*a\.gguf"):
         gguf_file(ModelSource(location=str(tmp_path)))
-
-
-def test_a_folder_with_safetensors_is_opened_by_those(tmp_path: Path):
-    write(tmp_path, content())
     (tmp_path / "model.safetensors").touch()
     assert gguf_file(ModelSource(location=str(tmp_path))) is None
+    with pytest.raises(WinaError, match="llama-gguf-split --merge"):
+        read_gguf_header(write(tmp_path, content(), "model-00001-of-00003.gguf"))

@@ -9,11 +9,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.wina_core.tiny import tiny_folder
 from wina_core.errors import WinaError
 from wina_core.model_info.model_checks import (
     check_described,
-    check_experts,
     check_files,
     check_sizes,
     check_weights,
@@ -37,7 +35,7 @@ def _index(folder: Path, name: object, **more: Any) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-@pytest.mark.parametrize("name", ["../one.safetensors", "/etc/passwd", "a/../one.safetensors", "..", "", "one.bin"])
+@pytest.mark.parametrize("name", ["../one.safetensors", "/etc/passwd", "one.bin"])
 def test_weights_are_read_only_from_the_models_own_folder(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
@@ -50,7 +48,6 @@ def test_weights_are_read_only_from_the_models_own_folder(tmp_path: Path, name: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"metadata": None}, "metadata"),
         ({"weight_map": {}}, "weight_map"),
         ({"weight_map": {"a.weight": 5}}, "weight_map"),
         ({"weight_map": {"a.weight": "one.safetensors", "b.weight": "one.safetensors"}}, "lack b.weight, which their"),
@@ -72,26 +69,11 @@ def test_integers_are_no_weights(tmp_path: Path) -> None:
 def test_a_config_larger_than_the_files_is_refused_by_arithmetic(tmp_path: Path) -> None:
     weights = check_weights(_folder(tmp_path))
     check_described(tmp_path, SIZES, weights)
-    for larger in ({"num_hidden_layers": 900}, {"vocab_size": 10**12}, {"intermediate_size": 10**12}):
+    for larger in ({"num_hidden_layers": 900}, {"vocab_size": 10**12}, {"num_local_experts": 4096}):
         with pytest.raises(WinaError, match=r"describes a model of at least [\d,]+ weights, but its files hold 104"):
             check_described(tmp_path, SIZES | larger, weights)
     with pytest.raises(WinaError, match="its 10000000 layers are more than the 1000 that any model may have"):
         check_sizes(tmp_path, SIZES | {"num_hidden_layers": 10**7})
-
-
-@pytest.mark.parametrize("family", ["qwen3_moe", "mixtral", "gpt_oss"])
-def test_missing_experts_are_told_from_the_headers(tmp_path: Path, family: str) -> None:
-    config, weights = read_config(tiny_folder(tmp_path, family)), check_weights(tmp_path)
-    check_experts(tmp_path, config, weights)
-    layer = 1 if family == "qwen3_moe" else 0  # its first has a dense MLP
-    for experts in (4, 7):
-        with pytest.raises(WinaError, match=f"{experts} experts in each layer, but its files hold 6 for layer {layer}"):
-            check_experts(tmp_path, config | {"num_local_experts": experts}, weights)
-    without = {name: entry for name, entry in weights.items() if not (".layers.2." in name and ".experts." in name)}
-    with pytest.raises(WinaError, match=r"6 experts in each layer, but its files hold 0 for layer 2; copy both anew"):
-        check_experts(tmp_path, config, without)
-    with pytest.raises(WinaError, match=r"describes no model \(it has no num_experts\)"):
-        check_experts(tmp_path, config | {"num_local_experts": None}, weights)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +81,10 @@ def test_missing_experts_are_told_from_the_headers(tmp_path: Path, family: str) 
     [
         (b'{"a": NaN}', "NaN, which is no number"),
         (b'{"a": "\\ud800"}', "surrogates not allowed"),
-        (b'{"a": "\xff"}', "can't decode"),
         (b"[" * 5000, "nested too deeply"),
         (b"[1]", "does not hold a JSON object"),
     ],
-    ids=["NaN", "surrogate", "bytes", "nested", "list"],
+    ids=["NaN", "surrogate", "nested", "list"],
 )
 def test_json_without_an_object_of_numbers_and_texts_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / "config.json").write_bytes(content)
@@ -121,24 +102,19 @@ def test_files_that_the_libraries_would_open_are_checked_first(tmp_path: Path) -
         check_files(tmp_path)
 
 
-@pytest.mark.parametrize("value", ["owner/kernel", "owner/kernel:forward", {"": "owner/kernel"}, "flash_attention_9"])
-def test_an_attention_that_is_code_of_others_is_refused(tmp_path: Path, value: object) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"_attn_implementation": value}))
-    with pytest.raises(WinaError, match="may be code of others"):
-        read_config(tmp_path)
-
-
-@pytest.mark.parametrize("section", [None, "wina", [{"quant_method": "wina"}]])
-def test_a_quantization_config_that_is_no_object_is_refused(tmp_path: Path, section: object) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": section}))
-    with pytest.raises(WinaError, match=r"The quantization_config in .* instead of a JSON object; restore"):
-        read_config(tmp_path, "wina")
-
-
-def test_an_exported_sparse_model_names_the_model_that_it_was_made_from(tmp_path: Path) -> None:
-    section = {"quant_method": "wina", "source": "demo-llama"}
-    (tmp_path / "config.json").write_text(json.dumps(SIZES | {"quantization_config": section}))
-    with pytest.raises(
-        WinaError, match=r"exported sparse model.*open the model that it was made from \('demo-llama'\)"
-    ):
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"_attn_implementation": "owner/kernel"}, "may be code of others"),
+        ({"_attn_implementation": {"": "owner/kernel"}}, "may be code of others"),
+        ({"quantization_config": None}, r"has the quantization_config .* instead of a JSON object; restore"),
+        ({"quantization_config": {"quant_method": "gptq"}}, "are quantized; open the model's unquantized weights"),
+        ({"quantization_config": {"quant_method": "wina", "source": "demo-llama"}}, r"made from \('demo-llama'\)"),
+    ],
+)
+def test_a_config_that_names_code_or_quantized_weights_is_refused(
+    tmp_path: Path, content: dict[str, Any], reason: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(SIZES | content))
+    with pytest.raises(WinaError, match=reason):
         read_config(tmp_path)

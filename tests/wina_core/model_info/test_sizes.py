@@ -10,7 +10,7 @@ from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
 from wina_core.model_info import products, sizes
-from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.resolve import resolve
 from wina_core.model_info.sizes import weights_bytes
 from wina_core.specs import ModelSource
 
@@ -34,17 +34,15 @@ def without_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_units")
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_auto_opens_16_bits_in_float32_where_there_are_no_units_for_them(tmp_path: Path, dtype: torch.dtype):
-    source, summary = check_source(ModelSource(location=str(tiny_folder(tmp_path / "model", dtype=dtype))))
+def test_auto_opens_16_bits_in_float32_where_there_are_no_units_for_them(tmp_path: Path):
+    source = resolve(ModelSource(location=str(tiny_folder(tmp_path / "model", dtype=torch.bfloat16))))
     log = Log()
     loaded = load_model(source, log)
     assert loaded.dtype == torch.float32
-    assert summary is not None
-    assert summary.dtype == summarize(loaded).dtype == "float32"
-    assert summary.remarks == summarize(loaded).remarks == tuple(log.lines)
+    assert summarize(loaded).dtype == "float32"
+    assert summarize(loaded).remarks == tuple(log.lines)
     assert "no units for bfloat16" in log.lines[0]
-    stored = source.model_copy(update={"dtype": str(dtype).removeprefix("torch.")})
+    stored = source.model_copy(update={"dtype": "bfloat16"})
     assert weights_bytes(source) == 2 * weights_bytes(stored)
     assert products.identity(source, loaded.folder) != source.content_hash()
 
@@ -57,6 +55,9 @@ def test_a_chosen_type_and_an_accelerator_keep_theirs(tmp_path: Path, monkeypatc
         assert sizes.suited(other, folder) == other
     monkeypatch.setattr(sizes, "visible_devices", lambda: ("GPU-1",))
     assert sizes.suited(source, folder) == source
+    monkeypatch.setattr(sizes, "visible_devices", lambda: ())
+    monkeypatch.setattr(sizes, "has_bf16_units", lambda: None)
+    assert sizes.suited(source, folder) == source, "of an unknown processor"
 
 
 @pytest.mark.usefixtures("without_units")
@@ -66,19 +67,4 @@ def test_weights_stay_as_stored_where_memory_does_not_hold_more(tmp_path: Path, 
     assert sizes.suited(ModelSource(location=str(folder)), folder).dtype == "auto"
     monkeypatch.delenv("WINA_MEMORY")
     monkeypatch.setattr(sizes, "machine_memory", lambda: (1e9, 1e4))
-    assert sizes.suited(ModelSource(location=str(folder)), folder).dtype == "auto"
-
-
-@pytest.mark.usefixtures("without_units")
-def test_float32_needs_no_other_type(tmp_path: Path):
-    folder = tiny_folder(tmp_path / "model")
-    assert sizes.suited_remark(ModelSource(location=str(folder)), folder) == ""
-
-
-@pytest.mark.parametrize("units", [True, None])
-def test_units_for_bfloat16_and_unknown_processors_take_the_stored_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, units: bool | None
-):
-    monkeypatch.setattr(sizes, "has_bf16_units", lambda: units)
-    folder = tiny_folder(tmp_path / "model", dtype=torch.bfloat16)
     assert sizes.suited(ModelSource(location=str(folder)), folder).dtype == "auto"

@@ -55,18 +55,12 @@ def test_targets_outside_zero_to_one_are_refused(value: float) -> None:
         UniformSparsity(sparsity=value)
 
 
-def test_a_table_must_have_the_shape_of_its_layout() -> None:
-    with pytest.raises(ValidationError, match="3 layers x 2 projections"):
-        SparsityPlan(layout=LAYOUT, sparsity=((0.1, 0.1),))
-
-
 def test_a_plan_for_another_model_is_refused_by_name() -> None:
     other = PlanLayout(projections=("q", "down"), parameters=((10, 30), (10, 40)))
     plan = SparsityPlan.uniform(LAYOUT, 0.5)
     assert plan.for_layout(LAYOUT) is plan
     with pytest.raises(WinaError) as caught:
         plan.for_layout(other)
-    assert str(caught.value) == (
-        "This sparsity plan was made for a model with 3 layers x (q, down) and 120 gated weights, but the loaded model "
-        "has 2 layers x (q, down) and 90 gated weights; open the plan's own model or start a new plan."
-    )
+    assert "3 layers x (q, down) and 120 gated weights, but the loaded model has 2 layers" in str(caught.value)
+    with pytest.raises(ValidationError, match="3 layers x 2 projections"):
+        SparsityPlan(layout=LAYOUT, sparsity=((0.1, 0.1),))

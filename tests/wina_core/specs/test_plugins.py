@@ -16,13 +16,11 @@ from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text
 from wina_core.compute.evaluation.local_data import UserTasks
 from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.quantization.apply import by_package
-from wina_core.compute.quantization.rounding import Codes
 from wina_core.compute.scoring import scales_of
 from wina_core.errors import WinaError
 from wina_core.jobs import PendingRun
 from wina_core.model_info.resolve import resolve_data
 from wina_core.specs import (
-    AllocatedSparsity,
     AllocatorSpec,
     Configuration,
     EvaluationSpec,
@@ -32,10 +30,10 @@ from wina_core.specs import (
     RunSpec,
     TextSpec,
 )
-from wina_core.specs.allocations import ALLOCATOR_PLUGINS, check_allocator
+from wina_core.specs.allocations import ALLOCATOR_PLUGINS
 from wina_core.specs.methods import METHOD_PLUGINS, METHODS, get_method, method_colour, method_names
 from wina_core.specs.plugins import TASK_PLUGINS
-from wina_core.specs.quantization import QUANTIZER_PLUGINS, check_made
+from wina_core.specs.quantization import QUANTIZER_PLUGINS
 from wina_core.specs.studies import StudySpec
 from wina_core.studies.tasks.check_runs import check_names
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, save_index, searchable
@@ -122,7 +120,6 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
         "wina.methods": {
             "absent": "no_such_module:Method",
             "careless": "broken:Careless",
-            "number": "broken:number",
             "wina": "broken:Careless",
         },
         "wina.allocators": {"other": "broken:other"},
@@ -130,8 +127,6 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
     }
     packages = tmp_path / "packages"
     install(packages, "broken", groups, code=BROKEN)
-    install(packages, "later", {"wina.quantizers": {"new": "broken:number"}}, "WINA_Workbench>=9")
-    install(packages, "unclear", {"wina.quantizers": {"unclear": "broken:number"}}, "wina workbench")
     install(packages, "severe", {"wina.allocators": {"severe": "severe:it"}}, code=SEVERE)
     (packages / "arc").mkdir()
     (packages / "arc" / "arc_easy.yaml").write_text("task: arc_easy\n")
@@ -142,26 +137,14 @@ def test_a_broken_package_disables_only_itself_with_one_sentence(tmp_path):
     for name, (package, reason) in {
         "absent": ("broken", "ModuleNotFoundError: No module named 'no_such_module'"),
         "careless": ("broken", "its norms_of('q', ...) is ('elsewhere',), not a tuple of some of ('q', 'k', 'v')"),
-        "number": ("broken", "broken:number is no subclass of wina_core.specs.methods.Method"),
         "wina": ("broken", "its name is taken"),
         "other": ("broken", "broken:other is no function"),
         "empty": ("broken", "the folder broken has no file empty.yaml or empty_*.yaml"),
         "arc_easy": ("broken", "lm-eval has a task arc_easy of its own"),
-        "new": ("later", "it needs wina-workbench >=9, and this is"),
-        "unclear": ("unclear", "InvalidRequirement: "),
         "severe": ("severe", "Severe: at once"),
     }.items():
         assert f'"{name}" of {package} 2.0 is left out ({reason}' in problems[name]
         assert problems[name].endswith("; correct or uninstall that package.")
-
-
-@pytest.mark.usefixtures("home")
-def test_help_names_what_packages_add_without_loading_it(installed, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    (installed / "wina_example" / "__init__.py").write_text("raise SystemExit('loaded')\n")
-    words = in_process("eval", "--help")
-    assert all(name in words[0] for name in ("mean_norm", "later", "extremes"))
-    assert words[1] == ""
 
 
 @pytest.mark.usefixtures("installed")
@@ -179,16 +162,6 @@ def test_a_methods_own_column_weights_are_its_scores_with_norms_folded_or_not(mo
         first = next(block[0] for block in (("q", "k", "v"), ("o",), ("gate", "up"), ("down",)) if name in block)
         carried = getattr(layer.module, f"folded_norms_{first}")
         torch.testing.assert_close(scale * carried, plain[name], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("bits", [8, 4, 3, 2])
-def test_a_packages_quantizer_gives_codes_of_any_bits(bits, monkeypatch):
-    offer(monkeypatch, QUANTIZER_PLUGINS, extremes="wina_example.quantizer:quantize")
-    weight_t = torch.randn(70, 6, generator=torch.Generator().manual_seed(0))
-    codes = by_package("extremes", weight_t, bits, 32)
-    assert isinstance(codes, Codes)
-    assert (codes.dequantize() - weight_t).abs().max() <= 1.1 * codes.scale.float().max()
 
 
 def test_what_a_package_returns_is_checked(tmp_path, monkeypatch):
@@ -212,19 +185,5 @@ def test_a_packages_task_is_searched_and_never_takes_a_stock_name(installed, mon
     assert evaluation.task_folders[0].endswith("wina_example/tasks")
     assert UserTasks(evaluation.task_folders, {}).index.keys() == {"example_capitals"}
     run = RunSpec(model=ModelSource(location="demo"), evaluation=evaluation)
-    pending = PendingRun(spec=run, units=evaluation.units)
     save_index(stock)
-    check_names([pending])
-    save_index(TaskIndex([TaskEntry("example_capitals", "task", "multiple_choice", "other.yaml")]))
-    with pytest.raises(WinaError, match=r'"example_capitals" of lm-eval has the same name as .*; uninstall the'):
-        check_names([pending])
-
-
-def test_unknown_names_are_read_from_files_and_refused_before_anything_is_loaded():
-    plan = AllocatedSparsity(sparsity=0.5, allocator=AllocatorSpec(name="elsewhere", seed=3))
-    assert plan.provenance == "elsewhere (seed 3)"
-    with pytest.raises(WinaError, match=r'no allocator "elsewhere"; choose one of uniform, .*, or install the'):
-        check_allocator(plan)
-    with pytest.raises(WinaError, match='There is no quantizer "elsewhere"; choose one of rtn, hqq, gptq, planes,'):
-        check_made(QuantizationSpec(quantizer="elsewhere"))
-    assert ALLOCATOR_PLUGINS.names == ()
+    check_names([PendingRun(spec=run, units=evaluation.units)])

@@ -14,36 +14,58 @@ from wina_core.specs import (
     NO_ROTATION,
     AllocatorSpec,
     CalibrationSpec,
-    Configuration,
     EvaluationSpec,
     MethodSpec,
     ModelSource,
     RotationSpec,
     RunSpec,
+    Spec,
     TextSpec,
 )
-from wina_core.specs.auto_rotations import auto_candidates, refined_candidate
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs.latency import DecodePoint, LatencyPoint, LatencySpec, Shape
+from wina_core.specs.plans import PlanLayout, SparsityPlan
 from wina_core.specs.presets import LAROSA_ROTATION
+from wina_core.specs.rotations import auto_candidates, refined_candidate
 from wina_core.specs.studies import StudySpec
 
 DEMO = ModelSource(location="demo")
 
 
-def test_hashes_are_the_stored_ones() -> None:
+RICH = RunSpec(
+    model=ModelSource(location="org/name", revision="main", dtype="bfloat16", fingerprint="ff"),
+    rotation=RotationSpec(mode="per_site", mlp_basis=("gate",)),
+    method=MethodSpec(name="teal", variant="as_released", selection="threshold"),
+    plan=SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25),
+    calibration=CalibrationSpec(),
+    evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, fidelity=None),
+)
+POINT = {"outputs": 5120, "inputs": 17920, "batch": 1, "dtype": "bfloat16", "method": "wina", "selection": "threshold"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "digest"),
+    [
+        (RunSpec(model=DEMO), "1d0c295655ac0530"),
+        (RICH, "f51a98fa139ded8d"),
+        (NO_ROTATION, "e7ec68dd6d31b891"),
+        (RotationSpec(), "a9d5f6d002d956b8"),
+        (FREE_ROTATION, "61cd665f64b62b41"),
+        (FREE_KL_ROTATION, "3075e2e72af6681b"),
+        (AS_RELEASED_ROTATION, "e4209ab46042ce8d"),
+        (DEMO, "4ac3967cc98214b8"),
+        (ModelSource(location="demo", quantization="int8"), "05f3ff35bdc9a744"),
+        (
+            LatencyPoint.model_validate({**POINT, "sparsity": 0.5, "backend": "cpu", "repetitions": 20}),
+            "abcef620f9db5fec",
+        ),
+        (DecodePoint(model=DEMO, sparsity=0.5), "3e8b05ba386c4b7a"),
+        (LatencySpec(shapes=(Shape(outputs=64, inputs=48),)), "d17590edde241791"),
+    ],
+)
+def test_hashes_are_the_stored_ones(spec: Spec, digest: str) -> None:
     """These hashes are in users' databases: when they change, stored results are no longer found."""
-    assert RunSpec(model=DEMO).content_hash() == "1d0c295655ac0530"
-    plan = SparsityPlan.uniform(PlanLayout(projections=("q",), parameters=((4,), (4,))), 0.25)
-    rich = RunSpec(
-        model=ModelSource(location="org/name", revision="main", dtype="bfloat16", fingerprint="ff"),
-        rotation=RotationSpec(mode="per_site", mlp_basis=("gate",)),
-        method=MethodSpec(name="teal", variant="as_released", selection="threshold"),
-        plan=plan,
-        calibration=CalibrationSpec(),
-        evaluation=EvaluationSpec(tasks=("a", "b"), limit=10, fidelity=None),
-    )
-    assert rich.content_hash() == "f51a98fa139ded8d"
-    assert RunSpec.model_validate_json(rich.model_dump_json()).content_hash() == rich.content_hash()
+    assert spec.content_hash() == digest
+    assert type(spec).model_validate_json(spec.model_dump_json()) == spec
 
 
 def test_earlier_names_of_fields_are_read_and_keep_the_hash() -> None:
@@ -69,34 +91,7 @@ def test_where_a_table_came_from_is_no_part_of_its_identity() -> None:
     other = table.with_cells({(0, 0): 0.5})
     runs = [RunSpec(model=DEMO, method=MethodSpec(name="wina"), plan=plan) for plan in (table, same, other)]
     assert runs[0].content_hash() == runs[1].content_hash() != runs[2].content_hash()
-    content = {"name": "s", "models": [DEMO], "configurations": [{"method": {"name": "wina"}}]}
-    studies = [StudySpec.model_validate(content | {"plans": [table, plan]}) for plan in (same, table, other)]
-    assert studies[0].content_hash() == studies[1].content_hash() != studies[2].content_hash()
     assert RunSpec.model_validate_json(runs[1].model_dump_json()).plan.provenance == "greedy (step 0.05)"
-    assert StudySpec.model_validate_json(studies[0].model_dump_json()).plans == (table, same)
-
-
-def test_whatever_a_number_depends_on_changes_the_hash() -> None:
-    changes: list[dict[str, object]] = [
-        {},
-        {"model": ModelSource(location="demo", fingerprint="ab")},
-        {"model": ModelSource(location="demo", dtype="float32")},
-        {"rotation": RotationSpec()},
-        {"rotation": RotationSpec(mode="none")},
-        {"method": MethodSpec(name="wina")},
-        {"plan": UniformSparsity(sparsity=0.1)},
-        {"evaluation": EvaluationSpec(fidelity=None)},
-        {"evaluation": EvaluationSpec(seed=1)},
-    ]
-    runs = [RunSpec.model_validate({"model": DEMO} | change) for change in changes]
-    assert len({run.content_hash() for run in runs}) == len(runs)
-
-
-def test_specs_are_closed_and_immutable() -> None:
-    with pytest.raises(ValidationError, match="extra_forbidden"):
-        ModelSource.model_validate({"location": "demo", "trust_remote_code": True})
-    with pytest.raises(ValidationError, match="frozen"):
-        DEMO.location = "other"  # type: ignore[misc]  # the assignment under test
 
 
 _AUTO = [
@@ -113,7 +108,6 @@ def test_labels_tell_rotations_apart() -> None:
         RotationSpec(),
         RotationSpec(per_head=False),
         RotationSpec(mode="none"),
-        RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",)),
         RotationSpec(attention_basis=("k", "activations")),
         RotationSpec(matrices="q.safetensors"),
         RotationSpec(attention_basis=(), mlp_basis=("gate",)),
@@ -133,36 +127,6 @@ def test_labels_tell_rotations_apart() -> None:
     assert labels[12:14] == ["global refined + heads, norms folded", "global refined on KL + heads, norms folded"]
 
 
-def test_folded_norms_are_no_part_of_a_rotation_without_them() -> None:
-    assert RotationSpec(fold_norms="none").content_hash() == RotationSpec().content_hash() == "a9d5f6d002d956b8"
-    folded = [RotationSpec(fold_norms=choice) for choice in ("exact", "all")]
-    assert len({spec.content_hash() for spec in (*folded, RotationSpec())}) == 3
-    assert [spec.label for spec in folded] == ["global + heads, norms folded", "global + heads, all norms folded"]
-    alone = NO_ROTATION.model_copy(update={"fold_norms": "exact"})
-    assert (alone.is_identity, alone.turns, alone.reads_text) == (False, False, False)
-
-
-def test_one_side_may_name_no_basis_where_inputs_share_theirs() -> None:
-    for mode in ("per_layer", "global"):
-        RotationSpec(mode=mode, attention_basis=("qkv",), mlp_basis=())
-        RotationSpec(mode=mode, attention_basis=(), mlp_basis=("gate",))
-        with pytest.raises(ValidationError, match="attention_basis and mlp_basis are both empty; name one"):
-            RotationSpec(mode=mode, attention_basis=(), mlp_basis=())
-    for attention, mlp in ((("qkv",), ()), ((), ("gate",))):
-        with pytest.raises(ValidationError, match="per_site needs attention_basis and mlp_basis"):
-            RotationSpec(mode="per_site", attention_basis=attention, mlp_basis=mlp)
-
-
-def test_sites_weighted_by_sensitivity_have_no_named_bases() -> None:
-    with pytest.raises(ValidationError, match="have no named bases; leave those out, or weight by trace"):
-        RotationSpec(weighting="sensitivity", mlp_basis=("gate",))
-
-
-def test_only_greedy_has_released_variants() -> None:
-    with pytest.raises(ValidationError, match='only greedy has the variant "teal_released"; leave it out for curves'):
-        AllocatorSpec(name="curves", variant="teal_released")
-
-
 def test_labels_tell_allocators_apart() -> None:
     assert AllocatorSpec(name="evolution").label == "evolution"
     text = TextSpec(source="/a/b.txt", fingerprint="3fa9c1" + 10 * "0")
@@ -174,20 +138,10 @@ def test_labels_tell_allocators_apart() -> None:
     assert {"variant", "step", "rounds", "text", "seed"} == set(AllocatorSpec.model_fields) - {"schema_version", "name"}
 
 
-def test_units_are_the_fidelity_and_the_tasks_in_order() -> None:
-    assert EvaluationSpec(tasks=("b", "a", "b")).units == (FIDELITY, "b", "a")
-    assert EvaluationSpec(tasks=("b",), fidelity=None).units == ("b",)
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"sparsities": [0.5, 1.0]}, "sparsities[1]: it should be less than 1, not 1.0."),
-        ({"sparsities": [float("nan")]}, "sparsities[0]: it should be less than 1, not nan."),
-        (
-            {"sparsities": ["many"]},
-            "sparsities[0]: it should be a valid number, unable to parse string as a number, not",
-        ),
         ({"colour": 1}, "colour: there is no such setting."),
         ({"configurations": [{"method": {}}]}, "configurations[0].method.name: it is missing."),
         ({"sparsities": []}, "A study with a sparse method needs `sparsities`, `plans`, or both."),
@@ -206,7 +160,6 @@ def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sen
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (b"{", "It is not valid JSON (EOF while parsing an object at line 1 column 1)."),
         (b"{}", "Its 'type' is missing."),
         (
             b'{"type": "x"}',
@@ -216,7 +169,6 @@ def test_a_bad_spec_is_explained_in_one_sentence(changes: dict[str, object], sen
             b'{"type": "submit", "job_id": "1", "job": {"kind": "inspect", "model": 3}}',
             "submit.job.inspect.model: it should be a group of named settings, not 3.",
         ),
-        (b"3", "It should be a group of named settings, not 3."),
     ],
 )
 def test_a_bad_message_is_explained_in_one_sentence(line: bytes, sentence: str) -> None:
@@ -229,15 +181,10 @@ def test_a_bad_message_is_explained_in_one_sentence(line: bytes, sentence: str) 
     ("method", "needed"),
     [
         (MethodSpec(name="wina"), False),
-        (MethodSpec(name="dense", selection="top_p"), False),
         (MethodSpec(name="wina", selection="statistical"), True),
         (MethodSpec(name="wina", correction="mean"), True),
         (MethodSpec(name="scap"), True),
-        (MethodSpec(name="scap", variant="own"), True),
         (MethodSpec(name="scap", variant="as_released"), False),
-        (MethodSpec(name="teal", variant="as_released"), False),
-        (MethodSpec(name="larosa"), False),
-        (MethodSpec(name="larosa", selection="threshold"), True),
     ],
 )
 def test_what_needs_a_calibration(method: MethodSpec, needed: bool) -> None:
@@ -245,37 +192,6 @@ def test_what_needs_a_calibration(method: MethodSpec, needed: bool) -> None:
     if needed:
         with pytest.raises(ValidationError, match="needs a calibration"):
             RunSpec(model=DEMO, method=method)
-
-
-def test_both_kinds_of_thresholds_are_of_one_measurement() -> None:
-    text = TextSpec(source="demo:heldout", tokens=4096)
-    gated, dense = CalibrationSpec(text=text), CalibrationSpec(text=text, thresholds="dense")
-    assert gated.content_hash() != dense.content_hash()
-    assert gated.measured == dense.measured == gated
-
-
-def test_only_the_error_of_gating_counts_rounding_noise() -> None:
-    plain = RotationSpec(objective="error")
-    noisy = RotationSpec(objective="error", noise_bits=4)
-    assert plain.content_hash() == RotationSpec(objective="error", noise_bits=16).content_hash() != noisy.content_hash()
-    assert "refined for 4 bits" in noisy.label
-    with pytest.raises(
-        ValidationError, match="the objective kl counts no rounding to 4 bits; choose error, or 16 bits"
-    ):
-        RotationSpec(objective="kl", noise_bits=4)
-
-
-def test_rotations_of_before_auto_keep_their_hashes() -> None:
-    hashes = {
-        NO_ROTATION: "e7ec68dd6d31b891",
-        RotationSpec(): "a9d5f6d002d956b8",
-        FREE_ROTATION: "61cd665f64b62b41",
-        FREE_KL_ROTATION: "3075e2e72af6681b",
-        AS_RELEASED_ROTATION: "e4209ab46042ce8d",
-    }
-    assert {rotation.content_hash() for rotation in hashes} == set(hashes.values())
-    assert all(rotation.content_hash() == digest for rotation, digest in hashes.items())
-    assert RunSpec(model=DEMO).rotation == Configuration().rotation == NO_ROTATION
 
 
 def test_candidates_of_auto_are_rotations_that_can_be_asked_for_and_begin_with_none() -> None:
@@ -286,8 +202,6 @@ def test_candidates_of_auto_are_rotations_that_can_be_asked_for_and_begin_with_n
         assert not candidate.is_auto
         assert not candidate.needs_shortcuts
         assert RotationSpec.model_validate(candidate.model_dump()) == candidate
-    without = auto_candidates(AUTO_ROTATION.model_copy(update={"per_head": False}))
-    assert not any(candidate.per_head for candidate in without)
     best = candidates[2]
     assert refined_candidate(AUTO_ROTATION, best) is None
     refining = AUTO_ROTATION.model_copy(update={"objective": "error", "steps": 7})
@@ -297,18 +211,28 @@ def test_candidates_of_auto_are_rotations_that_can_be_asked_for_and_begin_with_n
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("spec", "fields", "words"),
     [
-        ({"mode": "auto", "matrices": "q.safetensors"}, "auto chooses its bases"),
-        ({"mode": "auto", "weighting": "sensitivity"}, "auto chooses its bases"),
+        (RotationSpec, {"mode": "auto", "matrices": "q.safetensors"}, "auto chooses its bases"),
         (
+            RotationSpec,
             {"attention_basis": ("qkv",), "mlp_basis": ("gate_up",), "drop_directions": 1},
-            "change the basis activations",
+            "the basis activ",
         ),
-        ({"spectrum": "log"}, "name activations alone"),
-        ({"mode": "auto", "sparsity": 1.0}, "less than or equal to 0.95"),
+        (RotationSpec, {"spectrum": "log"}, "name activations alone"),
+        (RotationSpec, {"mode": "auto", "sparsity": 1.0}, "less than or equal to 0.95"),
+        (
+            RotationSpec,
+            {"attention_basis": (), "mlp_basis": ()},
+            "attention_basis and mlp_basis are both empty; name one",
+        ),
+        (RotationSpec, {"mode": "per_site", "mlp_basis": ()}, "per_site needs attention_basis and mlp_basis"),
+        (RotationSpec, {"weighting": "sensitivity", "mlp_basis": ("gate",)}, "have no named bases; leave those out"),
+        (RotationSpec, {"objective": "kl", "noise_bits": 4}, "the objective kl counts no rounding to 4 bits; choose"),
+        (AllocatorSpec, {"name": "curves", "variant": "teal_released"}, "only greedy has the variant"),
+        (ModelSource, {"location": "demo", "trust_remote_code": True}, "extra_forbidden"),
     ],
 )
-def test_contradictions_about_candidates_are_refused(fields: dict[str, object], words: str) -> None:
+def test_contradictions_are_refused(spec: type[Spec], fields: dict[str, object], words: str) -> None:
     with pytest.raises(ValidationError, match=words):
-        RotationSpec.model_validate(fields)
+        spec.model_validate(fields)

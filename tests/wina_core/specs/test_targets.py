@@ -8,7 +8,7 @@ from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity, resolve_plan
-from wina_core.specs.presets import PRESETS, check_uniform, preset, with_text_source
+from wina_core.specs.presets import PRESETS, check_uniform, with_text_source
 
 
 def targets_of(plan, layout, method):
@@ -34,9 +34,8 @@ SHARES = SparsityPlan.uniform(LAYOUT, 0.5).model_copy(update={"rho": ((0.9,) * 7
 @pytest.mark.parametrize(
     "method",
     [
-        *(MethodSpec(name=name) for name in ("teal", "wina", "rsparse")),
+        *(MethodSpec(name=name) for name in ("wina", "rsparse")),
         SCAP_OWN,
-        MethodSpec(name="teal", variant=RELEASED),
     ],
     ids=lambda method: method.label,
 )
@@ -62,10 +61,6 @@ def test_larosa_has_levels_of_its_own_for_what_reads_and_what_writes_the_stream(
     assert targets_of(table, layout, LAROSA) is table, "a table says each matrix's own"
 
 
-def test_larosa_reaches_five_sixths():
-    assert targets_of(UniformSparsity(sparsity=0.833), LAYOUT, LAROSA).sparsity[0][3] == pytest.approx(0.9996)
-
-
 @given(share=st.floats(0.0, 0.999))
 def test_cats_concentrates_a_uniform_target_on_what_it_gates(share):
     sparsity = share * REACH
@@ -76,19 +71,10 @@ def test_cats_concentrates_a_uniform_target_on_what_it_gates(share):
         assert row[5] == row[6]
 
 
-def test_a_table_is_taken_as_it_is_where_the_method_gates():
-    plan = table(0, 0, 0, 0, 0, 0.5, 0.5)
-    assert targets_of(plan, LAYOUT, CATS) is plan
-    assert targets_of(SHARES, LAYOUT, MethodSpec(name="rsparse")) == SHARES
-
-
 @pytest.mark.parametrize(
     ("method", "plan", "layout", "message"),
     [
-        (SCAP, 0.72, LAYOUT, '"scap" reaches less than 71.4 % of this model\'s weights, since it leaves q, k, v, o '
-         "dense, so 72 % is out of its reach; choose a lower sparsity."),
-        (CATS, 0.65, LAYOUT, '"cats" reaches less than 47.6 % of this model\'s weights, since it leaves q, k, v, o, '
-         "gate dense, so 65 % is out of its reach; choose a lower sparsity."),
+        (SCAP, 0.72, LAYOUT, '"scap" reaches less than 71.4 % of this model\'s weights, since it leaves q, k, v, o '),
         (LAROSA, 0.8334, LAYOUT, "LaRoSA drops 1.2 times its target in o, so 83.34 % is out of its reach; choose a "
          "target below 83.3 %."),
         (CATS, 0.1, UNGATED, "needs a gated MLP, which this model does not have"),
@@ -105,11 +91,6 @@ def test_what_a_method_cannot_reach_is_refused(method, plan, layout, message):
     assert message in str(caught.value)
 
 
-def test_dense_drops_nothing_whatever_the_plan():
-    for plan in (UniformSparsity(sparsity=0.5), SparsityPlan.uniform(LAYOUT, 0.5)):
-        assert targets_of(plan, LAYOUT, MethodSpec(name="dense")).budget == 0
-
-
 @settings(max_examples=40)
 @given(row=st.lists(st.floats(0, 0.95), min_size=7, max_size=7))
 def test_shared_masks_take_their_block_s_mean_and_keep_the_budget(row):
@@ -123,29 +104,16 @@ def test_shared_masks_take_their_block_s_mean_and_keep_the_budget(row):
     assert targets_of(plan, LAYOUT, shared) == plan
 
 
-def test_shared_masks_of_a_model_without_gate():
-    plan = SparsityPlan(layout=UNGATED, sparsity=((0.1, 0.2, 0.3, 0.4, 0.5, 0.6),))
-    resolved = targets_of(plan, UNGATED, MethodSpec(name="wina", masks="shared"))
-    assert resolved.sparsity[0] == pytest.approx((0.2, 0.2, 0.2, 0.4, 0.5, 0.6))
-
-
-def test_a_preset_may_read_another_text():
+def test_a_preset_has_a_method_and_may_read_another_text():
+    assert len({configuration.content_hash() for configuration in PRESETS.values()}) == len(PRESETS)
+    for configuration in PRESETS.values():
+        get_method(configuration.method)
+    with pytest.raises(WinaError, match="with --plan"):
+        check_uniform(PRESETS["wina-auto"], ())
+    check_uniform(PRESETS["wina-auto"], ("plan.json",))
+    check_uniform(PRESETS["teal"], ())
     other = with_text_source(PRESETS["wina-auto"], "prose.txt")
     assert other.rotation.text.source == "prose.txt"
     assert [allocator.text.source for allocator in other.allocators] == ["prose.txt"]
     assert (other.method, other.rotation.mode) == (PRESETS["wina-auto"].method, "auto")
     assert with_text_source(PRESETS["teal"], "prose.txt") == PRESETS["teal"]
-
-
-def test_commands_that_do_not_allocate_refuse_a_preset_that_needs_it_unless_a_plan_is_given():
-    with pytest.raises(WinaError, match="with --plan"):
-        check_uniform(PRESETS["wina-auto"], ())
-    check_uniform(PRESETS["wina-auto"], ("plan.json",))
-    check_uniform(PRESETS["teal"], ())
-
-
-def test_presets_name_methods_with_their_rotations():
-    assert preset("larosa").method == LAROSA
-    assert len({configuration.content_hash() for configuration in PRESETS.values()}) == len(PRESETS)
-    for configuration in PRESETS.values():
-        get_method(configuration.method)

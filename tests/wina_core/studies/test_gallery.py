@@ -7,12 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.wina_core.tiny import tiny_folder
-from wina_core.api.stored import shown_first
 from wina_core.cli import app
 from wina_core.errors import WinaError
-from wina_core.specs import ROLE, EvaluationSpec, TaskSpec
-from wina_core.store.rows import MetricRow
-from wina_core.studies.expand import bind, expand
+from wina_core.specs import ROLE
+from wina_core.studies.expand import expand
 from wina_core.studies.gallery import (
     count_measurements,
     find_study,
@@ -108,19 +106,8 @@ def test_a_study_of_real_models_tunes_nothing_on_what_it_measures(entry) -> None
         assert {each.rotation.mode for each in gemma} <= {"none", "auto"}, "it has no exact global rotation"
 
 
-def test_the_frontier_of_real_models_repeats_the_runs_of_their_tables() -> None:
-    frontier, *tables = (find_study(f"real-{name}") for name in ("frontier", "commonsense", "commonsense-gemma-3"))
-    for table in tables:
-        (role,) = (role.name for role in table.roles)
-        own = [each for each in frontier.configurations if not each.roles or role in each.roles]
-        assert [each.model_copy(update={"roles": ()}) for each in own] == list(table.configurations)
-        assert (table.evaluation, table.sparsities) == (frontier.evaluation, frontier.sparsities)
-        assert set(table.models) <= set(frontier.models)
-
-
 def test_runs_are_counted_without_weights() -> None:
     assert count_measurements(find_study("paper-gsm8k")) == (36, 0)
-    assert count_measurements(find_study("paper-commonsense-llama-2-7b")) == (15, 0)
     further_dense = 2 * 4 + 2 * 1  # ours only for small batches
     assert count_measurements(find_study("paper-latency")) == (0, 2 * (4 * (1 + 2 * 5) + further_dense))
     for name in ("demo-frontier", "demo-quantization", "paper-gflops"):
@@ -145,10 +132,6 @@ def test_own_studies_are_listed_last_and_a_broken_one_with_its_reason() -> None:
 def test_an_unknown_name_is_refused_with_close_ones() -> None:
     with pytest.raises(WinaError, match=r"no study \"paper-gsm8\" in the gallery; did you mean .*paper-gsm8k"):
         find_study("paper-gsm8")
-    with pytest.raises(WinaError, match="`wina study list` has their names"):
-        find_study("xyz")
-    with pytest.raises(WinaError, match=r"nothing\.toml cannot be read"):
-        find_study("nothing.toml")
 
 
 def test_a_role_is_mapped_once_and_for_good(tmp_path: Path) -> None:
@@ -166,12 +149,7 @@ def test_a_role_is_mapped_once_and_for_good(tmp_path: Path) -> None:
     assert save_role("Large", "") == {"Größe": "ada/large"}
 
 
-def test_what_a_file_maps_itself_is_not_replaced() -> None:
-    study = find_study("demo-gsm8k")
-    assert expand(bind(study, {"Llama-2-7B": "ada/large"})) == expand(study)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"a": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["{", '{"a": 1}'])
 def test_a_broken_mapping_is_refused_and_kept(content: str) -> None:
     roles_file().write_text(content)
     for act in (load_roles, lambda: save_role("Large", "demo")):
@@ -185,15 +163,11 @@ def test_a_broken_mapping_is_refused_and_kept(content: str) -> None:
 
 def test_the_list_says_what_a_study_needs_or_how_much_of_it_is_stored() -> None:
     own_study()
-    elsewhere = OWN.replace('"mine"', '"elsewhere"').replace('"role:Large"', '"gpu:/models/large"')
-    own_study(elsewhere, "elsewhere")
+    own_study(OWN.replace('"mine"', '"elsewhere"').replace('"role:Large"', '"/models/large"'), "elsewhere")
     listed = {row["study"]: row for row in json.loads(run("list", "--json").stdout)}
-    assert "gpu:/models/large is a path of another machine" in listed["elsewhere"]["state"]
-    with pytest.raises(WinaError, match=r"rsync -a gpu:/models/large FOLDER.* map the two folders"):
-        expand(find_study("elsewhere"))
+    assert "/models/large does not exist" in listed["elsewhere"]["state"]
     assert listed["mine"]["state"] == "needs Large (ada/large)"
     assert listed["paper-gsm8k"]["measures"] == "36 runs"
-    assert listed["paper-synthetic"]["state"] == "runs here"
     assert listed["demo-quick"]["state"] == "runs here"
 
 
@@ -223,7 +197,6 @@ def test_a_study_runs_by_its_name_and_reuses_what_is_stored(tmp_path: Path) -> N
     ("given", "error"),
     [
         ("Lama-2-7B=ada/large", 'No study of the gallery has a role "Lama-2-7B"; did you mean Llama-2-7B'),
-        ("zzz=ada/large", 'No study of the gallery has a role "zzz"; its roles are '),
         ("zzz=ada/large", 'give the model with each call: --role "zzz=FOLDER".'),
         ("Large=/nowhere/large", "The model folder /nowhere/large does not exist"),
         ("Large={home}", "has no config.json"),
@@ -234,19 +207,3 @@ def test_a_wrong_mapping_is_refused_and_none_of_its_call_is_kept(given: str, err
     refused = run("roles", "Large=ada/large", given.replace("{home}", str(tmp_path)))
     assert error in str(refused.exception)
     assert load_roles() == {}
-
-
-def test_tables_show_the_declared_metric_first_then_the_preferred_ones() -> None:
-    tasks = "fidelity kl fidelity, mmlu_anatomy acc mmlu, mmlu acc mmlu, piqa acc piqa, piqa acc_norm piqa"
-    strict, flexible = "exact_match,strict-match", "exact_match,flexible-extract"
-    stored = [*map(str.split, tasks.split(", ")), ("gsm8k", strict, "gsm8k"), ("gsm8k", flexible, "gsm8k")]
-    blank = MetricRow(**dict.fromkeys(MetricRow._fields) | {"run": "r"})  # type: ignore[arg-type]
-    rows = [blank._replace(task=task, metric=metric, unit=unit) for task, metric, unit in stored]
-    evaluation = EvaluationSpec(tasks=("mmlu", "piqa", TaskSpec(name="gsm8k", metric="exact_match,strict-match")))
-    assert [(each.task, each.metric) for each in shown_first(rows, evaluation)][:4] == [
-        ("fidelity", "kl"),
-        ("mmlu", "acc"),
-        ("piqa", "acc_norm"),
-        ("gsm8k", "exact_match,strict-match"),
-    ]
-    assert sorted(shown_first(rows, evaluation)) == sorted(rows)

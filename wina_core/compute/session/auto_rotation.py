@@ -36,10 +36,11 @@ from wina_core.model_info import products
 from wina_core.records import BasesRecord, RotationCandidate, RotationChoice, SiteSpectrum
 from wina_core.records.rotations import SPECTRUM_SITES, SpectrumSite
 from wina_core.specs import NO_ROTATION, RotationSpec, TextSpec
-from wina_core.specs.auto_rotations import auto_candidates, refined_candidate
 from wina_core.specs.rotations import (
     COMPARED_ROWS,
     COMPARED_SEQUENCE,
+    auto_candidates,
+    refined_candidate,
 )
 
 

@@ -1,15 +1,12 @@
 """The cost of a generated token under one method and plan, for each rotation and the dense model."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
 
 import numpy as np
 
 from wina_core.model_info.cost import terms
-from wina_core.model_info.cost.matrices import Mask, Matrices, Table, held_weights, kept_inputs, masks, matrices, total
+from wina_core.model_info.cost.matrices import Matrices, Table, held_weights, kept_inputs, masks, matrices, total
 from wina_core.model_info.cost.terms import Cost, Storage, gated_bytes
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.model_info.folding import choice_under, folded_shape
@@ -56,14 +53,14 @@ def costs(
         shape = folded_shape(shape, choice_under(fold_norms, quantization))
     storage = Storage(shape.dtype, quantization)
     dense_parts = _dense_parts(shape, context, storage)
-    gated = _GatedMatrices.of(shape, method, plan)
-    gated_parts, sparsity = gated.terms(storage), 1 - gated.read_weights / _all_weights(shape)
+    gated_parts, read_weights, numbers = _gated_parts(shape, method, plan, storage)
+    sparsity, held = 1 - read_weights / _all_weights(shape), _bytes_held(shape, context, storage)
+    row = partial(_row, shape=shape, held=held, dense=dense_parts)
     bits_held = 8 * gated_bytes(shape, storage) / held_weights(shape)
-    held = _Held(_bytes_held(shape, context, storage), bits_held)
-    rows = [_row("dense", shape, 0.0, 0, held, dense_parts, dense_parts)]
+    rows = [row("dense", dense_parts, sparsity=0.0, numbers=0, bits_held=bits_held)]
     for mode in rotations if shape.shortcuts == "none" else (shape.shortcuts,):
         cost_terms = dense_parts | gated_parts | {"shortcuts": terms.shortcuts(shape, mode, storage)}
-        rows.append(_row(mode, shape, sparsity, gated.added_numbers, held, cost_terms, dense_parts))
+        rows.append(row(mode, cost_terms, sparsity=sparsity, numbers=numbers, bits_held=bits_held))
     return CostRecord(
         shape=shape,
         method=method.label,
@@ -77,8 +74,9 @@ def costs(
 @lru_cache(maxsize=8)
 def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str, Cost]:
     # Cached: every plan of a model is compared with them.
+    gated_parts, _, _ = _gated_parts(shape, DENSE, UniformSparsity(sparsity=0.0), storage)
     return {
-        **_GatedMatrices.of(shape, DENSE, UniformSparsity(sparsity=0.0)).terms(storage),
+        **gated_parts,
         "shortcuts": Cost(),
         "attention": terms.attention(shape, context, storage),
         "norms": terms.norms(shape, storage),
@@ -88,49 +86,32 @@ def _dense_parts(shape: ModelShape, context: int, storage: Storage) -> dict[str,
     }
 
 
-@dataclass(frozen=True)
-class _GatedMatrices:
-    """The gated matrices under a method: the read outputs and inputs, low-rank parts and masks."""
-
-    sizes: Matrices
-    outputs: Table
-    inputs: Table
-    rank: Table
-    masks: Counter[Mask]
-
-    @classmethod
-    def of(cls, shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan) -> "_GatedMatrices":
-        rule, sizes, names = get_method(method), matrices(shape), shape.layout.projections
-        resolved = resolve_plan(plan, shape.layout, method)
-        targets, dropped = resolved.targets, np.array(resolved.masks)
-        outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
-        if rule.by_gate_activation:
-            # Dropped outputs of the gate drop rows of up: it reads its whole input for fewer outputs.
-            up = names.index("up")
-            outputs = outputs.copy()
-            copies = sizes.copies[:, up]
-            outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method, ("up",))
-            inputs[:, up] = sizes.inputs[:, up]
-        shares = None if targets.rho is None else np.array(targets.rho)
-        return cls(sizes, outputs, inputs, _ranks(rule, sizes, targets), masks(shape, dropped, method, shares))
-
-    @property
-    def read_weights(self) -> float:
-        sizes = self.sizes
-        return total(self.outputs * self.inputs + self.rank * (sizes.outputs + sizes.copies * sizes.inputs))
-
-    @property
-    def added_numbers(self) -> int:
-        """Return the norms, calibrated values and biases read beside the weights."""
-        return sum(count * mask.numbers for mask, count in self.masks.items())
-
-    def terms(self, storage: Storage) -> dict[str, Cost]:
-        """Return the cost of the gated matrices, of their low-rank parts, and of making the masks."""
-        return {
-            "projections": terms.projections(self.outputs, self.sizes, self.inputs, storage),
-            "low rank": terms.low_rank(self.sizes, self.rank, storage),
-            "gating": _sum(terms.gating(mask, storage).times(count) for mask, count in self.masks.items()),
-        }
+def _gated_parts(
+    shape: ModelShape, method: MethodSpec, plan: UniformSparsity | SparsityPlan, storage: Storage
+) -> tuple[dict[str, Cost], float, int]:
+    """Return the cost of the gated matrices, of their low-rank parts, and of making the masks; the weights read; and
+    the norms, calibrated values and biases read beside the weights."""
+    rule, sizes, names = get_method(method), matrices(shape), shape.layout.projections
+    resolved = resolve_plan(plan, shape.layout, method)
+    targets, dropped = resolved.targets, np.array(resolved.masks)
+    outputs, inputs = sizes.outputs, kept_inputs(sizes.inputs, dropped, method, names)
+    if rule.by_gate_activation:
+        # Dropped outputs of the gate drop rows of up: it reads its whole input for fewer outputs.
+        up = names.index("up")
+        outputs = outputs.copy()
+        copies = sizes.copies[:, up]
+        outputs[:, up] = copies * kept_inputs(outputs[:, up] / copies, dropped[:, up], method, ("up",))
+        inputs[:, up] = sizes.inputs[:, up]
+    rank = _ranks(rule, sizes, targets)
+    shares = None if targets.rho is None else np.array(targets.rho)
+    made = masks(shape, dropped, method, shares)
+    parts = {
+        "projections": terms.projections(outputs, sizes, inputs, storage),
+        "low rank": terms.low_rank(sizes, rank, storage),
+        "gating": _sum(terms.gating(mask, storage).times(count) for mask, count in made.items()),
+    }
+    read_weights = total(outputs * inputs + rank * (sizes.outputs + sizes.copies * sizes.inputs))
+    return parts, read_weights, sum(count * mask.numbers for mask, count in made.items())
 
 
 def _ranks(rule: Method, sizes: Matrices, targets: SparsityPlan) -> Table:
@@ -149,14 +130,6 @@ def _all_weights(shape: ModelShape) -> int:
     return sum(map(sum, shape.layout.parameters))
 
 
-class _Held(NamedTuple):
-    """Weights that the dense model holds."""
-
-    bytes: float
-    bits: float
-    """Per gated weight."""
-
-
 @lru_cache(maxsize=8)
 def _bytes_held(shape: ModelShape, context: int, storage: Storage) -> float:
     cache = terms.attention(shape, context, storage).bytes
@@ -165,11 +138,13 @@ def _bytes_held(shape: ModelShape, context: int, storage: Storage) -> float:
 
 def _row(
     rotation: str,
+    cost_terms: dict[str, Cost],
+    *,
     shape: ModelShape,
     sparsity: float,
     numbers: int,
-    held: _Held,
-    cost_terms: dict[str, Cost],
+    held: float,
+    bits_held: float,
     dense: dict[str, Cost],
 ) -> CostRow:
     shortcut_weights = terms.shortcut_count(rotation, shape.layout.layers) * shape.hidden_size**2
@@ -191,8 +166,8 @@ def _row(
         net_bytes=net.bytes,
         net_bytes_saving=1 - net.bytes / net_dense.bytes,
         bits_read=8 * gated_read.bytes / _all_weights(shape),
-        bits_held=held.bits,
-        bytes_held=held.bytes + cost_terms["shortcuts"].bytes + terms.NORM_BYTES * numbers,
+        bits_held=bits_held,
+        bytes_held=held + cost_terms["shortcuts"].bytes + terms.NORM_BYTES * numbers,
         gated_weights=float(_all_weights(shape)),
         shortcut_weights=shortcut_weights,
         terms=tuple(CostTerm(name=name, flops=cost.flops, bytes=cost.bytes) for name, cost in cost_terms.items()),

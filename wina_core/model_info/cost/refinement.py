@@ -89,93 +89,45 @@ def refinement_need(sizes: ModelSizes, spec: RotationSpec, free: float, *, mappe
     """
     if spec.matrices or not spec.is_measured or not spec.turns:
         return NOTHING
-    search = _Search(sizes, spec, free, mapped)
-    peaks = [search.measuring]
-    peaks += [search.descending] if spec.objective != "eigen" else []
-    peaks += [search.diverging] if spec.objective == "kl" else []
-    return RefinementNeed(search.kept + max(peaks), search.disk)
+    mode, layers, hidden = spec.stream_mode, sizes.layers, sizes.hidden
+    widths = [hidden] * 2 if mode != "none" else []
+    widths += [sizes.attention] * (spec.per_head and spec.objective != "eigen")
+    bases = {"none": 0, "global": 1, "per_layer": layers, "per_site": 2 * layers}[mode]
+    sharing = {"none": 1, "global": 2 * layers, "per_layer": 2, "per_site": 1}[mode]
+    tokens = min(spec.text.tokens, MEASURED_TOKENS)
+    sampled = min(tokens, KEPT_NUMBERS // hidden + 1)
+    sites_of_layer = float(sum(4 * n * (2 * n + sampled) for n in widths))
+    all_sites = layers * sites_of_layer
+    in_files = all_sites > FREE_SHARE * free
+    # The inputs of all layers are kept if tokens pass them layer by layer.
+    states = tokens * hidden * sizes.element * (layers + 2.0) if mapped or in_files else 0.0
+    states_in_files = states > FREE_SHARE * free
 
+    def read(sites: float) -> float:
+        return sites * sites_of_layer if in_files else 0.0
 
-@dataclass(frozen=True)
-class _Search:
-    """The search of one rotation; all sizes in bytes."""
-
-    sizes: ModelSizes
-    spec: RotationSpec
-    free: float
-    mapped: bool
-
-    @property
-    def widths(self) -> list[int]:
-        stream = [self.sizes.hidden] * 2 if self.spec.stream_mode != "none" else []
-        return stream + [self.sizes.attention] * (self.spec.per_head and self.spec.objective != "eigen")
-
-    @property
-    def bases(self) -> int:
-        return {"none": 0, "global": 1, "per_layer": self.sizes.layers, "per_site": 2 * self.sizes.layers}[
-            self.spec.stream_mode
-        ]
-
-    @property
-    def tokens(self) -> int:
-        return min(self.spec.text.tokens, MEASURED_TOKENS)
-
-    @property
-    def sites_of_layer(self) -> float:
-        sampled = min(self.tokens, KEPT_NUMBERS // self.sizes.hidden + 1)
-        return sum(4 * n * (2 * n + sampled) for n in self.widths)
-
-    @property
-    def in_files(self) -> bool:
-        return self.sizes.layers * self.sites_of_layer > FREE_SHARE * self.free
-
-    @property
-    def states(self) -> float:
-        # The inputs of all layers are kept if tokens pass them layer by layer.
-        by_layer = self.mapped or self.in_files
-        return self.tokens * self.sizes.hidden * self.sizes.element * (self.sizes.layers + 2) if by_layer else 0.0
-
-    @property
-    def disk(self) -> float:
-        states = self.states if self.states > FREE_SHARE * self.free else 0.0
-        return states + (self.sizes.layers * self.sites_of_layer if self.in_files else 0.0)
-
-    @property
-    def kept(self) -> float:
-        """Return what memory holds all the time: sites that are in no file, and bases in float64 before and after."""
-        sites = 0.0 if self.in_files else self.sizes.layers * self.sites_of_layer
-        return _LIBRARIES + sites + 2 * 8 * self.bases * self.sizes.hidden**2
-
-    def _read(self, layers: float) -> float:
-        return layers * self.sites_of_layer if self.in_files else 0.0
-
-    @property
-    def measuring(self) -> float:
-        """Return what rows take on their way forward and back, with a Gram matrix in float64."""
-        states = 0.0 if self.states > FREE_SHARE * self.free else self.states
-        graph = self._graph(self.spec.text.sequence, not (self.mapped or self.in_files))
-        return states + graph + 3 * 8 * max(self.widths) ** 2 + self._read(1)
-
-    @property
-    def descending(self) -> float:
-        shared = {"none": 0, "global": 2 * self.sizes.layers, "per_layer": 2, "per_site": 1}[self.spec.stream_mode]
-        n = max(self.widths)
-        together = sites_per_graph(n, max(shared, 1))
-        return 4 * (_DESCENT * n**2 + 5 * DRAWN_TOKENS * n * together) + self._read(together / len(self.widths))
-
-    @property
-    def diverging(self) -> float:
-        """Return what a step on the KL takes, which turns all bases."""
-        tokens, gated = DIVERGENCE_ROWS * self.spec.text.sequence, self.sizes.layers * sum(self.widths)
-        whole = not self.mapped and is_one_graph(tokens, gated)
-        turned = 4 * _DESCENT * self.bases * self.sizes.hidden**2
-        layers = self.sizes.layers if whole else 1
-        gates = 4 * 10 * tokens * gated * layers / self.sizes.layers
-        return turned + gates + self._graph(tokens, whole) + self._read(layers)
-
-    def _graph(self, tokens: int, whole: bool) -> float:
+    def graph(tokens: int, whole: bool) -> float:
         """Return the graph of tokens in the model or a layer, with their logits and with the weights from files."""
-        sizes = self.sizes
-        layer = tokens * sizes.element * (_ACTIVATIONS * sizes.hidden + _INNER * sizes.inner)
+        layer = tokens * sizes.element * (_ACTIVATIONS * hidden + _INNER * sizes.inner)
         logits = tokens * sizes.vocabulary * (sizes.element + 4 * 4)
-        return (layer * sizes.layers if whole else layer) + logits + (sizes.layer if self.mapped else 0.0)
+        return (layer * layers if whole else layer) + logits + (sizes.layer if mapped else 0.0)
+
+    # Rows on their way forward and back, with a Gram matrix in float64.
+    measuring = 0.0 if states_in_files else states
+    measuring += graph(spec.text.sequence, not (mapped or in_files)) + 3 * 8 * max(widths) ** 2 + read(1)
+    peaks = [measuring]
+    if spec.objective != "eigen":
+        n = max(widths)
+        together = sites_per_graph(n, sharing)
+        peaks.append(4 * (_DESCENT * n**2 + 5 * DRAWN_TOKENS * n * together) + read(together / len(widths)))
+    if spec.objective == "kl":  # a step turns all bases
+        tokens_of_step, gated = DIVERGENCE_ROWS * spec.text.sequence, layers * sum(widths)
+        whole = not mapped and is_one_graph(tokens_of_step, gated)
+        layers_of_step = layers if whole else 1
+        gates = 4 * 10 * tokens_of_step * gated * layers_of_step / layers
+        turned = 4 * _DESCENT * bases * hidden**2
+        peaks.append(turned + gates + graph(tokens_of_step, whole) + read(layers_of_step))
+    # Memory holds all the time: sites that are in no file, and bases in float64 before and after.
+    kept = _LIBRARIES + (0.0 if in_files else all_sites) + 2 * 8 * bases * hidden**2
+    disk = (states if states_in_files else 0.0) + (all_sites if in_files else 0.0)
+    return RefinementNeed(kept + max(peaks), disk)

@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from wina_core.errors import WinaError
-from wina_core.model_info.cost.matrices import Mask, Matrices, Table, held_weights, matrices, total
+from wina_core.model_info.cost.matrices import Mask, Matrices, Table, matrices, total
 from wina_core.model_info.sizes import ELEMENT_BYTES
 from wina_core.records import ModelShape
 from wina_core.specs import Quantization, QuantizationSpec
@@ -333,14 +333,3 @@ def gated_bytes(shape: ModelShape, storage: Storage) -> float:
     """Return the bytes held by the gated matrices, with scales and zeros, those of all experts included."""
     tables = matrices(shape)
     return total(storage.matrix_bytes(tables.outputs, tables.inputs, tables.inputs, tables.together) * tables.held)
-
-
-def held_bytes(shape: ModelShape, parameters: int, storage: Storage, *, tied: bool) -> float:
-    """Return the bytes held by all `parameters` weights. A quantized head that is `tied` to the embedding is held
-    beside it."""
-    other_bytes: float = storage.element * (parameters - held_weights(shape))
-    plain = storage.element * shape.head_weights
-    head = storage.head_bytes(shape.head_weights, shape.hidden_size)
-    if head != plain:
-        other_bytes += head if tied else head - plain
-    return gated_bytes(shape, storage) + other_bytes

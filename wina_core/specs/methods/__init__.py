@@ -2,11 +2,15 @@
 
 from collections import UserDict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from wina_core.errors import WinaError
-from wina_core.specs.methods.base import Masks, Method, MethodChoice, Variant, method_of
+from wina_core.specs.methods.base import Masks, Method, Variant, method_of
 from wina_core.specs.methods.published import Cats, Dense, Larosa, RSparse, Scap, Teal, Wina
 from wina_core.specs.plugins import Plugins
+
+if TYPE_CHECKING:
+    from wina_core.specs.gates import MethodSpec
 
 _BUILT_IN: dict[str, type[Method]] = {
     method.name: method for method in (Dense, Teal, Wina, Cats, RSparse, Scap, Larosa)
@@ -53,7 +57,7 @@ def method_names() -> tuple[str, ...]:
     return (*METHODS.data, *METHOD_PLUGINS.names)
 
 
-def get_method(choice: MethodChoice) -> Method:
+def get_method(choice: "MethodSpec") -> Method:
     """Return the chosen method.
 
     Raises WinaError for an unknown name, and for a variant, a rho or shared masks that the method does not have.

@@ -6,10 +6,12 @@ A package's method is checked before it is listed.
 import re
 from collections.abc import Collection
 from importlib.metadata import EntryPoint
-from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from wina_core.errors import WinaError
+
+if TYPE_CHECKING:
+    from wina_core.specs.gates import MethodSpec
 
 Variant = Literal["paper", "as_released", "own"]
 Masks = Literal["separate", "shared"]
@@ -18,19 +20,6 @@ Centring = Literal["none", "inputs", "matrix"]
 
 BLOCKS = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))
 """Projections that read the same input, and may therefore share a mask."""
-
-
-class MethodChoice(Protocol):
-    """The fields of a `MethodSpec` that make a method."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def variant(self) -> Variant: ...
-    @property
-    def masks(self) -> Masks: ...
-    @property
-    def rho(self) -> float | None: ...
 
 
 class Method:
@@ -65,7 +54,7 @@ class Method:
     """Share of the kept budget that goes to the mask, unless the spec or the plan says otherwise; the rest buys a
     low-rank part. None for a method without one."""
 
-    def __init__(self, choice: MethodChoice) -> None:
+    def __init__(self, choice: "MethodSpec") -> None:
         self.variant, self.masks = choice.variant, choice.masks
         self.rho = self.default_rho if choice.rho is None else choice.rho
         """The chosen share of the mask, or the default one; None without a low-rank part."""
@@ -155,6 +144,8 @@ def method_of(name: str, point: EntryPoint) -> type[Method]:
 
     Raises WinaError for anything but a fitting class, and whatever its code raises.
     """
+    from wina_core.specs.gates import MethodSpec  # which imports the methods
+
     method_class = point.load()
     if not (isinstance(method_class, type) and issubclass(method_class, Method)):
         raise WinaError(f"{point.value} is no subclass of wina_core.specs.methods.Method")
@@ -166,7 +157,7 @@ def method_of(name: str, point: EntryPoint) -> type[Method]:
         raise WinaError(f"its variants are {method_class.variants}, not some of {get_args(Variant)}")
     for variant in method_class.variants:
         for masks in get_args(Masks):
-            _call(method_class(SimpleNamespace(name=name, variant=variant, masks=masks, rho=None)))
+            _call(method_class(MethodSpec(name=name, variant=variant, masks=masks)))
     return method_class
 
 

@@ -10,10 +10,13 @@
   decides, in the principal axes of each layer's attention input (`presets.LAROSA_ROTATION`).
 """
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wina_core.errors import WinaError
-from wina_core.specs.methods.base import Method, MethodChoice, Variant, released_kept
+from wina_core.specs.methods.base import Method, Variant, released_kept
+
+if TYPE_CHECKING:
+    from wina_core.specs.gates import MethodSpec
 
 
 class Dense(Method):
@@ -36,7 +39,7 @@ class Teal(Method):
     summary: ClassVar[str] = "Keeps the inputs of largest magnitude"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
 
-    def __init__(self, choice: MethodChoice) -> None:
+    def __init__(self, choice: "MethodSpec") -> None:
         super().__init__(choice)
         self.signed_thresholds = self.variant == "as_released"
 
@@ -97,7 +100,7 @@ class RSparse(Method):
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released")
     default_rho = OWN_RHO
 
-    def __init__(self, choice: MethodChoice) -> None:
+    def __init__(self, choice: "MethodSpec") -> None:
         self._released = self.scores_by_shares = choice.variant == "as_released"
         # The base class reads it.
         self.default_rho = 1.0 if self._released else OWN_RHO
@@ -169,7 +172,7 @@ class Scap(Method):
     summary: ClassVar[str] = "Keeps the inputs farthest from their most frequent value, which the dropped ones take"
     variants: ClassVar[tuple[Variant, ...]] = ("paper", "as_released", "own")
 
-    def __init__(self, choice: MethodChoice) -> None:
+    def __init__(self, choice: "MethodSpec") -> None:
         super().__init__(choice)
         if self.variant == "own":
             self.centring = "inputs"

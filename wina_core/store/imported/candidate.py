@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from wina_core.errors import WinaError, explain
 from wina_core.files.user_file import read_file
-from wina_core.model_info.cost.describe import check_source
+from wina_core.model_info.cost.describe import ModelFacts, check_source
 from wina_core.model_info.resolve import resolve
 from wina_core.records import ModelSummary
 from wina_core.records.imports import EARLIEST, LATEST, ImportedFile, ImportedPoint, Parsed, StoredImport
@@ -63,8 +63,8 @@ def read_candidate(store: Reader, path: Path, location: str) -> Candidate:
     """
     file, remarks = read_import(path)
     store.check_new_import(file)
-    source, summary = check_source(resolve(ModelSource(location=location)))
-    summary = summary or store.model_summary(source)
+    source, facts = check_source(resolve(ModelSource(location=location)))
+    summary = facts or store.model_summary(source)
     check_model(file, model_label(source), summary)
     if summary is None:
         remarks += ("The model's size is unknown here, so it could not be compared; open the model once.",)
@@ -87,7 +87,7 @@ _TOLERANCE = 0.01
 """Relative difference of two counts of one model: tools round to three digits, and some count tables of positions."""
 
 
-def check_model(file: ImportedFile, model: str, summary: ModelSummary | None) -> None:
+def check_model(file: ImportedFile, model: str, summary: ModelSummary | ModelFacts | None) -> None:
     """Raise WinaError if a point's number of weights or architecture contradicts the model called `model`.
 
     Without a summary nothing is compared.
@@ -100,7 +100,7 @@ def check_model(file: ImportedFile, model: str, summary: ModelSummary | None) ->
             )
 
 
-def _architecture(point: ImportedPoint, summary: ModelSummary | None) -> str:
+def _architecture(point: ImportedPoint, summary: ModelSummary | ModelFacts | None) -> str:
     if summary is None or not point.architecture:
         return ""
     names = _GGUF.get(summary.family, (summary.family,))
@@ -111,7 +111,7 @@ def _architecture(point: ImportedPoint, summary: ModelSummary | None) -> str:
     )
 
 
-def _parameters(point: ImportedPoint, summary: ModelSummary | None) -> str:
+def _parameters(point: ImportedPoint, summary: ModelSummary | ModelFacts | None) -> str:
     if summary is None or point.parameters is None:
         return ""
     # Tools differ in whether they count a head apart from the embedding to which it is tied.

@@ -9,7 +9,6 @@ from wina_core.jobs import PendingRun
 from wina_core.model_info.resolve import demo_folder
 from wina_core.specs import FIDELITY, ORIGINAL, AllocatedSparsity, RunSpec, TextSpec
 from wina_core.specs.allocations import check_allocator
-from wina_core.specs.plugins import task_files
 from wina_core.studies.tasks.index import index_file, load_index
 
 
@@ -33,12 +32,9 @@ def check_rows(text: TextSpec) -> None:
 def check_names(runs: Iterable[PendingRun]) -> None:
     """Raise WinaError, with close matches, for a task to compute that is neither stock nor the demo's.
 
-    Also raises WinaError for a package's task with the name of a stock one. Nothing is refused without the index of
-    stock names, which is slow to build, nor in runs with the user's own task folders, whose names only lm-eval knows:
-    loading the tasks refuses unknown names then.
+    Nothing is refused without the index of stock names, which is slow to build, nor in runs with the user's own task
+    folders, whose names only lm-eval knows: loading the tasks refuses unknown names then.
     """
-    runs = tuple(runs)
-    _check_packages(runs)
     evaluations = {(run.spec.evaluation, run.units) for run in runs if not run.spec.evaluation.task_folders}
     requested = {task for evaluation, units in evaluations for task in evaluation.task_names if task in units}
     existing = _known_names() if requested else None
@@ -57,18 +53,6 @@ def unknown_metric(task: str, metric: str, metrics: Iterable[str]) -> str:
         f'The task "{task}" has no metric "{metric}"; it has {", ".join(metrics)}: correct the study\'s file; '
         "computed results stay."
     )
-
-
-def _check_packages(runs: Iterable[PendingRun]) -> None:
-    offered = task_files()
-    requested = {
-        task for run in runs for task in run.spec.evaluation.task_names if task in offered and task in run.units
-    }
-    for task in sorted(requested & (_known_names() or frozenset()) if requested else ()):
-        raise WinaError(
-            f'The task "{task}" of lm-eval has the same name as {offered[task]}; uninstall the package that has this '
-            "file."
-        )
 
 
 def _known_names() -> frozenset[str] | None:

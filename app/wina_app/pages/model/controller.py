@@ -28,7 +28,6 @@ class ModelController(QObject):
         self._last = ""
         """Last loading job, also after it ended."""
         self._request = 0
-        self._preview: tuple[ModelSource, ModelSummary] | None = None
         """The model that is being loaded, as its headers describe it."""
         self._fetches: dict[str, _Fetch] = {}
         """Fetched models by their jobs."""
@@ -65,7 +64,7 @@ class ModelController(QObject):
         self._workbench.workspace.set_loading(name_of(source.location))
         self._workbench.checks.ask(
             partial(_check, source),
-            lambda checked: self._load(request, *checked),
+            lambda checked: self._load(request, checked),
             lambda text: self._refuse(request, text),
         )
 
@@ -106,7 +105,7 @@ class ModelController(QObject):
             self._view.show_location(source.location if source else "")
 
     def cancel_fetch(self, name: str) -> None:
-        """Cancel the fetching of a small model; complete pieces are kept for the next attempt."""
+        """Cancel the fetching of a small model."""
         if (job_id := self._running_fetch(name)) is not None:
             self._workbench.cancel(job_id)
 
@@ -128,7 +127,7 @@ class ModelController(QObject):
             self._view.show_error(entry.error, retry=partial(self._workbench.retry, job_id))
         elif entry.phase == "cancelled":
             self._restore_location(fetch)
-            self._view.show_notice(f"{name} was not fetched; another attempt continues.")
+            self._view.show_notice(f"{name} was not fetched.")
         else:
             # Only if no other model was requested meanwhile.
             self._ask_origin(name, lambda origin: self._open_small(fetch, origin) if origin else None)
@@ -149,7 +148,7 @@ class ModelController(QObject):
     def price(self, method: MethodSpec, sparsity: float, context: int) -> None:
         """Show the cost of a generated token at a uniform sparsity (fraction), for every exact rotation."""
         workspace = self._workbench.workspace
-        source, summary = self._preview or (workspace.source, workspace.summary)
+        source, summary = workspace.source, workspace.summary
         if source is None or summary is None:
             return
         if summary.shape is None:
@@ -175,15 +174,12 @@ class ModelController(QObject):
         self._workbench.settings.forget_recent(location)
         self._view.show_recent(self._workbench.settings.recent)
 
-    def _load(self, request: int, source: ModelSource, described: ModelSummary | None) -> None:
+    def _load(self, request: int, source: ModelSource) -> None:
         if request != self._request:  # another model was requested meanwhile
             return
         self.cancel()  # the end of an earlier loading is ignored: its id is replaced
         name = name_of(source.location)
         self._job_id = self._last = self._workbench.submit(InspectJob(model=source), f"Load {name}")
-        self._preview = None if described is None else (source, described)
-        if described is not None:
-            self._view.show_preview(name, source, described)
         self._show_loading(self._job_id)
 
     def _on_requeued(self, job_id: str) -> None:
@@ -223,7 +219,7 @@ class ModelController(QObject):
             if self._job_id is not None:
                 self._show_loading(self._job_id)  # it may have waited for that one
             return
-        self._job_id = self._preview = None
+        self._job_id = None
         self._view.show_loading(None)
         entry = self._workbench.jobs[job_id]
         if entry.phase == "failed":
@@ -255,7 +251,7 @@ def _origin(name: str) -> Origin | None:
         return None
 
 
-def _check(source: ModelSource) -> tuple[ModelSource, ModelSummary | None]:
-    from wina_core.model_info.cost.describe import check_source  # with numpy, which the window can be painted without
+def _check(source: ModelSource) -> ModelSource:
+    from wina_core.model_info.cost.describe import check_source  # which the window can be painted without
 
-    return check_source(source)
+    return check_source(source)[0]

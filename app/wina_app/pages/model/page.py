@@ -257,7 +257,7 @@ class ModelPage(Page):
         self.begin.small_models[name].show_job(entry)
 
     def show_loading(self, entry: JobEntry | None, behind: str = "") -> None:
-        """Show the loading progress, and the title of the job ahead of it; None hides it, and the preview."""
+        """Show the loading progress, and the title of the job ahead of it; None hides it."""
         self.progress.show_job(entry, behind)
         if entry is not None:
             self.set_primary("Evaluate this model", enabled=False, reason="A model is being loaded")
@@ -273,10 +273,6 @@ class ModelPage(Page):
         self._open_model = name, source, summary
         self.set_primary("Evaluate this model")
         self._mark_choice()
-        self.show_preview(name, source, summary)
-
-    def show_preview(self, name: str, source: ModelSource, summary: ModelSummary) -> None:
-        """Show a model that is being loaded, as `show_summary` does the loaded one."""
         self._next = name, source, summary
         QTimer.singleShot(0, self, self._show_next)  # filling the pane takes a while: the window has its events first
 

@@ -1,7 +1,6 @@
 """Opening models, against a view that only remembers."""
 
 import pytest
-from wina_app.jobs.job_entry import JobEntry
 from wina_app.pages.model.controller import ModelController
 from wina_app.pages.model.cost_panel import CostPanel, cost_table, stacks
 from wina_app.pages.model.page import ModelPage
@@ -109,19 +108,6 @@ def test_a_load_says_what_it_waits_for_and_can_be_paused(bench, qtbot):
     assert engine.sent[-1] == Resume(job_id=engine.last.job_id)
 
 
-def test_a_model_is_described_with_its_costs_before_it_is_loaded(bench):
-    controller, view, workbench, engine = bench
-    load(workbench)
-    controller.open("demo", "float32")
-    assert view.last("show_preview") == "demo"
-    assert workbench.workspace.summary == summary(), "the pages keep the open model until the other one is loaded"
-    controller.price(WINA, 0.5, 512)
-    assert view.last("show_cost").shape.dtype == "float32"
-    engine.answer(done(cancelled=True))
-    controller.price(WINA, 0.5, 512)
-    assert view.last("show_cost").shape == summary().shape
-
-
 def test_a_refused_folder_hides_neither_the_open_model_nor_one_that_is_being_loaded(bench, tmp_path):
     controller, view, workbench, engine = bench
     load(workbench)
@@ -136,23 +122,6 @@ def test_a_refused_folder_hides_neither_the_open_model_nor_one_that_is_being_loa
     assert workbench.workspace.loading == ""
     assert workbench.workspace.summary == summary()
     assert workbench.workspace.breadcrumb()[0] == ("model", "demo-llama")
-
-
-def test_the_page_returns_to_the_open_model_when_another_is_not_loaded(qtbot):
-    page = ModelPage()
-    qtbot.addWidget(page)
-    page.resize(1200, 700)
-    page.show()
-    page.show_summary("open", SOURCE, summary())
-    page.show_preview("other", SOURCE, summary())
-    page.show_loading(JobEntry(id="1", title="Load other", job=InspectJob(model=SOURCE)))
-    qtbot.waitUntil(lambda: page._name.text() == "other")
-    assert page.progress.isVisible()
-    assert not page.primary.isEnabled()
-    page.show_loading(None)
-    qtbot.waitUntil(lambda: page._name.text() == "open")
-    assert not page.progress.isVisible()
-    assert page.primary.isEnabled()
 
 
 def test_a_choice_that_is_not_loaded_yet_says_so(qtbot):

@@ -93,7 +93,7 @@ def test_a_fetch_is_cancelled_from_its_card(bench, qtbot):
     controller.cancel_fetch("gemma3-270m")
     controller.cancel_fetch(NAME)
     qtbot.waitUntil(lambda: job_of(workbench).phase == "cancelled")
-    assert "another attempt continues" in view.last("show_notice")
+    assert "was not fetched" in view.last("show_notice")
     assert view.last("show_location") == ""
     assert not engine.submitted
 

@@ -12,8 +12,8 @@ from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.cost.terms import Storage
 from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.records import CostRecord, CostRow, ModelShape
-from wina_core.specs import ROTATION_MODES, MethodSpec, method_specs
-from wina_core.specs.plans import PlanLayout, SparsityPlan, UniformSparsity
+from wina_core.specs import ROTATION_MODES, MethodSpec
+from wina_core.specs.plans import PlanLayout, UniformSparsity
 
 WINA = MethodSpec(name="wina")
 THRESHOLD = MethodSpec(name="wina", selection="threshold")
@@ -205,16 +205,6 @@ def test_replacing_dropped_inputs_by_their_modes_costs_a_bias():
     assert terms(both)["gating"] == (4 * inputs + 2 * inputs + outputs, 4 * (2 * inputs + outputs))
 
 
-def test_a_plan_says_the_sparsity_of_each_matrix():
-    shape = shape_of(layers=1)
-    plan = SparsityPlan.uniform(shape.layout, 0.0).with_cells({(0, 6): 0.75})
-    cost_row = row(costs(shape, WINA, plan), "none")
-    assert terms(cost_row)["projections"][0] == 2 * (576 - 96)
-    assert terms(cost_row)["gating"] == (5 * 16, 4 * 16)
-    with pytest.raises(WinaError, match="was made for a model with 1 layers"):
-        costs(shape_of(), WINA, plan)
-
-
 # ---- what must hold for any model ------------------------------------------------------------------------------------
 
 sparsities = st.floats(min_value=0.0, max_value=0.99)
@@ -250,42 +240,11 @@ def test_in_full_a_method_never_saves_more_than_it_counts(shape, sparsity, conte
     assert len({cost_row.gated_flops for cost_row in record.rows[1:]}) == 1
 
 
-@given(shape=shapes, sparsity=sparsities)
-def test_a_dense_method_saves_nothing(shape, sparsity):
-    dense, free = costs(shape, MethodSpec(name="dense"), UniformSparsity(sparsity=sparsity), rotations=("global",)).rows
-    assert free.terms == dense.terms
-    assert (free.gated_sparsity, free.net_flops_saving, free.net_bytes_saving) == (0, 0, 0)
-
-
-@given(shape=shapes, sparsity=sparsities)
-def test_thresholds_count_what_is_expected(shape, sparsity):
-    cost_row = row(costs(shape, THRESHOLD, UniformSparsity(sparsity=sparsity)), "none")
-    assert math.isclose(cost_row.gated_sparsity, sparsity, abs_tol=1e-12)
-
-
-@pytest.mark.parametrize("quantization", ["none", "int4"])
-def test_tables_of_sizes_are_kept_and_not_changed_by_counting(quantization):
-    shape = shape_of(hidden=32, head_dim=8, intermediate=64)
-    plan = SparsityPlan.uniform(shape.layout, 0.25)
-    before = costs(shape, MethodSpec(name="wina"), plan, quantization=quantization)
-    for method in method_specs():
-        costs(shape, method, SparsityPlan.uniform(shape.layout, 0.0), quantization=quantization)
-    assert costs(shape, MethodSpec(name="wina"), plan, quantization=quantization) == before
-
-
 # ---- the warning -----------------------------------------------------------------------------------------------------
 
 
 def test_the_warning_names_what_was_paid_and_what_was_bought():
-    assert sparsity_warning(0.15, -0.028) == (
-        "The rotation's residual shortcuts, norms, and biases where inputs are replaced, cost 17.8 % of the gated "
-        "weights, more than the 15.0 % that the gates drop, so 2.8 % more is read than in the dense model; a global "
-        "rotation has no shortcuts."
-    )
-    assert sparsity_warning(None, None) == ""
-    assert sparsity_warning(math.nan, math.nan) == ""
-
-
-@given(counted=st.floats(0, 1), added=st.floats(0, 2))
-def test_the_warning_comes_exactly_where_more_is_added_than_dropped(counted, added):
-    assert bool(sparsity_warning(counted, counted - added)) == (added > counted)
+    warning = sparsity_warning(0.15, -0.028)
+    assert all(share in warning for share in ("17.8 %", "15.0 %", "2.8 % more is read"))
+    for nothing in ((None, None), (math.nan, math.nan), (0.5, 0.0)):
+        assert sparsity_warning(*nothing) == ""

@@ -17,11 +17,8 @@ from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.shape import empty_model, model_shape
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.session.model_session import Session
-from wina_core.engine.server.run_job import run_job
 from wina_core.errors import WinaError
 from wina_core.files.paths import resources_folder
-from wina_core.jobs import CostJob
 from wina_core.model_info.cost.cost import costs
 from wina_core.model_info.cost.matrices import held_weights
 from wina_core.records import CostRecord, ModelShape
@@ -186,14 +183,6 @@ def test_norms_have_as_many_inputs_as_they_are_given(family, settings):
     assert (shape.rms_norm_inputs, shape.layer_norm_inputs) == (seen["RMSNorm"], seen["LayerNorm"])
 
 
-def test_the_dtype_may_be_chosen(tmp_path):
-    tiny_model().config.save_pretrained(tmp_path)
-    for dtype in ("bfloat16", "float64"):
-        model = empty_model(ModelSource(location=str(tmp_path), dtype=dtype), NullReporter())
-        assert model.dtype == getattr(torch, dtype)
-        assert model_shape(view(model)).dtype == dtype
-
-
 def changed(folder: Path, **settings: object) -> ModelSource:
     content = json.loads((CONFIGS / "Llama-2-7B" / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | settings))
@@ -204,19 +193,13 @@ def changed(folder: Path, **settings: object) -> ModelSource:
     ("wrong", "reason"),
     [
         ({"hidden_size": None}, "it has no hidden_size"),
-        ({"num_hidden_layers": 0}, "its num_hidden_layers is 0 instead of a positive integer"),
         ({"num_hidden_layers": 10**7}, "its 10000000 layers are more than the 1000 that any model may have"),
-        ({"hidden_size": 0}, "its hidden_size is 0 instead"),
         ({"sliding_window": -5}, "its sliding_window is -5 instead"),
         ({"num_key_value_heads": 3}, "its 32 heads cannot share 3 key-value heads evenly"),
         ({"layer_types": ["full_attention"]}, "its layer_types are 1 for 32 layers"),
-        ({"num_experts": 0}, "its num_experts is 0 instead of a positive integer"),
         ({"num_local_experts": 6, "num_experts_per_tok": 0}, "its router chooses 0 of 6 experts for a token"),
-        ({"num_local_experts": 6, "num_experts_per_tok": 9}, "its router chooses 9 of 6 experts"),
-        ({"n_routed_experts": 6}, "its router chooses None of 6 experts"),
         ({"moe_num_experts": 5000, "moe_k": 2}, "its 5000 experts are more than the 4096 that any layer may have"),
         ({"hidden_act": "nope"}, "nope"),
-        ({"num_attention_heads": 0}, "num_attention_heads"),
         ({"hidden_size": "wide"}, "hidden_size"),
     ],
     ids=str,
@@ -239,16 +222,6 @@ def test_a_config_that_describes_no_supported_model_is_refused(tmp_path):
         empty_model(ModelSource(location=str(tmp_path)), NullReporter())
 
 
-def test_only_exact_rotations_are_counted(tmp_path):
-    tiny_model("olmo2").config.save_pretrained(tmp_path)
-    values = []
-    job = CostJob(model=ModelSource(location=str(tmp_path)), method=WINA, plan=AT_65)
-    run_job(job, Session(), lambda event: values.append(event.value), NullReporter())
-    assert [row.rotation for row in values[0].rows] == ["dense", "none"]
-    with pytest.raises(WinaError, match="has no exact global rotation"):
-        run_job(job.model_copy(update={"rotations": ("global",)}), Session(), values.append, NullReporter())
-
-
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -261,14 +234,9 @@ def test_the_command_needs_a_config_alone(wina, tmp_path):
     assert [path.name for path in folder.iterdir()] == ["config.json"]
 
 
-def test_the_command_prints_each_rotation_side_by_side(wina):
+def test_the_command_warns_beside_its_rotation_and_refuses_in_one_sentence(wina):
     printed = wina.succeeds("cost", "demo", "--sparsity", 0.15, "--rotation", "global", "--rotation", "per_site")
-    (header,) = (line for line in printed.splitlines() if line.startswith("per generated token"))
-    assert header.split()[3:] == ["dense", "global", "per_site"]
     assert "\nper_site: The rotation's residual shortcuts, norms, and biases where inputs are replaced, cost" in printed
     assert "\nglobal:" not in printed
-
-
-def test_bad_requests_are_refused_in_one_sentence(wina):
     assert "out of its reach" in wina.fails(1, "cost", "demo", "--method", "cats")
     assert "either --sparsity or --plan" in wina.fails(1, "cost", "demo", "--sparsity", 0.5, "--plan", "plan.json")

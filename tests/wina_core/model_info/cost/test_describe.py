@@ -1,64 +1,36 @@
-"""Summaries from headers, against the engine's own after loading."""
+"""Facts from headers, against the engine's own after loading."""
 
-from dataclasses import replace
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.wina_core.tiny import KINDS, tiny_folder, tiny_model
+from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.models.loading import load_model
 from wina_core.compute.models.shape import summarize
 from wina_core.compute.reporter import NullReporter
-from wina_core.model_info.cost.describe import describe_folder
+from wina_core.errors import WinaError
+from wina_core.model_info.cost.describe import ModelFacts
 from wina_core.model_info.model_checks import check_folder
-from wina_core.model_info.resolve import demo_folder, resolve
 from wina_core.specs import ModelSource
 
 
 @pytest.mark.parametrize(
-    ("family", "tied"),
-    [*((each, False) for each in KINDS), ("llama", True), ("opt", True)],
+    ("family", "tied"), [("llama", False), ("llama", True), ("gpt_neox", False), ("opt", True), ("qwen3_moe", False)]
 )
-def test_headers_say_what_the_loaded_model_says(tmp_path: Path, family: str, tied: bool) -> None:
+def test_headers_have_the_facts_of_the_loaded_model(tmp_path: Path, family: str, tied: bool) -> None:
     source = ModelSource(location=str(tiny_folder(tmp_path, family, tied=tied)))
-    summary = describe_folder(source, check_folder(tmp_path))
-    loaded = load_model(source, NullReporter())
-    tables = sum(buffer.numel() * buffer.element_size() for buffer in loaded.model.buffers())
-    assert summary is not None
-    assert summary.memory_bytes == summarize(loaded).memory_bytes - tables
-    assert summary.model_copy(update={"memory_bytes": 0}) == summarize(loaded).model_copy(update={"memory_bytes": 0})
+    facts = ModelFacts.of(check_folder(tmp_path))
+    summary = summarize(load_model(source, NullReporter()))
+    for name in ("family", "parameters", "vocabulary", "hidden_size", "tied_embeddings"):
+        assert getattr(facts, name) == getattr(summary, name), name
 
 
-@pytest.mark.parametrize("family", ["qwen3_moe", "mixtral"])
-def test_stacked_experts_are_described_as_separate_ones(tmp_path: Path, family: str) -> None:
-    source, folder = ModelSource(location="any"), tiny_folder(tmp_path, family)
-    separate = check_folder(folder)
-    tiny_model(family).save_pretrained(folder, save_original_format=False)
-    stacked = check_folder(folder)
-    assert len(stacked.weights) < len(separate.weights)
-    assert describe_folder(source, stacked) == describe_folder(source, separate)
-
-
-def test_layers_for_further_tokens_are_no_part_of_the_model(tmp_path: Path) -> None:
-    folder = check_folder(tiny_folder(tmp_path, "glm4_moe"))
-    more = {name.replace(".2.", ".3."): entry for name, entry in folder.weights.items()} | folder.weights
-    more |= {f"mtp.{name}": entry for name, entry in folder.weights.items()}
-    source = ModelSource(location="any")
-    assert describe_folder(source, replace(folder, weights=more)) == describe_folder(source, folder)
-
-
-def test_a_chosen_dtype_and_quantization_change_the_memory() -> None:
-    folder = check_folder(demo_folder() / "model")
-    sizes = {
-        choice: describe_folder(resolve(ModelSource(location="demo", dtype=choice[0], quantization=choice[1])), folder)
-        for choice in (("float32", "none"), ("bfloat16", "none"), ("bfloat16", "int8"), ("bfloat16", "int4"))
-    }
-    held = [summary.memory_bytes for summary in sizes.values()]
-    assert held == sorted(held, reverse=True)
-    assert held[0] == 2 * held[1]
-
-
-def test_weights_of_other_names_are_left_to_the_engine(tmp_path: Path) -> None:
-    folder = check_folder(tiny_folder(tmp_path))
-    renamed = {f"base.{name}": entry for name, entry in folder.weights.items()}
-    assert describe_folder(ModelSource(location=str(tmp_path)), replace(folder, weights=renamed)) is None
+@pytest.mark.parametrize("family", ["qwen3_moe", "gpt_oss"])
+def test_another_number_of_experts_is_refused_when_it_is_loaded(tmp_path: Path, family: str) -> None:
+    file = tiny_folder(tmp_path, family) / "config.json"
+    config = json.loads(file.read_text())
+    for experts in (5, 7):
+        file.write_text(json.dumps(config | {"num_local_experts": experts, "num_experts": experts}))
+        with pytest.raises(WinaError, match="they have other shapes than it asks for"):
+            load_model(ModelSource(location=str(tmp_path)), NullReporter())

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.wina_core.model_info.cost.test_accounting import WINA, shape_of
 from wina_core.model_info.cost.cost import costs
-from wina_core.model_info.cost.terms import Storage, held_bytes
-from wina_core.specs import BitsPlan, QuantizationSpec
+from wina_core.specs import QuantizationSpec
 from wina_core.specs.plans import UniformSparsity
 
 WIDE = shape_of(hidden=128, intermediate=256, head_dim=32)
@@ -23,24 +22,3 @@ def test_bits_of_a_weight_are_its_code_and_its_share_of_the_scales(bits, group, 
     assert 16 / group <= scales <= 32 / group
     kept_share = 1 - gated.gated_sparsity
     assert gated.bits_read == pytest.approx(kept_share * bits + scales, rel=1e-9)
-
-
-def test_floats_hold_their_dtype_and_a_plan_of_bits_its_weighted_mean():
-    row = costs(WIDE, WINA, UniformSparsity(sparsity=0.0)).rows[0]
-    assert (row.bits_held, row.bits_read) == (32, 32)
-    plan = BitsPlan.uniform(WIDE.layout, 4).with_cells({(0, 0): 16})
-    mixed = costs(
-        WIDE, WINA, UniformSparsity(sparsity=0.0), quantization=QuantizationSpec(quantizer="rtn", bits=plan)
-    ).rows[0]
-    share = WIDE.layout.parameters[0][0] / GATED
-    assert mixed.bits_held == pytest.approx(share * 32 + (1 - share) * 4.5)
-
-
-@pytest.mark.parametrize(("tied", "head"), [(True, 1 + 0.25), (False, 1 + 0.25 - 4)], ids=["tied", "own head"])
-def test_a_quantized_head_is_held_beside_an_embedding_that_it_is_tied_to(tied, head):
-    parameters = GATED + 10_000
-    plain = held_bytes(WIDE, parameters, Storage("float32"), tied=tied)
-    assert plain == 4 * parameters
-    four = QuantizationSpec(quantizer="rtn", bits=16, head_bits=8, group=128)
-    held = held_bytes(WIDE, parameters, Storage("float32", four), tied=tied)
-    assert held - plain == pytest.approx(WIDE.head_weights * head, rel=0.2)

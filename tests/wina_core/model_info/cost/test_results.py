@@ -12,7 +12,6 @@ from wina_core.model_info.cost.warning import sparsity_warning
 from wina_core.specs import (
     AS_RELEASED_ROTATION,
     DENSE,
-    FIDELITY,
     AllocatedSparsity,
     AllocatorSpec,
     CalibrationSpec,
@@ -37,17 +36,14 @@ THRESHOLD = MethodSpec(name="wina", selection="threshold")
     ("changes", "seen"),
     [
         ({}, ""),
-        ({"rotation": RotationSpec()}, ""),
         ({"rotation": RotationSpec(text=HELDOUT)}, "rotation"),
         ({"rotation": RotationSpec(text=HELDOUT), "method": DENSE}, ""),  # exact: nothing to flatter
         ({"rotation": AS_RELEASED_ROTATION.model_copy(update={"text": HELDOUT})}, ""),  # reads no text
-        ({"plan": ALLOCATED}, "allocator"),
         ({"calibration": SEEN}, "calibration"),  # top k has one where its allocator searched by thresholds
         ({"method": THRESHOLD, "calibration": SEEN}, "calibration"),
         ({"method": THRESHOLD, "calibration": SEEN, "plan": ALLOCATED}, "allocator and calibration"),
         ({"rotation": RotationSpec(text=OWN), "evaluation": EvaluationSpec(fidelity=OWN)}, "rotation"),
         ({"rotation": RotationSpec(text=HELDOUT), "evaluation": EvaluationSpec(fidelity=OWN)}, ""),
-        ({"rotation": RotationSpec(text=HELDOUT), "evaluation": EvaluationSpec(fidelity=None)}, ""),
     ],
 )
 def test_a_run_knows_what_of_it_saw_the_text_of_its_evaluation(changes, seen):
@@ -78,15 +74,3 @@ def test_results_have_a_warning_where_one_is_due_and_exports_its_column_always(s
     wina.succeeds("export", tmp_path / "results.csv", *database)
     with (tmp_path / "results.csv").open(encoding="utf-8", newline="") as lines:
         assert {row["rotation"]: row["warning"] for row in csv.DictReader(lines)} == expected
-
-
-def test_the_list_warns_of_a_choice_on_the_text_of_the_evaluation(store, wina):
-    seen = run(rotation=RotationSpec(text=HELDOUT))
-    store_units(store, seen, FREE)
-    sentence = (
-        "The text of this evaluation is also that of its rotation, so its numbers may flatter; choose another text for "
-        "one of them."
-    )
-    assert listed(wina, "--database", store.url.database) == {seen.rotation.label: sentence, "none": ""}
-    warned = {(row.run, row.task) for row in store.metric_rows() if row.warning}
-    assert warned == {(seen.content_hash(), FIDELITY)}

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.allocation import allocate
@@ -17,10 +16,7 @@ from wina_core.model_info.cost.matrices import masks
 from wina_core.specs import (
     AllocatedSparsity,
     AllocatorSpec,
-    CalibrationSpec,
     MethodSpec,
-    ModelSource,
-    RunSpec,
     TextSpec,
     methods,
 )
@@ -89,18 +85,9 @@ def test_a_centred_method_needs_a_calibration():
     spec = MethodSpec(name="balanced")
     assert spec.needs_calibration
     assert not MethodSpec(name="paired").needs_calibration
-    source = ModelSource(location="demo")
-    with pytest.raises(ValidationError, match="balanced with topk selection needs a calibration"):
-        RunSpec(model=source, method=spec, plan=HALF)
-    assert RunSpec(model=source, method=spec, plan=HALF, calibration=CalibrationSpec()).method == spec
-    assert not MethodSpec(name="no longer there").needs_calibration, "a stored run of it can be read"
-
-
-def test_rho_is_for_methods_with_a_low_rank_part():
-    assert get_method(MethodSpec(name="paired", rho=0.7)).rho == 0.7
-    assert get_method(MethodSpec(name="paired")).rho == 0.5
     with pytest.raises(WinaError, match="has no low-rank part; leave rho out, or choose rsparse or paired"):
         get_method(MethodSpec(name="balanced", rho=0.7))
+    assert not MethodSpec(name="no longer there").needs_calibration, "a stored run of it can be read"
 
 
 @pytest.mark.parametrize(("name", "shares"), [("paired", True), ("wina", False)])

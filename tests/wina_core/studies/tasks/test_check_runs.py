@@ -6,9 +6,8 @@ import pytest
 
 from tests.wina_core.compute.evaluation.task_files import CHOICE, consent, write_tasks
 from tests.wina_core.conftest import Wina
-from wina_core.compute.evaluation.tasks import check_tasks, load_task, metrics_of
+from wina_core.compute.evaluation.tasks import check_tasks
 from wina_core.errors import WinaError
-from wina_core.files.paths import resources_folder
 from wina_core.jobs import PendingRun
 from wina_core.specs import Configuration, EvaluationSpec, ModelSource, RunSpec, TaskSpec, TextSpec
 from wina_core.specs.studies import StudySpec
@@ -69,29 +68,12 @@ def test_what_is_stored_already_or_in_ones_own_folders_is_not_looked_up(tmp_path
     check_names(pending("tiny_choice", task_folders=(str(tmp_path),)))
 
 
-def test_without_an_index_nothing_is_refused() -> None:
-    check_names(pending("helaswag"))
-
-
-@pytest.mark.usefixtures("indexed")
-def test_an_index_that_was_written_anew_is_read_anew() -> None:
-    with pytest.raises(WinaError, match="helaswag"):
-        check_names(pending("helaswag"))
-    save_index(TaskIndex([TaskEntry("helaswag", "task", "", "")]))
-    check_names(pending("helaswag"))
-
-
-def test_the_demo_tasks_are_called_like_their_files() -> None:
-    files = sorted((resources_folder() / "demo" / "tasks").glob("*.yaml"))
-    assert [name for file in files for name in load_task(file.stem)["tasks"]] == [file.stem for file in files]
-
-
 @pytest.mark.usefixtures("indexed")
 @pytest.mark.parametrize("command", ["run", "estimate"])
 def test_the_command_line_refuses_before_an_engine_is_there(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wina: Wina
 ) -> None:
-    for module in ("api.studies", "cli.study"):
+    for module in ("api.studies", "cli.makers"):
         monkeypatch.setattr(f"wina_core.{module}.run_recorded", lambda *_, **__: pytest.fail("a job was begun"))
     refused = wina.fails(1, "study", command, typo(tmp_path, "piqq"))
     assert refused == 'wina: There is no task "piqq"; did you mean piqa?'
@@ -116,20 +98,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("task", "metrics"),
-    [
-        ("tiny_choice", ("acc", "acc_norm")),
-        ("tiny_likelihood", ("perplexity", "acc")),
-        ("tiny_rolling", ("bits_per_byte",)),
-        ("tiny_filtered", ("exact_match,strict", "exact_match")),
-        ("tiny_own", ()),
-    ],
-)
-def test_a_tasks_definition_tells_its_metrics(task: str, metrics: tuple[str, ...], folder: Path) -> None:
-    assert metrics_of(load_task(task, [str(folder)], task_code=consent(folder))["tasks"].values()) == metrics
-
-
 def test_a_metric_that_a_task_has_not_is_refused_before_it_is_computed(folder: Path) -> None:
     def check(task: str, metric: str) -> None:
         spec = EvaluationSpec(tasks=(task,), task_folders=(str(folder),))
@@ -141,12 +109,3 @@ def test_a_metric_that_a_task_has_not_is_refused_before_it_is_computed(folder: P
     check("tiny_filtered", "exact_match,strict")
     check("tiny_own", "surprise")
     check("tiny_own", "f1")
-
-
-def test_a_study_with_an_unknown_metric_ends_before_its_model_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wina: Wina
-) -> None:
-    session = "wina_core.compute.session.model_session.Session.prepare"
-    monkeypatch.setattr(session, lambda *_: pytest.fail("loaded a model"))
-    refused = wina.fails(1, "study", "run", typo(tmp_path, TaskSpec(name="demo_choice", metric="f1")))
-    assert '1 of 1 runs failed: The task "demo_choice" has no metric "f1"; it has acc' in refused

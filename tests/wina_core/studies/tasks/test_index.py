@@ -1,7 +1,5 @@
 """The index of stock tasks: what it lists, how it is searched, and what becomes of a file that cannot be read."""
 
-import random
-import string
 from collections.abc import Iterator
 
 import pytest
@@ -11,11 +9,7 @@ from wina_core.compute.evaluation import index
 from wina_core.compute.evaluation.lm_eval_adapter import TaskIndex as StockIndex
 from wina_core.studies.tasks.index import TaskEntry, TaskIndex, index_file, load_index, save_index
 
-NAMES = (
-    *("mmlu", "mmlu_anatomy", "mmlu_pro", "afrimmlu_direct", "egymmlu", "cmmlu", "arc_easy", "arc_challenge"),
-    *("arc_challenge_chat", "hellaswag", "hellaswag_fr", "gsm8k", "gsm8k_cot", "gsm_plus", "humaneval"),
-    *("crows_pairs_english_gender", "longbench_code", "openbookqa", "winogrande", "piqa"),
-)
+NAMES = ("gsm8k", "gsm8k_cot", "gsm_plus", "hellaswag", "piqa")
 
 
 def entry(name: str) -> TaskEntry:
@@ -35,42 +29,6 @@ def few_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     index.stock_index.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("query", "first"),
-    [
-        ("mmlu", ["mmlu", "mmlu_pro", "mmlu_anatomy", "afrimmlu_direct"]),
-        ("MMLU ana", ["mmlu_anatomy"]),
-        ("challenge", ["arc_challenge", "arc_challenge_chat"]),
-        ("gender crows", ["crows_pairs_english_gender"]),
-        ("gsm", ["gsm8k", "gsm_plus", "gsm8k_cot"]),
-        ("ellas", ["hellaswag", "hellaswag_fr"]),
-        ("hllswg", ["hellaswag", "hellaswag_fr"]),
-        ("gsm9k", ["gsm8k", "gsm8k_cot"]),
-        ("human-eval", ["humaneval"]),
-    ],
-)
-def test_a_search_begins_with_the_closest_names(query: str, first: list[str]) -> None:
-    found = [each.name for each in TaskIndex(map(entry, NAMES)).search(query)]
-    places = [found.index(name) for name in first]
-    assert places == sorted(places)
-    assert places[0] == 0
-
-
-def test_any_one_mistake_in_any_name_is_forgiven() -> None:
-    tasks, rng = TaskIndex(map(entry, NAMES)), random.Random(5)
-    for name in NAMES:
-        letters = name.replace("_", "")
-        place, other = rng.randrange(len(letters)), rng.choice(string.ascii_lowercase)
-        swapped = letters[:place] + letters[place : place + 2][::-1] + letters[place + 2 :]
-        for typed in (
-            letters[:place] + letters[place + 1 :],
-            letters[:place] + other + letters[place + 1 :],
-            letters[:place] + other + letters[place:],
-            swapped,
-        ):
-            assert name in [each.name for each in tasks.search(typed)], typed
-
-
 @pytest.mark.usefixtures("few_tasks")
 def test_the_index_is_built_once_from_the_installed_files() -> None:
     built = index.stock_index()
@@ -84,7 +42,7 @@ def test_the_index_is_built_once_from_the_installed_files() -> None:
     assert kept.entries == built.entries
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "[[1, 2]]", "3", '{"a": 1}', "\x00", "[" * 5000])
+@pytest.mark.parametrize("content", ["{", "[[1, 2]]", "[" * 5000])
 def test_a_file_that_is_no_index_counts_as_none(content: str) -> None:
     assert load_index() is None
     index_file().write_text(content)

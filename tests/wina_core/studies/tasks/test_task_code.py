@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wina_core.compute.evaluation.task_files import CHOICE, GENERATE, consent, write_tasks
+from tests.wina_core.compute.evaluation.task_files import CHOICE, consent, write_tasks
 from tests.wina_core.conftest import Wina
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.evaluation.lm_eval_adapter import metric_registry
@@ -79,6 +79,7 @@ def test_lm_evals_metrics_are_the_known_ones() -> None:
 
 
 def test_consent_holds_for_one_folder_at_one_content(folder: Path) -> None:
+    assert requested_code(runs(folder, "tiny_choice", "tiny_generate")) == ()
     codes = requested_code(runs(folder, "own"))
     assert [(code.folder, code.requests) for code in codes] == [
         (str(folder), (("own.yaml", "process_results: !function own.score"),))
@@ -97,17 +98,12 @@ def test_consent_holds_for_one_folder_at_one_content(folder: Path) -> None:
         task_code(runs(copied, "own"))
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"folders": []}', '{"folders": {"/x": 3}}', '{"folders": null}'])
+@pytest.mark.parametrize("content", ["[]", '{"folders": {"/x": 3}}'])
 def test_a_damaged_file_of_consents_gives_none(folder: Path, content: str) -> None:
     (config_folder() / "trusted-task-code.json").write_text(content)
     assert allowed_code() == {}
     allow(requested_code(runs(folder, "own")))
     assert allowed_code() == consent(folder)
-
-
-def test_tasks_without_code_need_no_consent(folder: Path) -> None:
-    assert requested_code(runs(folder, "tiny_choice", "tiny_generate")) == ()
-    assert task_code(runs(folder, "tiny_choice")) == {}
 
 
 def test_the_code_of_members_included_files_and_replaced_stock_tasks_is_found(folder: Path) -> None:
@@ -153,16 +149,6 @@ def test_nothing_is_built_if_one_of_the_tasks_is_refused(
     with pytest.raises(WinaError, match='"last" runs programs that the model writes'):
         check_tasks(spec, task_code=consent(folder))
     assert not (tmp_path / "canary").exists()
-
-
-def test_a_task_file_includes_lm_evals_and_its_own_functions(folder: Path) -> None:
-    (folder / "sub").mkdir()
-    (folder / "own.py").rename(folder / "sub" / "own.py")
-    (folder / "sub" / "base").write_text("process_results: !function own.score\ndoc_to_text: base\n")
-    (folder / "deep.yaml").write_text(GENERATE.replace("tiny_generate", "deep") + "include: sub/base\n")
-    (task,) = load_task("deep", [str(folder)], task_code=consent(folder))["tasks"].values()
-    assert task.config.process_results({}, []) == {"surprise": 1.0}
-    assert task.config.doc_to_text == "{{question}}"
 
 
 def test_a_script_in_the_current_folder_does_not_run_as_a_metric(
