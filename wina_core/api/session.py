@@ -16,7 +16,7 @@ from wina_core.store import Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.models.loading import LoadedModel
-    from wina_core.compute.session.shared_session import SharedSession
+    from wina_core.compute.session.model_session import Session
 
 Key = tuple[str, str]
 """Hashes of a model's source and rotation."""
@@ -27,12 +27,12 @@ COMPUTING = RLock()
 
 
 @cache
-def session() -> "SharedSession":
+def session() -> "Session":
     """Return the models of this process."""
     with without_collections():
-        from wina_core.compute.session.shared_session import SharedSession
+        from wina_core.compute.session.model_session import Session
 
-    return SharedSession()
+    return Session()
 
 
 def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
@@ -57,7 +57,7 @@ def release_gated(source: ModelSource, rotation: RotationSpec) -> None:
 
 
 @contextmanager
-def in_job() -> "Iterator[SharedSession]":
+def in_job() -> "Iterator[Session]":
     """Compute a job within the block, with the models of this process as they were loaded.
 
     Raises WinaError while a model is gated, in any thread, and where the job takes a model that the caller has changed.

@@ -261,7 +261,7 @@ def calibration_file(key: str) -> Path:
 
 def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
     """Return the file of a text's log-probabilities by the original model in `folder`, computed in the dtype of
-    `source` (`session.reference.in_float32`).
+    `source` (`Session.reference`).
 
     All rotations, bits and devices share it, and all names of the folder and of the text.
     """

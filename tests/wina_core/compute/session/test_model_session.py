@@ -7,7 +7,6 @@ import pytest
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.calibration import Calibration
 from wina_core.compute.gating.tuning import correct_fractions, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.shortcuts import ROTATION_FILE, RotationFile
@@ -19,7 +18,6 @@ from wina_core.errors import WinaError
 from wina_core.jobs import RotateJob
 from wina_core.model_info import products
 from wina_core.model_info.resolve import resolve
-from wina_core.records import CalibrationRecord
 from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity
 
@@ -143,23 +141,6 @@ def test_the_file_of_tuned_biases_depends_on_everything_that_they_are_made_from(
     assert len(files) == len(changes) + 1
 
 
-def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    session, loaded = Session(), tiny_loaded()
-    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
-
-    def calibrated() -> tuple[Calibration, CalibrationRecord]:
-        return session.calibration(loaded, NO_ROTATION, WINA, spec, NullReporter())
-
-    _, first = calibrated()
-    (file,) = (tmp_path / "home" / "cache" / "calibrations").iterdir()
-    assert file.stem == first.key
-    file.write_bytes(b"damaged")
-    _, second = calibrated()
-    assert second.layers == first.layers
-    assert Calibration.load(file).tokens == first.tokens
-
-
 # ---- corrected thresholds --------------------------------------------------------------------------------------------
 
 THRESHOLD = MethodSpec(name="wina", selection="threshold")
@@ -217,23 +198,6 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
         Session().gating(model, NO_ROTATION, method, plan, other, NullReporter())
         assert len(corrected) == count
     assert file in (home / "cache" / "thresholds").iterdir()
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("module", "version"),
-    [
-        (products, "CORRECTION_VERSION"),
-        (products, "CALIBRATION_VERSION"),
-        (products, "BASES_VERSION"),
-    ],
-)
-def test_thresholds_of_another_version_are_corrected_again(text, corrected, monkeypatch, module, version):
-    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    monkeypatch.setattr(module, version, "another")
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    assert len(corrected) == 2
 
 
 def test_tuned_biases_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
@@ -306,11 +270,3 @@ def test_top_k_and_dense_thresholds_are_never_corrected(home, text, corrected, m
     assert (calibration is not None, resolved.fractions) == (calibrated, resolved.masks)
     assert not corrected
     assert not (home / "cache" / "thresholds").exists()
-
-
-def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: TextSpec) -> None:
-    loaded = tiny_loaded(layers=1)
-    for thresholds in ("dense", "gated"):
-        spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
-        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    assert len(list((home / "cache" / "calibrations").iterdir())) == 1

@@ -12,13 +12,12 @@ from wina_core.compute import stages as alone_module
 from wina_core.compute.evaluation import original as original_module
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.session import model_session as session_module
-from wina_core.compute.session import reference as reference_module
 from wina_core.compute.session.model_session import Session
-from wina_core.compute.session.reference import reference_of
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.files.paths import cache_folder
 from wina_core.jobs import EvaluateJob, Partial, PendingRun, RunFailed
+from wina_core.model_info import products
 from wina_core.records import UnitRecord
 from wina_core.specs import (
     DENSE,
@@ -52,9 +51,7 @@ def passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
     calls: list[str] = []
     make, load = original_module.make_reference, session_module.load_model
-    monkeypatch.setattr(
-        reference_module, "make_reference", lambda *given: (calls.append("dense pass"), make(*given))[1]
-    )
+    monkeypatch.setattr(session_module, "make_reference", lambda *given: (calls.append("dense pass"), make(*given))[1])
     monkeypatch.setattr(session_module, "load_model", lambda *given: (calls.append("load"), load(*given))[1])
     return calls
 
@@ -95,11 +92,11 @@ def test_all_configurations_share_one_dense_pass_and_a_later_engine_makes_none(m
 
 def test_the_original_stays_in_memory_only_if_it_was_there(model, text, passes):
     session = Session()
-    reference_of(session, model, text, 4, NullReporter())
+    session.reference(model, text, 4, NullReporter())
     session.prepare(model, NO_ROTATION, NullReporter())
     assert passes == ["load", "dense pass", "load"]
     other = text.model_copy(update={"tokens": 128})
-    reference_of(session, model, other, 4, NullReporter())
+    session.reference(model, other, 4, NullReporter())
     session.prepare(model, NO_ROTATION, NullReporter())
     assert passes == ["load", "dense pass", "load", "dense pass"]
 
@@ -116,22 +113,22 @@ def test_another_dtype_text_or_weights_have_a_reference_of_their_own(model, text
         (model, text.model_copy(update={"source": str(other)})),
         (changed, text),
     ):
-        reference_of(session, source, one, 4, NullReporter())
+        session.reference(source, one, 4, NullReporter())
     assert passes.count("dense pass") == 4
     int4 = model.model_copy(update={"quantization": "int4", "device": "cpu"})
     for source in (copy, int4):  # the same files, elsewhere; other bits, another name of the device
-        reference_of(Session(), source, text, 4, NullReporter())
+        Session().reference(source, text, 4, NullReporter())
     assert passes.count("dense pass") == 4
 
 
 def test_a_damaged_file_is_computed_again_with_a_warning(model, text, passes):
-    first = reference_of(Session(), model, text, 4, NullReporter()).codes(3).clone()
+    first = Session().reference(model, text, 4, NullReporter()).codes(3).clone()
     (file,) = (cache_folder() / "references").glob("*.safetensors")
     content = bytearray(file.read_bytes())
     content[-7] ^= 1
     file.write_bytes(content)
     reporter = RecordingReporter()
-    again = reference_of(Session(), model, text, 4, reporter)
+    again = Session().reference(model, text, 4, reporter)
     assert passes.count("dense pass") == 2
     assert torch.equal(again.codes(3), first)
     assert [line for line in reporter.lines if "computed again" in line and "damaged" in line]
@@ -139,35 +136,29 @@ def test_a_damaged_file_is_computed_again_with_a_warning(model, text, passes):
 
 def test_an_engine_waits_for_another_that_computes_the_reference_and_can_be_cancelled(model, text, passes, monkeypatch):
     monkeypatch.setattr(alone_module, "_WAIT_SECONDS", 0.01)
-    file = reference_module.products.reference_file(model, Path(model.location), text)
+    file = products.reference_file(model, Path(model.location), text)
     file.parent.mkdir(parents=True)
     reporter = RecordingReporter(after=5)
     with filelock.FileLock(file.with_suffix(".lock")), pytest.raises(Cancelled):
-        reference_of(Session(), model, text, 4, reporter)
+        Session().reference(model, text, 4, reporter)
     assert {call[3] for call in reporter.calls} == {"another engine computes the log-probabilities of the original"}
     assert passes == []
-    reference_of(Session(), model, text, 4, NullReporter())
+    Session().reference(model, text, 4, NullReporter())
     assert passes == ["load", "dense pass"]
 
 
 def test_a_text_that_takes_too_much_disk_is_refused_with_the_largest_that_fits(model, text, passes, monkeypatch):
-    monkeypatch.setattr(reference_module, "MAX_REFERENCE_BYTES", 2 * 257 * 200)
+    monkeypatch.setattr(session_module, "MAX_REFERENCE_BYTES", 2 * 257 * 200)
     with pytest.raises(WinaError, match=r"256 tokens and a vocabulary of 257 .* choose at most 192 tokens"):
-        reference_of(Session(), model, text, 4, NullReporter())
+        Session().reference(model, text, 4, NullReporter())
     assert passes == [], "the model was not even loaded"
-
-
-def test_rows_longer_than_the_window_are_refused(model, text, passes):
-    with pytest.raises(WinaError, match="the model's window has 512"):
-        reference_of(Session(), model, text.model_copy(update={"sequence": 1024, "tokens": 1024}), 4, NullReporter())
-    assert "dense pass" not in passes
 
 
 @pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float16"])
 def test_the_original_of_a_model_in_16_bits_is_the_stored_weights_in_float32(dtype, text, passes, tmp_path):
     folder = tiny_folder(tmp_path / "halves", dtype=torch.bfloat16)
     source = ModelSource(location=str(folder), dtype=dtype)
-    reference = reference_of(Session(), source, text, 4, NullReporter())
+    reference = Session().reference(source, text, 4, NullReporter())
     widened = session_module.load_model(source.model_copy(update={"dtype": "float32"}), NullReporter())
     with torch.no_grad():
         log = widened.model(reference.tokens).logits.log_softmax(-1)
@@ -177,5 +168,5 @@ def test_the_original_of_a_model_in_16_bits_is_the_stored_weights_in_float32(dty
     (floor,) = measured(Session(), text, (source, NO_ROTATION, DENSE, dense))
     assert 1e-6 < kl(floor) < 0.1, "the dense run is what 16 bits cost"
     passes.clear()
-    reference_of(Session(), source.model_copy(update={"dtype": "float32"}), text, 4, NullReporter())
+    Session().reference(source.model_copy(update={"dtype": "float32"}), text, 4, NullReporter())
     assert passes == [], "one reference for all data types"
