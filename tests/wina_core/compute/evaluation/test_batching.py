@@ -7,14 +7,14 @@ import torch
 
 from tests.wina_core.compute.evaluation.task_files import spec_of
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.evaluation import language_model, measure_fidelity, shared_passes
+from tests.wina_core.tiny import tiny_loaded
+from wina_core.compute.evaluation import language_model, shared_passes
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.evaluation.shared_passes import Batches, sequence_bytes
 from wina_core.compute.gating import attach
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import ran_out_of_memory
-from wina_core.specs import MethodSpec, TextSpec
+from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
 
 
@@ -56,20 +56,6 @@ def test_a_task_is_repeated_with_half_the_batch_until_it_fits(folder, loaded, mo
     assert logs.lines == [
         f"warning: {task}: memory ran out at 4 sequences at once; trying 2.",
         f"info: {task}: at most 2 sequences at once.",
-    ]
-
-
-def test_the_fidelity_is_too(loaded, tmp_path, monkeypatch):
-    monkeypatch.setattr(shared_passes, "MAX_AUTO_BATCH", 4)
-    text = TextSpec(source=tiny_text(tmp_path), tokens=320, sequence=32)
-    plain = measure_fidelity(tiny_loaded(layers=1), None, text, 2, NullReporter())
-    sizes = holding(loaded, 3, MemoryError())
-    logs = RecordingReporter()
-    assert measure_fidelity(loaded, None, text, "auto", logs) == plain
-    assert sizes == [4] + [2] * 5 + [1] * 10, "five batches into the layers, and ten rows out of them"
-    assert logs.lines == [
-        "warning: fidelity: memory ran out at 4 sequences at once; trying 2.",
-        "info: fidelity: at most 2 sequences at once.",
     ]
 
 
