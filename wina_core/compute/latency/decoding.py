@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,16 +17,10 @@ from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.budget import (
     DENSE_SHARE,
-    Allowance,
     PeakMemory,
-    Repeat,
     Repetition,
-    SweepProgress,
-    fitting_tokens,
+    Repetitions,
     held_bytes,
-    longest_repetition,
-    repetitions_left,
-    warm_up_tokens,
 )
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, decoding_times, wait
@@ -41,13 +35,11 @@ from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Emit, Measured
 from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
-from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
+from wina_core.specs.latency import DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, UniformSparsity, resolve_plan
 
 _TEXT = "demo:heldout"
-_REPORT_SECONDS = 2.0
-"""Interval of progress within a repetition."""
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
@@ -79,22 +71,33 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         gatings = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        progress = SweepProgress(reporter, missing)
-        for point, (calibration, resolved) in zip(missing, gatings, strict=True):
+        reporter.stage("")
+
+        def repetitions(done: int, started: float, *, gated: bool, tokens: int | None = None) -> Repetitions:
+            """Return those of one model at a point, in its share of the time, after so many points."""
+            point, model = missing[done], "gated" if gated else "dense"
+            begin, end = (DENSE_SHARE, 1.0) if gated else (0.0, DENSE_SHARE)
+
+            def report(share: float, text: str) -> None:
+                passed = done + begin + (end - begin) * share
+                reporter.progress(passed, len(missing), "points", f"{point.label}: {model}, {text}")
+
+            budget = math.inf if point.budget_seconds is None else point.budget_seconds
+            return Repetitions(point, started + end * budget, tokens, reporter.check, report)
+
+        for done, (point, (calibration, resolved)) in enumerate(zip(missing, gatings, strict=True)):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
-            progress.begin("dense")
-            stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
             # On the processor, users decode the dense model by transformers.
             dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
-            dense_speeds, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
-            progress.begin("gated")
+            dense_speeds = _speeds(dense, prompt, point, repetitions(done, started, gated=False), dense_decoder)
+            dense_held = held_bytes(dense.model)
             with attach(gated, point.method, resolved, calibration, kernels=True) as gates:
                 compiled = _compiled(gated, gates, point)
                 gated.view.give_back(gated.view.embedding)  # decoding reads a few of its rows only
-                stage = _Stage(progress, point, _allowance(point, started, 1.0, dense_speeds.tokens))
+                turns = repetitions(done, started, gated=True, tokens=dense_speeds.tokens)
                 with PeakMemory(gated.device) as peak:
-                    gated_speeds = _speeds(gated, prompt, point, stage, compiled)
+                    gated_speeds = _speeds(gated, prompt, point, turns, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
             record = DecodeRecord(
                 point=point,
@@ -113,8 +116,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 turns=min(len(gated_speeds.decoding), len(dense_speeds.decoding)),
                 timed_tokens=gated_speeds.tokens,
             )
-            progress.finish()
             emit(Measured(job_id=job_id, record=record))
+        reporter.progress(len(missing), len(missing), "points")
     return SweepReport(
         environment=environment, points=tuple(points), measured=len(missing), stored=stored, skipped=skipped
     )
@@ -154,11 +157,6 @@ def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Rep
             f"{needed / 1e9:.1f} GB more, and {free / 1e9:.1f} GB are free: choose a rotation without shortcuts."
         )
     return session.prepare(spec.model, NO_ROTATION, reporter)
-
-
-def _allowance(point: DecodePoint, started: float, share: float, tokens: int | None = None) -> Allowance | None:
-    budget = point.budget_seconds
-    return None if budget is None else Allowance(share * budget, started, tokens)
 
 
 class _Speeds(NamedTuple):
@@ -210,12 +208,16 @@ def _decoder(otherwise: str, compiled: CompiledModel | FusedModel | str) -> str:
 
 
 def _speeds(
-    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
+    loaded: LoadedModel,
+    prompt: Tensor,
+    point: DecodePoint,
+    turns: Repetitions,
+    compiled: CompiledModel | FusedModel | str,
 ) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
     try:
-        repetitions = _repeated(_repetition(loaded, prompt, point, stage, compiled), point, stage)
+        repetitions = turns.timed(_repetition(loaded, prompt, point, turns, compiled))
     finally:
         if isinstance(compiled, FusedModel):
             compiled.restore()
@@ -227,48 +229,42 @@ def _speeds(
 
 
 def _repetition(
-    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
-) -> Repeat:
+    loaded: LoadedModel,
+    prompt: Tensor,
+    point: DecodePoint,
+    turns: Repetitions,
+    compiled: CompiledModel | FusedModel | str,
+) -> Callable[[int], Repetition]:
     """Return the function that times one repetition of a number of new tokens."""
     if isinstance(compiled, CompiledModel):
-        return partial(_by_calls, compiled, prompt, stage)
+        return partial(_by_calls, compiled, prompt, turns)
     if not can_be_captured(loaded.model):
-        return partial(_by_generate, loaded, prompt, stage)
+        return partial(_by_generate, loaded, prompt, turns)
     fused = compiled if isinstance(compiled, FusedModel) else None
     decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt), fused)
-    return partial(_by_graph, decoder, prompt, stage)
+    return partial(_by_graph, decoder, prompt, turns)
 
 
-def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repetition]:
-    """Return the repetitions after a warm-up: as many, and with as many new tokens, as the point has and its budget
-    allows."""
-    tokens = stage.tokens(repeat(warm_up_tokens(point)))
-    repetitions: list[Repetition] = []
-    while stage.wants_another(len(repetitions)):
-        repetitions.append(repeat(tokens))
-    return repetitions
-
-
-def _by_calls(compiled: CompiledModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+def _by_calls(compiled: CompiledModel, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
     start = pausable_clock.now()
     tokens = compiled.greedy(prompt)
     next(tokens)
     first = pausable_clock.now()
     done = 1
-    while done < count and not stage.is_over(done):
+    while done < count and not turns.is_over(done):
         next(tokens)
-        stage.check()
+        turns.check()
         done += 1
     return Repetition(start, first, pausable_clock.now(), done)
 
 
-def _by_graph(decoder: GraphDecoder, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+def _by_graph(decoder: GraphDecoder, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
     # Never ended early: the processor is far ahead of the device.
-    return Repetition(*decoding_times(decoder, prompt, count, stage.check), count)
+    return Repetition(*decoding_times(decoder, prompt, count, turns.check), count)
 
 
-def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
-    clock = _Clock(stage, loaded.device)
+def _by_generate(loaded: LoadedModel, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
+    clock = _Clock(turns, loaded.device)
     start = pausable_clock.now()
     loaded.model.generate(
         prompt,
@@ -285,75 +281,14 @@ def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: in
 class _Clock(StoppingCriteria):
     """Stopping criterion that records each token's time, checks for cancellation, and stops when time is over."""
 
-    def __init__(self, stage: "_Stage", device: torch.device) -> None:
+    def __init__(self, turns: Repetitions, device: torch.device) -> None:
         self.times: list[float] = []
-        self._stage = stage
+        self._turns = turns
         self._device = device
 
     def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
         wait(self._device)
         self.times.append(pausable_clock.now())
-        self._stage.check()
-        over = self._stage.is_over(len(self.times))
+        self._turns.check()
+        over = self._turns.is_over(len(self.times))
         return torch.full((len(input_ids),), over, dtype=torch.bool, device=input_ids.device)
-
-
-class _Stage:
-    """The repetitions of one model of a point, within their allowance, and their share of the progress."""
-
-    def __init__(self, progress: SweepProgress, point: DecodePoint, allowance: Allowance | None) -> None:
-        self._progress = progress
-        self._point = point
-        self._allowance = allowance
-        self._tokens = point.new_tokens
-        self._forecast = 0.0
-        self._ready = 0.0
-        self._deadline = math.inf
-        self._repetition_start = self._sent = math.inf
-        self._repetition_seconds = 0.0
-        self._repetitions_done = self._repetitions_left = 0
-
-    def check(self) -> None:
-        """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
-        self._progress.check()
-        now = pausable_clock.now()
-        if now - self._sent > _REPORT_SECONDS:
-            self._report(now)
-
-    def _report(self, now: float) -> None:
-        """Report the share of the repetitions that have passed, the current one as far as it is expected to be."""
-        self._sent = now
-        done, total = self._repetitions_done, self._repetitions_done + self._repetitions_left
-        current = min(1.0, (now - self._repetition_start) / self._repetition_seconds)
-        self._progress.send(min(1.0, (done + current) / total), f"repetition {min(done + 1, total)} of {total}")
-
-    def is_over(self, tokens: int) -> bool:
-        """Return whether the current repetition is past its deadline and has made LEAST_TOKENS."""
-        return tokens >= LEAST_TOKENS and pausable_clock.now() > self._deadline
-
-    def tokens(self, warm_up: Repetition) -> int:
-        """Return the new tokens of each repetition after a warm-up."""
-        prompt = warm_up.first - warm_up.start
-        token = (warm_up.end - warm_up.first) / (warm_up.tokens - 1)
-        if self._allowance is not None:
-            self._tokens = self._allowance.tokens or fitting_tokens(self._left, prompt, token, self._point)
-        self._forecast = prompt + (self._tokens - 1) * token
-        self._ready = pausable_clock.now()
-        return self._tokens
-
-    def wants_another(self, done: int) -> bool:
-        """Return whether another repetition follows `done`, and report progress."""
-        now = pausable_clock.now()
-        self._repetition_seconds = (now - self._ready) / done if done else self._forecast
-        self._repetitions_left = repetitions_left(done, self._repetition_seconds, self._left, self._point)
-        self._repetitions_done, self._repetition_start = done, now
-        self._deadline = now + longest_repetition(done, self._left, self._point)
-        self._report(now)
-        return self._repetitions_left > 0
-
-    @property
-    def _left(self) -> float:
-        """Return the seconds of the allowance that are left; endless without one."""
-        if self._allowance is None:
-            return math.inf
-        return self._allowance.seconds - (pausable_clock.now() - self._allowance.started)

@@ -7,20 +7,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wina_core.compute.reporters import RecordingReporter
 from wina_core.compute.latency import budget
 from wina_core.compute.latency.budget import (
     PeakMemory,
-    SweepProgress,
     fitting_tokens,
     longest_repetition,
     repetitions_left,
 )
 from wina_core.specs import ModelSource
-from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS, DecodePoint, DecodeSpec
+from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS, DecodePoint
 
 MODEL = ModelSource(location="demo")
-SPEC = DecodeSpec(model=MODEL, sparsities=(0.0, 0.5), budget_seconds=45.0)
 seconds = st.floats(1e-3, 100.0)
 
 
@@ -63,21 +60,6 @@ def test_a_repetition_ends_early_soon_after_its_share_of_what_is_left() -> None:
     assert longest_repetition(2, 30.0, point()) == longest_repetition(4, 30.0, point()) == pytest.approx(36.0)
     assert longest_repetition(1, -1.0, point()) == 0.0
     assert longest_repetition(0, float("inf"), point(budget_seconds=None)) == float("inf")
-
-
-def test_progress_counts_points_in_shares_and_never_falls() -> None:
-    reporter = RecordingReporter()
-    progress = SweepProgress(reporter, SPEC.points())
-    progress.begin("dense")
-    for share in (0.5, 0.25, 1.0):
-        progress.send(share, "repetition 1 of 2")
-    progress.begin("gated")
-    progress.finish()
-    progress.begin("dense")
-    progress.finish()
-    assert [done for done, *_ in reporter.calls] == [0.0, 0.225, 0.225, 0.45, 0.45, 1.0, 2]
-    assert {call[1:3] for call in reporter.calls} == {(2, "points")}
-    assert reporter.calls[1][3].endswith("dense, repetition 1 of 2")
 
 
 def test_where_the_system_forbids_to_reset_its_count_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -13,7 +13,7 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
 from wina_core.compute.generation.fused import FusedModel
-from wina_core.compute.latency import decoding, device, products, sweep
+from wina_core.compute.latency import budget, decoding, device, products, sweep
 from wina_core.compute.latency.budget import Repetition
 from wina_core.compute.latency.products import int4_weight, int8_weight, make_dense_product, make_inputs, make_weights
 from wina_core.compute.reporter import NullReporter, Reporter
@@ -166,21 +166,6 @@ def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
     assert not [event for event in events if isinstance(event, Result)]
 
 
-def test_between_two_checks_one_call_is_made_at_most() -> None:
-    happened: list[str] = []
-
-    class Checked(NullReporter):
-        def check(self) -> None:
-            happened.append("check")
-
-    def contender(_: int) -> products.Work:
-        return lambda: happened.append("call")
-
-    times = products.time_turns([contender, contender], 2, CPU, Checked())
-    assert happened == ["check", "call"] * 2 * (products.WARM_UP + 2)
-    assert [len(durations) for durations in times] == [2, 2]
-
-
 def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0
     monkeypatch.setattr(products, "LONGEST_SECONDS", 0.8)
@@ -329,7 +314,7 @@ def test_a_spent_budget_leaves_three_repetitions_of_few_tokens_and_an_ample_one_
 
 
 def test_a_repetition_that_takes_longer_than_planned_ends_early(model, monkeypatch):
-    monkeypatch.setattr(decoding, "fitting_tokens", lambda *_: 32)
+    monkeypatch.setattr(budget, "fitting_tokens", lambda *_: 32)
     (record,) = decode(spec_of(model, new_tokens=32, repetitions=3, budget_seconds=1e-6))
     assert (record.turns, record.timed_tokens) == (3, LEAST_TOKENS)
 
@@ -383,9 +368,9 @@ def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, m
 
 
 def test_the_speed_counts_all_sequences(monkeypatch):
-    monkeypatch.setattr(decoding, "_repeated", lambda *_: [Repetition(0.0, 2.0, 6.0, 5)])
-    loaded = SimpleNamespace(model=SimpleNamespace(device=CPU))
-    assert decoding._speeds(loaded, torch.zeros(3, 8), None, None, "") == ([3.0], [12.0], 5)
+    monkeypatch.setattr(decoding, "_repetition", lambda *_: None)
+    turns = SimpleNamespace(timed=lambda _: [Repetition(0.0, 2.0, 6.0, 5)])
+    assert decoding._speeds(None, torch.zeros(3, 8), None, turns, "") == ([3.0], [12.0], 5)
 
 
 def test_held_memory_counts_a_tied_tensor_once_and_the_gates_norms(model):
@@ -408,13 +393,6 @@ def test_with_shortcuts_the_dense_model_is_one_of_its_own(model, monkeypatch, tm
     monkeypatch.setattr(decoding, "free_bytes", lambda _: 0)
     with pytest.raises(WinaError, match="GB are free: choose a rotation without shortcuts"):
         decode(spec_of(model, rotation=free.model_copy(update={"mode": "per_site"})))
-
-
-def test_thresholds_are_calibrated_before_they_are_timed(model, tmp_path):
-    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-    method = MethodSpec(name="wina", selection="threshold", masks="shared")
-    (record,) = decode(spec_of(model, method=method, calibration=CalibrationSpec(text=text)))
-    assert 0.2 < record.measured_sparsity < 0.8
 
 
 def test_decoding_is_cancelled_between_tokens(model: ModelSource) -> None:
@@ -446,13 +424,3 @@ def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monk
     assert sweep_report.points == tuple(point.content_hash() for point in spec.points())
     (reason,) = sweep_report.skipped
     assert reason.startswith('1 of 2 points: The method "cats" reaches less than')
-
-
-def test_decoding_that_is_stored_is_not_timed_again(model: ModelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
-    spec = spec_of(model, sparsities=(0.25, 0.5))
-    first, second = spec.points()
-    key = device.environment_on(CPU).key
-    events = do(DecodeJob(spec=spec, stored={key: (first.content_hash(),)}))
-    assert [event.record.point for event in events if isinstance(event, Measured)] == [second]
-    assert report(events).stored == 1
