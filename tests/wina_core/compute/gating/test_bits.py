@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from wina_kernels.native.abi import loaded as native_library
 from wina_kernels.selection import top_k_mask
 from wina_kernels.weights import MixedWeight, QuantizedWeight
 
@@ -44,13 +43,6 @@ def test_inputs_of_low_scores_are_read_in_the_first_planes():
     torch.testing.assert_close(linear(x), x @ linear.weight_t.dequantize() + linear.bias)
 
 
-def test_without_a_target_all_planes_are_read():
-    loaded = model_in_planes(8)
-    with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates:
-        loaded.model(tiny_tokens(), use_cache=False)
-    assert gates.bits_read == gates.bits_held == pytest.approx(8 + 16 / 32, abs=0.8)  # a scale for each input
-
-
 @pytest.mark.parametrize("bits", [12, 6])
 def test_bits_fall_with_the_target(bits):
     loaded, read = model_in_planes(bits), []
@@ -58,6 +50,7 @@ def test_bits_fall_with_the_target(bits):
         with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=target)) as gates:
             loaded.model(tiny_tokens(), use_cache=False)
             read.append(gates.bits_read)
+        assert target or gates.bits_read == gates.bits_held, "without a target all planes are read"
     assert read == sorted(read, reverse=True)
     assert read[2] < 0.5 * read[0]
 
@@ -87,24 +80,3 @@ def test_padding_is_not_counted():
     counts = KeptInputs()
     counts.add(torch.ones(1, 3, 2), torch.tensor([[True, False, True]]))
     assert (counts.tokens, counts.kept_counts.tolist()) == (2, [2, 2])
-    loaded, tokens = model_in_planes(8), tiny_tokens()
-    real = torch.ones_like(tokens, dtype=torch.bool)
-    real[:, -3:] = False
-    with torch.no_grad(), attach(loaded, WINA, UniformSparsity(sparsity=0.0)) as gates, gates.tokens(real):
-        loaded.model(tokens, use_cache=False)
-    assert gates.bits_read == pytest.approx(gates.bits_held)
-
-
-@pytest.mark.skipif(native_library() is None, reason="the native library is not built")
-@torch.no_grad()
-def test_the_kernel_reads_a_prompt_of_many_tokens_with_the_same_masks_and_planes():
-    loaded, results = model_in_planes(), []
-    for kernels in (False, True):
-        with attach(loaded, WINA, UniformSparsity(sparsity=0.5), kernels=kernels) as gates:
-            linear = loaded.view.layers[0].projections["gate"].linear
-            x = torch.randn(3, 7, linear.in_features, generator=torch.Generator().manual_seed(0))
-            y = linear(x)
-            (group,) = next(forward.groups for forward in gates.forwards if forward.linear is linear)
-            results.append((y, group.counted(), group.planes_read()))
-    torch.testing.assert_close(results[0][0], results[1][0], rtol=1e-3, atol=1e-3)
-    assert results[0][1:] == results[1][1:]

@@ -137,11 +137,3 @@ def test_a_gated_model_is_not_copied():
     copied = copy.deepcopy(loaded.model)
     ids = tiny_tokens()
     assert torch.equal(copied(ids, use_cache=False).logits, logits(loaded, ids))
-
-
-def test_quantized_weights_in_float64_are_gated_without_kernels():
-    loaded, ids = loaded_in(RTN, torch.float64), tiny_tokens(1, 4)
-    with attach(loaded, WINA, HALF):
-        expected = logits(loaded, ids)
-    with attach(loaded, WINA, HALF, kernels=True):
-        assert torch.equal(logits(loaded, ids), expected)

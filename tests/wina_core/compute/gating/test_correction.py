@@ -1,6 +1,5 @@
 """Thresholds corrected in the gated model, so that its matrices reach their targets."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from wina_core.compute.gating.tuning import correct_fractions
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled, WinaError
+from wina_core.errors import Cancelled
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
 
@@ -88,10 +87,14 @@ METHODS = [
 
 
 @pytest.mark.parametrize(
-    ("method", "sparsity", "uncorrected"), METHODS, ids=[f"{case[0].label}-{case[0].selection}" for case in METHODS]
+    ("family", "method", "sparsity", "uncorrected"),
+    [*(("llama", *case) for case in METHODS), *((family, spec("wina"), 0.5, 0.0) for family in ("phi3", "gpt_neox"))],
+    ids=lambda value: f"{value.label}-{value.selection}" if isinstance(value, MethodSpec) else str(value),
 )
-def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tmp_path, method, sparsity, uncorrected):
-    loaded, plan = tiny_loaded(layers=2), UniformSparsity(sparsity=sparsity)
+def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(
+    tmp_path, family, method, sparsity, uncorrected
+):
+    loaded, plan = tiny_loaded(family, layers=2), UniformSparsity(sparsity=sparsity)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
     resolved = resolve_plan(plan, loaded.view.layout, method)
     before, _ = measured(loaded, method, resolved, calibration, tokens)
@@ -114,6 +117,7 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
         numbers = {record.layer: {} for record in gates.measured()}
         for layer, row in enumerate(gates.rules):
             numbers[layer] = {name: type(rule.select).__name__ for name, rule in row.items()}
+    assert {spec("cats", "mixed").selection_of(name) for name in ("up", "down")} == {"threshold"}, "one mask for both"
     selections = {"gate": "ThresholdSelection", "up": "ThresholdSelection"}
     expected = {name: selections.get(name, "TopKSelection") for name in loaded.view.layout.projections}
     assert numbers == {0: expected, 1: expected}
@@ -122,24 +126,6 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
     for (_, name), value in sparsities.items():
         rounded = round(0.5 * inputs[name]) / inputs[name]
         assert value == pytest.approx(0.5 if name in selections else rounded, abs=1e-3 if name in selections else 1e-9)
-
-
-def test_mixed_selection_of_one_mask_for_up_and_down_is_by_threshold():
-    assert {spec("cats", "mixed").selection_of(name) for name in ("up", "down")} == {"threshold"}
-    assert [spec("teal", "mixed").selection_of(name) for name in ("q", "o", "gate", "up", "down")] == [
-        *["topk"] * 2,
-        *["threshold"] * 2,
-        "topk",
-    ]
-
-
-@pytest.mark.parametrize("family", ["phi3", "gpt_neox"])
-def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
-    loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    corrected = correct(loaded, method, plan, calibration, tokens)
-    sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
-    assert list(sparsities.values()) == pytest.approx([0.5] * len(sparsities), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["teal", "rsparse"])
@@ -173,16 +159,6 @@ def test_matrices_that_share_a_mask_still_do(tmp_path):
     assert corrected.fractions != corrected.masks
 
 
-def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
-    loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.5)
-    calibration, _ = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    fractions = ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),)
-    resolved = replace(resolve_plan(plan, loaded.view.layout, method), fractions=fractions)
-    (row,) = rules(loaded.view, method, resolved, calibration)
-    for column, name in enumerate(loaded.view.layout.projections):
-        assert row[name].select.threshold == calibration.threshold(0, column, fractions[0][column])
-
-
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     loaded, method, plan = tiny_loaded(layers=2), spec("cats"), UniformSparsity(sparsity=0.3)
@@ -203,10 +179,3 @@ def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path
     correct(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
     assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
     assert 2 <= len(half.calls) <= 5
-
-
-def test_what_a_method_cannot_reach_is_refused(tmp_path):
-    loaded, method = tiny_loaded(layers=1), spec("larosa")
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    with pytest.raises(WinaError, match="choose a target below"):
-        correct(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())

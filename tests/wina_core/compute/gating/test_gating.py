@@ -192,15 +192,6 @@ def test_cached_decoding_equals_recomputing_everything(family):
     assert not torch.equal(cached, dense)
 
 
-def test_decoded_tokens_are_gated_whatever_the_prefill_policy():
-    loaded = tiny_loaded(layers=1)
-    prompt = tiny_tokens(rows=1, length=8)
-    with attach(loaded, TEAL, HALF, dense_prefix=0.5) as gates:
-        loaded.model.generate(prompt, max_new_tokens=4, min_new_tokens=4, do_sample=False)
-        # 4 of 8 prompt tokens dense; the prompt's pass yields the first new token, three decoding steps the rest.
-        assert counts(gates)[0, "q"] == (4 * 32 + (4 + 3) * 16, 11 * 32)
-
-
 def test_a_plan_for_another_model_is_refused_and_nothing_is_gated():
     loaded = tiny_loaded(layers=2)
     plan = SparsityPlan.uniform(tiny_loaded(layers=3).view.layout, 0.5)

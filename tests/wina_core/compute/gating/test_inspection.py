@@ -16,7 +16,7 @@ from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.records.gates import GateRecord, GateTarget, PackedArray
+from wina_core.records.gates import GateRecord, GateTarget
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -162,12 +162,6 @@ def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path
     assert not (~mask & (first.scores > boundary)).any(), "equal scores alone are kept or dropped by their place"
 
 
-def test_ties_are_kept_where_the_method_keeps_them():
-    scores = np.array([[1.0, 3.0, 3.0, 2.0], [3.0, 3.0, 3.0, 3.0], [4.0, 1.0, 2.0, 3.0]])
-    assert highest(scores, 1, ties=True).sum(1).tolist() == [2, 4, 1]
-    assert highest(scores, 1).sum(1).tolist() == [1, 1, 1]
-
-
 @pytest.mark.parametrize("rho", [None, 1.0, 0.8])
 def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_scored_by(tmp_path, exact, rho):
     method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
@@ -208,22 +202,6 @@ def test_mixed_selection_is_live_with_top_k_and_with_thresholds(tmp_path, exact,
         assert len(set(kept_counts)) == 1
 
 
-def test_other_selections_are_left_to_the_engine(tmp_path, exact):
-    method = MethodSpec(name="wina", selection="statistical")
-    record = inspected(exact, "q", asking(method), calibration=calibrated(tmp_path, exact, method))
-    gate = InspectedCell(record).gates[0]
-    assert gate.mask_at(0.5) is gate.mask
-    assert gate.mask_at(0.6) is None
-
-
-def test_nothing_dropped_has_no_boundary(exact):
-    gate = InspectedCell(inspected(exact, "q", asking(WINA, 0.0))).gates[0]
-    assert gate.mask.all()
-    assert np.isnan(gate.thresholds(0.0, gate.mask)).all()
-    assert gate.decision.output_error == 0.0
-    assert gate.kept_energy(gate.mask) == 1.0
-
-
 def test_the_lower_index_goes_first_among_equals():
     scores = np.array([[1.0, 2.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0]], dtype=np.float32)
     assert highest(scores, 2).tolist() == [
@@ -249,14 +227,6 @@ def test_long_prompts_and_wide_matrices_are_cut_short(exact, monkeypatch):
     record = inspected(exact, "down", asking(TEAL))
     assert record.tokens == tuple(PROMPT[:3])
     assert record.prompt_tokens == len(PROMPT)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_])
-def test_arrays_survive_being_packed(dtype):
-    array = (np.random.default_rng(0).normal(size=(3, 5)) > 0.2).astype(dtype) * np.array(1.1, dtype)
-    packed = PackedArray.of(array.astype(dtype))
-    assert np.array_equal(packed.array(), array.astype(dtype))
-    assert packed.array().dtype == dtype
 
 
 def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):

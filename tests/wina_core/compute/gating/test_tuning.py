@@ -207,14 +207,6 @@ def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
     assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
 
 
-def test_a_kept_calibration_has_the_biases(tokens, tmp_path):
-    calibration = tuned(tiny_loaded(layers=1), SHARED, tokens)
-    calibration.save(tmp_path / "tuned.safetensors")
-    loaded = Calibration.load(tmp_path / "tuned.safetensors")
-    assert all(torch.equal(loaded.tuned[cell], bias) for cell, bias in calibration.tuned.items())
-    assert loaded.digest == calibration.digest
-
-
 def test_biases_of_another_model_are_refused(tokens, tmp_path):
     loaded, file = tiny_loaded(layers=1), tmp_path / "tuned.safetensors"
     calibration = tuned(loaded, SHARED, tokens)
@@ -225,16 +217,6 @@ def test_biases_of_another_model_are_refused(tokens, tmp_path):
         replace(calibration, tuned=other).save(file)
         with pytest.raises(WinaError, match=r"of another model|cannot be read"):
             tuned_biases_of(loaded.view, file)
-
-
-def test_gates_hold_their_biases(tokens):
-    loaded = tiny_loaded(layers=1)
-    calibration = tuned(loaded, SHARED, tokens)
-    held = []
-    for tried in (calibration, replace(calibration, tuned={})):
-        with attach(loaded, SHARED, PLAN, tried) as gates:
-            held.append(sum(tensor.numel() for tensor in gates.held))
-    assert held[0] - held[1] == sum(map(len, calibration.tuned.values()))
 
 
 def test_one_row_and_weights_in_files_are_refused(tokens):
