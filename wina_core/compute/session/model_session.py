@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
+from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.evaluation.fidelity import check_window
@@ -296,9 +296,6 @@ class Session:
         file, curves = products.allocation_files(_identity(loaded), rotation, method, plan, spec)
         folder, key = file.parent, file.stem
         record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
-        if record is not None and not record.curves:  # the record of an older version
-            cell_curves = stored_curves(loaded.view.layout, method, curves, reporter)
-            record = record.model_copy(update={"curves": cell_curves})
         if record is None:
             calibration = None
             if spec is not None:

@@ -168,14 +168,3 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
         correct(loaded, method, plan, calibration, tokens, RecordingReporter(after))
     assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
-
-
-def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path):
-    loaded, method = tiny_loaded(layers=2), spec("teal")
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    nothing, half = RecordingReporter(), RecordingReporter()
-    correct(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
-    assert nothing.calls == [(0, 5, "passes", "")]
-    correct(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
-    assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
-    assert 2 <= len(half.calls) <= 5

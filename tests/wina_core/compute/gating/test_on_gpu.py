@@ -152,20 +152,6 @@ def test_a_fused_step_asks_the_device_for_nothing() -> None:
 
 
 @runs
-def test_restored_weights_have_memory_of_their_own() -> None:
-    loaded = tiny_loaded("llama", layers=1)
-    layer = loaded.view.layers[0]
-    q, k = (layer.projections[name].linear for name in "qk")
-    before = q.weight.clone()
-    fused = fuse(loaded, None)
-    assert isinstance(fused, FusedModel)
-    assert q.weight.untyped_storage().data_ptr() == k.weight.untyped_storage().data_ptr()
-    fused.restore()
-    assert q.weight.untyped_storage().nbytes() == q.weight.nbytes
-    assert torch.equal(q.weight, before)
-
-
-@runs
 def test_a_cancelled_measurement_restores_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def cancel() -> None:
         raise Cancelled

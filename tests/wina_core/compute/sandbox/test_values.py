@@ -11,9 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from wina_core.compute.sandbox.confined.channel import BrokenMessageError
-from wina_core.compute.sandbox.confined.handles import Handle, subclass_of
-from wina_core.compute.sandbox.confined.values import Decoder, Encoder
+from wina_core.compute.sandbox.confined.judge import Handle, subclass_of
+from wina_core.compute.sandbox.confined.values import BrokenMessageError, Decoder, Encoder
 
 
 def refuse(*_):
