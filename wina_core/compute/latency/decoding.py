@@ -40,6 +40,8 @@ from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, UniformSparsity, resolve_plan
 
 _TEXT = "demo:heldout"
+Compiled = CompiledModel | FusedModel | str
+"""A model compiled for one sequence, its step fused on a GPU, or the reason why it is not."""
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
@@ -181,7 +183,7 @@ def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 
 
-def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> CompiledModel | FusedModel | str:
+def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> Compiled:
     """Return the model compiled for the point's sequence, its step fused on a GPU, or the reason why it is not."""
     if point.batch > 1:
         return "several sequences are decoded at once"
@@ -190,9 +192,7 @@ def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> C
     return compile_model(loaded, gates, point.prompt_tokens + point.new_tokens)
 
 
-def _decoders(
-    gated: LoadedModel, compiled: CompiledModel | FusedModel | str, dense: CompiledModel | FusedModel | str
-) -> str:
+def _decoders(gated: LoadedModel, compiled: Compiled, dense: Compiled) -> str:
     """Return the decoder of the gated model, and on a GPU that of the dense one if it differs."""
     if not can_be_captured(gated.model):
         return _decoder("transformers", compiled)
@@ -200,20 +200,14 @@ def _decoders(
     return gated_decoder if gated_decoder == plain_decoder else f"{gated_decoder}; dense: {plain_decoder}"
 
 
-def _decoder(otherwise: str, compiled: CompiledModel | FusedModel | str) -> str:
+def _decoder(otherwise: str, compiled: Compiled) -> str:
     """Return the decoder of a model, with the reason if it was not the compiled model or the fused step."""
     if isinstance(compiled, str):
         return f"{otherwise}: {compiled}"
     return COMPILED if isinstance(compiled, CompiledModel) else FUSED
 
 
-def _speeds(
-    loaded: LoadedModel,
-    prompt: Tensor,
-    point: DecodePoint,
-    turns: Repetitions,
-    compiled: CompiledModel | FusedModel | str,
-) -> _Speeds:
+def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, turns: Repetitions, compiled: Compiled) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
     try:
@@ -229,11 +223,7 @@ def _speeds(
 
 
 def _repetition(
-    loaded: LoadedModel,
-    prompt: Tensor,
-    point: DecodePoint,
-    turns: Repetitions,
-    compiled: CompiledModel | FusedModel | str,
+    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, turns: Repetitions, compiled: Compiled
 ) -> Callable[[int], Repetition]:
     """Return the function that times one repetition of a number of new tokens."""
     if isinstance(compiled, CompiledModel):

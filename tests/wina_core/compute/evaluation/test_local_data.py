@@ -109,7 +109,7 @@ def test_the_split_of_examples_is_needed_only_for_examples(tmp_path: Path):
 @pytest.mark.parametrize(
     ("task", "split", "document", "missing"),
     [
-        ("piqa", "validation", {"goal": "?", "label": 0}, "sol1"),
+        ("piqa", "validation", {"goal": "?", "label": 0}, ""),
         ("piqa", "validation", {"goal": "?", "sol1": "a", "sol2": "b"}, "label"),
         ("hellaswag", "validation", {"ctx_a": "A", "ctx_b": "b", "endings": ["c"], "label": "0"}, "activity_label"),
     ],
@@ -142,13 +142,6 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, name, content, messag
 def test_documents_may_leave_columns_out(tmp_path: Path):
     documents = read_documents(write(tmp_path / "test.jsonl", {"a": 1}, {"b": ["x"], "a": 2.5}))
     assert documents.to_list() == [{"a": 1.0, "b": None}, {"a": 2.5, "b": ["x"]}]
-
-
-def test_longbench_without_its_packages_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "jieba", None)
-    monkeypatch.delitem(__import__("sys").modules, "lm_eval.tasks.longbench.metrics", raising=False)
-    with pytest.raises(WinaError, match=r'"longbench_code" needs .*"wina-workbench\[longbench\]"'):
-        check_tasks(spec_of("demo", "longbench_code"))
 
 
 def test_programs_that_the_model_writes_need_consent(monkeypatch):

@@ -5,13 +5,11 @@ import sys
 import pytest
 
 from tests.wina_core.compute.evaluation.task_files import spec_of, write_tasks
-from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder
 from wina_core.compute.evaluation.harness import evaluate_task
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.records import MetricRecord, SampleRecord
 from wina_core.specs import EvaluationSpec, MethodSpec, ModelSource
@@ -58,12 +56,3 @@ def test_all_batches_pass_a_layer_before_the_next(spec, source, monkeypatch):
     evaluate_task(loaded, None, spec, "tiny_choice", NullReporter())
     assert called == sorted(called)
     assert len(called) > 2 * len(loaded.view.layers), "several batches"
-
-
-def test_a_streamed_task_can_be_cancelled(spec, source, monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "1M")
-    loaded = load_model(source, NullReporter())
-    reporter = RecordingReporter()
-    evaluate_task(loaded, None, spec, "tiny_choice", reporter)
-    with pytest.raises(Cancelled):
-        evaluate_task(loaded, None, spec, "tiny_choice", RecordingReporter(after=reporter.checks - 5))

@@ -7,7 +7,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded
 from wina_core.compute.gating import attach
-from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
+from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
@@ -72,9 +72,3 @@ def test_weights_that_were_moved_since_are_refused() -> None:
     weight.data = weight.data.clone()
     with pytest.raises(RuntimeError, match="weights have been moved; make a new decoder"):
         next(decoder.tokens(PROMPT, 2))
-
-
-def test_a_measurement_decodes_so_many_tokens_and_asks_between_them() -> None:
-    decoder, requested = GraphDecoder(tiny_loaded("llama").model, 30), []
-    assert tokens_per_second(decoder, PROMPT, 7, lambda: requested.append(True)) > 0
-    assert len(requested) == 6
