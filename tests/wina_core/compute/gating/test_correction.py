@@ -1,5 +1,7 @@
 """Thresholds corrected in the gated model, so that its matrices reach their targets."""
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,13 +11,16 @@ from torch import Tensor
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.gating import attach
+from wina_core.compute.gating import attach, tuning
 from wina_core.compute.gating.rules import rules
-from wina_core.compute.gating.tuning import correct_fractions
+from wina_core.compute.gating.tuning import check_tuning, correct_fractions, tuned_biases_of, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import NullReporter
-from wina_core.errors import Cancelled
+from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.stages import Stages
+from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
 
@@ -168,3 +173,211 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
         correct(loaded, method, plan, calibration, tokens, RecordingReporter(after))
     assert {name: set(module.__dict__) for name, module in loaded.model.named_modules()} == modules
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
+
+
+# ---- biases, tuned on the divergence of the gated model from the dense one -------------------------------------------
+
+PLAN = UniformSparsity(sparsity=0.4)
+SHARED = MethodSpec(name="wina", masks="shared", correction="tuned")
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer and longer steps than those for models that were trained."""
+    monkeypatch.setattr(tuning, "RATE", 0.3)
+    monkeypatch.setattr(tuning, "TUNING_STEPS", 6)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tensor:
+    """Equal rows, since nothing about other rows of a random text can be learned."""
+    text = varied_text(tmp_path / "text.txt", tokens=64)
+    return read_tokens(text, tiny_loaded(layers=1).tokenizer).repeat(4, 1)
+
+
+@torch.no_grad()
+def divergence(loaded: LoadedModel, method: MethodSpec, calibration: Calibration, tokens: Tensor) -> float:
+    """The mean KL divergence of the gated model on a text, in nats per token."""
+    dense = scored_log_probabilities(loaded.view, tokens)
+    with attach(loaded, method, PLAN, calibration):
+        return float(divergences(dense, scored_log_probabilities(loaded.view, tokens)).mean())
+
+
+def tuned(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    tokens: Tensor,
+    calibration: Calibration | None = None,
+    reporter: Reporter | None = None,
+    stages: Stages | None = None,
+    plan: UniformSparsity | SparsityPlan = PLAN,
+) -> Calibration:
+    resolved = resolve_plan(plan, loaded.view.layout, method)
+    return tuned_calibration(loaded, method, resolved, calibration, tokens, reporter or NullReporter(), stages)
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*product(["llama", "phi3", "gpt_neox"], ["wina", "teal"]), ("mixtral", "wina")],
+)
+def test_the_gated_model_comes_closer_to_the_dense_one(family, name, tokens):
+    loaded, method = tiny_loaded(family, layers=2), MethodSpec(name=name, correction="tuned")
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    calibration = tuned(loaded, method, tokens)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, method, calibration, tokens) < divergence(loaded, method, plain, tokens)
+    after = loaded.model.state_dict()
+    assert all(torch.equal(after[key], value) for key, value in before.items()), "no weight changes"
+
+
+@pytest.mark.parametrize("method", ["cats", "rsparse", "scap", "wina by thresholds"])
+def test_other_rules_and_selections_are_tuned_on_their_calibration(method, tmp_path, tokens):
+    name, _, threshold = method.partition(" by ")
+    spec = MethodSpec(name=name, selection="threshold" if threshold else "topk", correction="tuned")
+    loaded, text = tiny_loaded(layers=2), varied_text(tmp_path / "other.txt", tokens=1024)
+    untuned = None
+    if spec.untuned.needs_calibration:
+        untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    calibration = tuned(loaded, spec, tokens, untuned)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, spec, calibration, tokens) < divergence(loaded, spec, plain, tokens)
+    if untuned is not None:
+        assert torch.equal(calibration.quantiles.nan_to_num(), untuned.quantiles.nan_to_num())
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
+def test_a_bias_is_added_to_the_outputs_of_its_matrix_alone(family):
+    loaded = tiny_loaded(family, layers=1)
+    layout = loaded.view.layout
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.randn(size) for column, size in enumerate(sizes)}
+    zeros = {cell: torch.zeros_like(bias) for cell, bias in biases.items()}
+    plain = Calibration.empty(layout, 0)
+    for column, projection in enumerate(loaded.view.layers[0].projections.values()):
+        outputs: list[Tensor] = []
+        for tuned_biases in (zeros, zeros | {(0, column): biases[0, column]}):
+            with attach(loaded, SHARED, PLAN, replace(plain, tuned=tuned_biases)) as gates, torch.no_grad():
+                (forward,) = [gated for gated in gates.forwards if gated.linear is projection.linear]
+                x = torch.randn(2, 5, projection.shape[1], generator=torch.Generator().manual_seed(column))
+                outputs.append(forward(x))
+                gates.enabled = False
+                assert torch.equal(forward(x), projection.linear.__class__.forward(projection.linear, x))
+        added = torch.zeros(projection.linear.out_features)
+        added[projection.rows] = biases[0, column]
+        torch.testing.assert_close(outputs[1], outputs[0] + added)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+@torch.no_grad()
+def test_tokens_that_are_left_dense_have_no_bias(family, tokens):
+    loaded = tiny_loaded(family, layers=1)
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.ones(size) for column, size in enumerate(sizes)}
+    calibration = replace(Calibration.empty(loaded.view.layout, 0), tuned=biases)
+    dense = loaded.model(tokens[:1], use_cache=False).logits
+    with attach(loaded, SHARED, PLAN, calibration, dense_prefix=0.5):
+        gated_logits = loaded.model(tokens[:1], use_cache=False).logits
+    half = tokens.shape[1] // 2
+    torch.testing.assert_close(gated_logits[:, :half], dense[:, :half])
+    assert not torch.allclose(gated_logits[:, half:], dense[:, half:])
+
+
+def test_only_matrices_that_drop_inputs_have_biases(tokens):
+    loaded = tiny_loaded(layers=1)
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.0).with_cells({(0, 6): 0.5})
+    assert set(tuned(loaded, SHARED, tokens, plan=plan).tuned) == {(0, 6)}
+    nothing = SparsityPlan.uniform(loaded.view.layout, 0.0)
+    assert tuned(loaded, SHARED, tokens, plan=nothing).tuned == {}
+
+
+def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
+    monkeypatch.setattr(tuning, "RATE", 600.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    calibration = tuned(loaded, SHARED, tokens, reporter=reporter)
+    assert not any(bias.any() for bias in calibration.tuned.values())
+    assert any("biases of 0 are used" in line for line in reporter.lines)
+
+
+def test_biases_are_tuned_where_nothing_else_has_gradients(tokens):
+    loaded = tiny_loaded(layers=1)
+    with torch.inference_mode():
+        calibration = tuned(loaded, SHARED, tokens)
+    assert any(bias.any() for bias in calibration.tuned.values())
+
+
+@pytest.mark.parametrize("after", [1, 5])
+def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
+    loaded, folder = tiny_loaded(layers=1), tmp_path / "stages"
+    whole = tuned(loaded, SHARED, tokens)
+    reporter = RecordingReporter(after=after)
+    with pytest.raises(Cancelled):
+        tuned(loaded, SHARED, tokens, reporter=reporter, stages=Stages(reporter, folder))
+    rest = RecordingReporter()
+    again = tuned(loaded, SHARED, tokens, reporter=rest, stages=Stages(rest, folder))
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in whole.tuned.items())
+    assert after == 1 or rest.calls[0][0] > 1, "finished steps are not taken again"
+
+
+def test_a_kept_state_that_does_not_fit_is_left(tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    stages = Stages(reporter, tmp_path / "stages")
+    stages.folder.mkdir()
+    stages.write("tuning", {"free.0": torch.zeros(3)}, schedule={})
+    again = tuned(loaded, SHARED, tokens, reporter=reporter, stages=stages)
+    assert any("does not fit" in line for line in reporter.lines)
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in tuned(loaded, SHARED, tokens).tuned.items())
+
+
+def test_rows_that_judge_the_biases_do_not_move_them(tmp_path, monkeypatch):
+    text = varied_text(tmp_path / "rows.txt", tokens=512)
+    rows = read_tokens(text.model_copy(update={"sequence": 64}), tiny_loaded(layers=1).tokenizer)
+    moved: list[list[int]] = []
+    judged: list[list[int]] = []
+    measured = tuning._GatedModel.divergence
+
+    def seen(self, biases, row):
+        (moved if torch.is_grad_enabled() else judged).append(row[0].tolist())
+        return measured(self, biases, row)
+
+    monkeypatch.setattr(tuning._GatedModel, "divergence", seen)
+    tuned(tiny_loaded(layers=1), SHARED, rows)
+    assert moved
+    assert judged
+    assert not any(row in moved for row in judged)
+
+
+def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
+    spec = MethodSpec(name="wina", selection="threshold", correction="tuned")
+    loaded, text = tiny_loaded(layers=1), varied_text(tmp_path / "other.txt", tokens=1024)
+    untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    resolved = resolve_plan(PLAN, loaded.view.layout, spec)
+    plain, moved = (
+        tuned_calibration(loaded, spec, replace(resolved, fractions=fractions), untuned, tokens, NullReporter())
+        for fractions in (resolved.masks, loaded.view.layout.uniform(0.7))
+    )
+    assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
+
+
+def test_biases_of_another_model_are_refused(tokens, tmp_path):
+    loaded, file = tiny_loaded(layers=1), tmp_path / "tuned.safetensors"
+    calibration = tuned(loaded, SHARED, tokens)
+    calibration.save(file)
+    assert set(tuned_biases_of(loaded.view, file).tuned) == set(calibration.tuned)
+    short = {cell: bias[:1] if cell == (0, 3) else bias for cell, bias in calibration.tuned.items()}
+    for other in (short, {(-1, 0): calibration.tuned[0, 0]}, {(0, 0): calibration.tuned[0, 4]}):
+        replace(calibration, tuned=other).save(file)
+        with pytest.raises(WinaError, match=r"of another model|cannot be read"):
+            tuned_biases_of(loaded.view, file)
+
+
+def test_one_row_and_weights_in_files_are_refused(tokens):
+    loaded = tiny_loaded(layers=1)
+    with pytest.raises(WinaError, match="two rows"):
+        tuned(loaded, SHARED, tokens[:1])
+    with pytest.raises(WinaError, match="two rows"):
+        check_tuning(loaded.view, 1)
+    on_disk = replace(loaded, view=replace(loaded.view, mapped=MappedWeights(loaded.model)))
+    with pytest.raises(WinaError, match="read from files"):
+        tuned(on_disk, SHARED, tokens)
