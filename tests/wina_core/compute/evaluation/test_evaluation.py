@@ -10,13 +10,12 @@ from lm_eval import simple_evaluate
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
-from tests.wina_core.compute.evaluation.task_files import CHOICE, spec_of, write_tasks
+from tests.wina_core.compute.evaluation.task_files import spec_of, write_tasks
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded
-from wina_core.compute.evaluation import language_model, shared_passes, tasks
+from wina_core.compute.evaluation import language_model, shared_passes
 from wina_core.compute.evaluation.harness import evaluate_task
-from wina_core.compute.evaluation.shared_passes import Batches, sequence_bytes
-from wina_core.compute.evaluation.tasks import check_tasks
+from wina_core.compute.evaluation.shared_passes import Batches
 from wina_core.compute.gating import attach
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.reporter import NullReporter
@@ -145,20 +144,6 @@ def test_cancel_works_while_requests_are_tokenized(folder):
     loaded.model.register_forward_pre_hook(lambda *_: pytest.fail("ran the model"))
     with pytest.raises(Cancelled):
         evaluate_task(loaded, None, spec_of(folder, "tiny_choice"), "tiny_choice", RecordingReporter(after=5))
-
-
-def test_what_is_no_task_is_refused(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(tasks, "_stock_paths", lambda: {"hellaswag": "hellaswag/hellaswag.yaml", "piqa": "piqa.yaml"})
-    (tmp_path / "choice.yaml").write_text(CHOICE + "no_such_setting: 1\n", encoding="utf-8")
-    for of, name, message in (
-        (folder, "tiny_chioce", "did you mean tiny_choice"),
-        (folder, "helaswag", "did you mean hellaswag"),
-        (folder, "zzzzzz", "check its name"),
-        (tmp_path / "nowhere", "tiny_choice", "nowhere does not exist"),
-        (tmp_path, "tiny_choice", "cannot be built"),
-    ):
-        with pytest.raises(WinaError, match=message):
-            check_tasks(spec_of(of, "tiny_choice", name))
 
 
 # ---- models that memory does not hold --------------------------------------------------------------------------------
@@ -290,20 +275,6 @@ def test_rows_that_end_with_the_id_of_the_padding_are_scored_whole():
     assert spans[language_model._key([5, 6, 7, 0, 0])] == (1, 3)
     assert spans[language_model._key([5])] is None, "one and two zeros may be of the row"
     assert spans[language_model._key([8, 0, 0])] == (0, 2)
-
-
-def test_the_first_batch_is_half_of_the_free_memory(loaded, monkeypatch):
-    """Every number of the estimate by hand: 257 logits in 32 bits, and twice as many; keys and values of one layer, two
-    heads of 8; eight vectors of 32 and four of 80."""
-    monkeypatch.setattr(shared_passes, "_TOKENS", 10**6)
-    tokens = 100
-    assert sequence_bytes(loaded, tokens) == tokens * 4 * (3 * 257 + 2 * 2 * 8 + 8 * 32 + 4 * 80)
-    for sequences, expected in [(10, 10), (0.5, 1), (1000, 12)]:
-        free = 2 * sequences * sequence_bytes(loaded, tokens) + 1
-        monkeypatch.setattr(shared_passes, "free_bytes", lambda _, free=free: free)
-        batches = Batches(loaded, 12, estimated=True)
-        assert batches.size(tokens) == batches.largest == expected
-    assert Batches(loaded, 500, estimated=False).size(tokens) == 500
 
 
 def test_a_batch_on_a_processor_is_no_larger_than_is_fast(loaded, monkeypatch):

@@ -12,7 +12,6 @@ from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import attach, tuning
-from wina_core.compute.gating.rules import rules
 from wina_core.compute.gating.tuning import check_tuning, correct_fractions, tuned_biases_of, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.models.logits import divergences, scored_log_probabilities
@@ -147,21 +146,6 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
     assert sparsities[0, "q"] == sparsities[1, "o"] == 0
     assert max(misses(sparsities, plan)) <= 1e-3
-
-
-def test_matrices_that_share_a_mask_still_do(tmp_path):
-    """The ranks beside it differ, so that what q, k and v drop in all does too."""
-    loaded, method, plan = (
-        tiny_loaded(layers=1),
-        spec("rsparse", masks="shared", rho=0.8),
-        UniformSparsity(sparsity=0.5),
-    )
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    corrected = correct(loaded, method, plan, calibration, tokens)
-    (row,) = rules(loaded.view, method, corrected, calibration)
-    assert row["q"] is row["k"] is row["v"]
-    assert row["gate"] is row["up"]
-    assert corrected.fractions != corrected.masks
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -346,18 +330,6 @@ def test_rows_that_judge_the_biases_do_not_move_them(tmp_path, monkeypatch):
     assert moved
     assert judged
     assert not any(row in moved for row in judged)
-
-
-def test_thresholds_are_tuned_as_they_are_corrected(tmp_path, tokens):
-    spec = MethodSpec(name="wina", selection="threshold", correction="tuned")
-    loaded, text = tiny_loaded(layers=1), varied_text(tmp_path / "other.txt", tokens=1024)
-    untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
-    resolved = resolve_plan(PLAN, loaded.view.layout, spec)
-    plain, moved = (
-        tuned_calibration(loaded, spec, replace(resolved, fractions=fractions), untuned, tokens, NullReporter())
-        for fractions in (resolved.masks, loaded.view.layout.uniform(0.7))
-    )
-    assert any(not torch.equal(plain.tuned[cell], bias) for cell, bias in moved.tuned.items())
 
 
 def test_biases_of_another_model_are_refused(tokens, tmp_path):

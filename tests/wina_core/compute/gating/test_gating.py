@@ -18,8 +18,8 @@ from wina_kernels.weights import MixedWeight, QuantizedWeight
 
 from tests.wina_core.tiny import tiny_loaded, tiny_model, tiny_text, tiny_tokenizer, tiny_tokens
 from wina_core.compute.gating import attach
-from wina_core.compute.gating.linear import ForwardContext, KeptInputs, stored_bits
-from wina_core.compute.gating.rules import Rule, dense_prefix, real_tokens, without_trailing
+from wina_core.compute.gating.linear import KeptInputs, stored_bits
+from wina_core.compute.gating.rules import dense_prefix, without_trailing
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.mapped import in_files
 from wina_core.compute.models.quantize import quantize
@@ -27,7 +27,6 @@ from wina_core.compute.models.quantized_linear import PlaneLinear, QuantizedLine
 from wina_core.compute.models.shortcuts import set_shortcut
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation import rotate
-from wina_core.compute.scoring import ThresholdSelection, TopKSelection
 from wina_core.errors import WinaError
 from wina_core.files.hardware import MEMORY_VARIABLE
 from wina_core.model_info.families import PROJECTIONS
@@ -171,21 +170,6 @@ def test_a_prompt_in_parts_is_gated_as_in_one(family):
     torch.testing.assert_close(rest.logits, whole[:, 7:])
 
 
-@pytest.mark.parametrize("selection", ["topk", "threshold", "statistical", "top_p"])
-def test_inputs_and_masks_may_be_strided(selection):
-    x = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0)).permute(1, 2, 0)  # [rows, tokens, n]
-    real, dense = (torch.arange(8) > 2).expand(3, 8)[:, -4:], torch.ones(4, 3, dtype=torch.bool).tril().T
-    rule = Rule(TopKSelection(3) if selection == "topk" else ThresholdSelection(selection, 0.5))
-    call, twin = ForwardContext(), ForwardContext()
-    call.begin(real, dense)
-    twin.begin(real.flatten().clone(), dense.flatten().clone())
-    strided, plain = call.gate(x, rule), twin.gate(x.reshape(12, 6).contiguous(), rule)
-    flat = call.gate(x.reshape(12, 6).T.contiguous().T, rule)
-    for gated in (strided, flat):
-        assert torch.equal(gated.x.reshape(12, 6), plain.x)
-        assert (int(gated.kept_inputs), int(gated.seen_inputs)) == (int(plain.kept_inputs), int(plain.seen_inputs))
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cached_decoding_equals_recomputing_everything(family):
     loaded = tiny_loaded(family, dtype=torch.float64)
@@ -255,16 +239,6 @@ def test_the_dense_prefix_is_of_real_tokens_and_a_single_token_is_gated():
     real = torch.tensor([[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1]])
     expected = [[0] * 4, [0] * 4, [0] * 4, [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]]
     assert dense_prefix(real.bool(), 0.5).int().tolist() == expected
-
-
-@pytest.mark.parametrize("cached", [0, 3])
-def test_masks_of_four_dimensions_know_the_padding(cached):
-    keys = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [1] * 8], dtype=torch.bool)
-    seen = (keys[:, None, None] & torch.ones(8, 8, dtype=torch.bool).tril())[:, :, cached : cached + 5]
-    added = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
-    for mask in (seen, added, {"full_attention": seen, "sliding_attention": seen}):
-        assert torch.equal(real_tokens(mask, 5, cached), keys[:, cached : cached + 5])
-    assert real_tokens({"full_attention": None}, 5, cached) is None
 
 
 # ---- calls as other programs make them -------------------------------------------------------------------------------

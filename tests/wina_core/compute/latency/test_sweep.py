@@ -14,13 +14,11 @@ from wina_kernels.backends import load, usable
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
-from wina_core.compute.generation.fused import FusedModel
 from wina_core.compute.latency import budget, decoding, device, products, sweep
 from wina_core.compute.latency.budget import (
     PeakMemory,
     Repetition,
     fitting_tokens,
-    longest_repetition,
     repetitions_left,
 )
 from wina_core.compute.latency.products import int4_weight, int8_weight, make_dense_product, make_inputs, make_weights
@@ -29,7 +27,7 @@ from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, Result
-from wina_core.records import FUSED, DecodeRecord, LatencyRecord, SweepReport
+from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.latency import (
     DENSE_PRODUCTS,
@@ -338,26 +336,6 @@ def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch)
     assert record.decoder == "CUDA graph: several sequences are decoded at once"
 
 
-@pytest.mark.parametrize(
-    ("gated", "dense", "decoder"),
-    [
-        ("quantized", "quantized", "CUDA graph: quantized"),
-        (FusedModel, "no Triton", f"{FUSED}; dense: CUDA graph: no Triton"),
-        (FusedModel, FusedModel, FUSED),
-    ],
-)
-def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(model, monkeypatch, gated, dense, decoder):
-    def fuse(loaded, gates):
-        chosen = dense if gates is None else gated
-        return chosen if isinstance(chosen, str) else FusedModel(loaded, (), ())
-
-    monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)
-    monkeypatch.setattr(decoding, "fuse", fuse)
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
-    (record,) = decode(spec_of(model))
-    assert record.decoder == decoder
-
-
 def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, monkeypatch):
     seen = []
     monkeypatch.setattr(decoding, "_speeds", lambda _, prompt, *__: seen.append(prompt) or ONE)
@@ -466,13 +444,6 @@ def test_a_point_takes_no_longer_than_its_budget_or_its_least_work(
     timed = repetitions_left(0, duration, budget, decode_point) * duration
     least = min(repetitions, LEAST_REPETITIONS) * (prompt + (min(new_tokens, LEAST_TOKENS) - 1) * token)
     assert timed <= max(budget, least) * (1 + 1e-9)
-
-
-def test_a_repetition_ends_early_soon_after_its_share_of_what_is_left() -> None:
-    assert longest_repetition(0, 30.0, point()) == pytest.approx(12.0)
-    assert longest_repetition(2, 30.0, point()) == longest_repetition(4, 30.0, point()) == pytest.approx(36.0)
-    assert longest_repetition(1, -1.0, point()) == 0.0
-    assert longest_repetition(0, float("inf"), point(budget_seconds=None)) == float("inf")
 
 
 def test_where_the_system_forbids_to_reset_its_count_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

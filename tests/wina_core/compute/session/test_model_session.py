@@ -1,7 +1,6 @@
 """Models and calibrations that an engine keeps, and the keys that distinguish them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -118,27 +117,6 @@ def test_the_key_of_a_calibration_depends_on_everything_that_it_is_made_from(tmp
     tiny_text(tmp_path, "Another text in the same file. " * 90)
     keys.append(key())
     assert len(set(keys)) == len(keys)
-
-
-def test_the_file_of_tuned_biases_depends_on_everything_that_they_are_made_from(tmp_path: Path) -> None:
-    text = TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
-    usual: dict[str, Any] = {
-        "model": "one",
-        "rotation": NO_ROTATION,
-        "method": MethodSpec(name="wina", correction="tuned"),
-        "plan": SparsityPlan.uniform(tiny_loaded().view.layout, 0.5),
-        "spec": CalibrationSpec(text=text),
-    }
-    changes: list[dict[str, Any]] = [
-        {"model": "other"},
-        {"rotation": WEIGHTS_ONLY},
-        {"method": MethodSpec(name="wina", selection="threshold", correction="tuned")},
-        {"plan": SparsityPlan.uniform(tiny_loaded().view.layout, 0.4)},
-        {"spec": CalibrationSpec(text=text, thresholds="dense")},
-        {"spec": CalibrationSpec(text=text.model_copy(update={"tokens": 256}))},
-    ]
-    files = {products.tuned_file(**usual | other) for other in ({}, *changes)}
-    assert len(files) == len(changes) + 1
 
 
 # ---- corrected thresholds --------------------------------------------------------------------------------------------
