@@ -34,20 +34,6 @@ def stock(loaded, folder: Path, name: str, monkeypatch, softmax_dtype=None, **ar
     return simple_evaluate(lm, tasks=[name], task_manager=manager, **arguments)["results"][name]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"num_fewshot": 2, "limit": 5}])
-def test_dense_multiple_choice_is_lm_evals_own_number(folder, monkeypatch, arguments):
-    loaded = tiny_loaded(layers=1)
-    expected = stock(loaded, folder, "tiny_choice", monkeypatch, **arguments)
-    monkeypatch.chdir("/")
-    records = evaluate_task(loaded, None, spec_of(folder, "tiny_choice", **arguments), "tiny_choice", NullReporter())
-    assert [record.metric for record in records] == ["acc", "acc_norm"]
-    for record in records:
-        assert record.value == expected[f"{record.metric},none"]
-        assert record.stderr == expected[f"{record.metric}_stderr,none"]
-        assert (record.task, record.n) == ("tiny_choice", arguments.get("limit", 12))
-        assert record.higher_is_better is True
-
-
 CHAT = (
     "{% for message in messages %}<{{ message.role }}> {{ message.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}<assistant> {% endif %}"

@@ -9,8 +9,6 @@ from threading import Barrier
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import linear as linear_of
 from wina_kernels.selection import top_k_mask
@@ -221,18 +219,6 @@ def test_a_method_without_the_calibration_it_needs_is_refused(method):
 def test_trailing_padding_is_distinguished_from_zeros_inside():
     ids = torch.tensor([[5, 0, 7, 0, 0], [0, 0, 0, 0, 0], [1, 2, 3, 4, 5]])
     assert without_trailing(ids, 0).sum(-1).tolist() == [3, 1, 5]
-
-
-@given(tokens=st.integers(1, 300), percent=st.integers(0, 99))
-@settings(max_examples=60)
-def test_the_dense_prefix_is_rounded_as_released_code_does(tokens, percent):
-    """Up to a half the gated rest is rounded down (WINA, TEAL), above it the prefix is (R-Sparse)."""
-    real = torch.ones(1, tokens, dtype=torch.bool)
-    fraction = percent / 100
-    expected = tokens - int((1 - fraction) * tokens) if percent <= 50 else int(fraction * tokens)
-    expected = 0 if tokens == 1 else expected
-    prefix = dense_prefix(real, percent / 100)[0]
-    assert prefix.tolist() == [True] * expected + [False] * (tokens - expected)
 
 
 def test_the_dense_prefix_is_of_real_tokens_and_a_single_token_is_gated():
