@@ -105,12 +105,10 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 point=point,
                 environment=environment,
                 measured_sparsity=sparsity,
-                **_with_percentiles(gated_speeds.decoding, "tokens_per_second", "p10", "p90"),
-                **_with_percentiles(dense_speeds.decoding, "dense_tokens_per_second", "dense_p10", "dense_p90"),
-                **_with_percentiles(gated_speeds.prefill, "prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
-                **_with_percentiles(
-                    dense_speeds.prefill, "dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"
-                ),
+                **_percentiles("", gated_speeds.decoding),
+                **_percentiles("dense_", dense_speeds.decoding),
+                **_percentiles("prefill_", gated_speeds.prefill),
+                **_percentiles("dense_prefill_", dense_speeds.prefill),
                 held_bytes=held,
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
@@ -172,8 +170,10 @@ class _Speeds(NamedTuple):
     """New tokens of a repetition."""
 
 
-def _with_percentiles(speeds: Sequence[float], *names: str) -> dict[str, Any]:
-    return dict(zip(names, map(float, np.percentile(speeds, (50, 10, 90))), strict=True))
+def _percentiles(prefix: str, speeds: Sequence[float]) -> dict[str, Any]:
+    """Return the median and the percentiles as fields of a DecodeRecord with this prefix."""
+    median, p10, p90 = map(float, np.percentile(speeds, (50, 10, 90)))
+    return {f"{prefix}tokens_per_second": median, f"{prefix}p10": p10, f"{prefix}p90": p90}
 
 
 def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
