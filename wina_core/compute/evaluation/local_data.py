@@ -174,16 +174,7 @@ def _json_table(path: Path) -> pyarrow.Table:
                 raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")
             rows.append(row)
     columns = dict.fromkeys(key for row in rows for key in row)
-    arrays = {}
-    for column in columns:
-        try:
-            arrays[column] = pyarrow.array([row.get(column) for row in rows])
-        except pyarrow.ArrowException as error:
-            raise WinaError(
-                f'The column "{column}" of the data file {path} mixes kinds of values ({first_line(error)}); '
-                "give all its documents the same kind."
-            ) from error
-    return pyarrow.table(arrays)
+    return pyarrow.table({column: pyarrow.array([row.get(column) for row in rows]) for column in columns})
 
 
 def _without_rows(documents: Dataset) -> Dataset:

@@ -1,12 +1,10 @@
 """Gatekeeper in front of transformers' server: keys, sites, routes, size and fields of requests."""
 
 import asyncio
-import errno
 import hmac
 import ipaddress
 import json
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -31,8 +29,6 @@ _OPEN = ("/v1/models", "/health")
 """Routes without a body."""
 _UNGUARDED = "/health"
 """Route without a key."""
-_CODES = {401: "invalid_api_key", 404: "not_found"}
-"""OpenAI's codes by status; clients expect a text or null."""
 _MIN_TEMPERATURE = 1e-4
 """Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
 _log = logging.getLogger(__name__)
@@ -41,27 +37,17 @@ _log = logging.getLogger(__name__)
 def bind(host: str, port: int, *, has_key: bool) -> socket.socket:
     """Return a listening socket; raise WinaError for an unknown host, one that needs a key, and a port in use."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if has_key or is_loopback(str(address[0])):
+            return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:
-        raise WinaError(f'"{host}" is no address of this machine; --host 127.0.0.1 is the usual one.') from error
-    if not has_key and not is_loopback(str(address[0])):
         raise WinaError(
-            f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
-            "leave out --host."
-        )
-    listener = socket.socket(family, kind, number)
-    try:
-        if os.name == "posix":  # elsewhere it would take a port from another program
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()  # another program's claim of the port is known only now
-    except OSError as error:
-        listener.close()
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            reason = "is in use by another program" if error.errno == errno.EADDRINUSE else "is not allowed to you"
-            raise WinaError(f"The port {port} {reason}; choose another one by --port.") from error
-        raise WinaError(f"{host} is no address to listen on ({error.strerror}); --host 127.0.0.1 is one.") from error
-    return listener
+            f"{host}, port {port}, cannot be listened on ({error}); choose another --port, or --host 127.0.0.1."
+        ) from error
+    raise WinaError(
+        f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
+        "leave out --host."
+    )
 
 
 def is_loopback(address: str) -> bool:
@@ -82,7 +68,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
     @property
     def content(self) -> bytes:
         kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        error = {"message": str(self), "type": kind, "param": None, "code": _CODES.get(self.status)}
+        error = {"message": str(self), "type": kind, "param": None, "code": None}
         return json.dumps({"error": error}).encode()
 
 
