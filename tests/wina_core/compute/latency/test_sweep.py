@@ -1,5 +1,6 @@
 """Sweeps: the points they measure, skip and refuse, and the records that a cancelled one keeps."""
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from wina_kernels.backends import load, usable
 
 from tests.wina_core.compute.reporters import RecordingReporter
@@ -21,7 +23,17 @@ from wina_core.compute.latency.budget import (
     fitting_tokens,
     repetitions_left,
 )
-from wina_core.compute.latency.products import int4_weight, int8_weight, make_dense_product, make_inputs, make_weights
+from wina_core.compute.latency.products import (
+    dense_product,
+    gated_product,
+    int4_weight,
+    int8_weight,
+    kept_by_any_row,
+    make_dense_product,
+    make_inputs,
+    make_weights,
+    measured_sparsity,
+)
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
@@ -35,7 +47,10 @@ from wina_core.specs.latency import (
     LEAST_TOKENS,
     DecodePoint,
     DecodeSpec,
+    LatencyDType,
+    LatencyMethod,
     LatencyPoint,
+    LatencySelection,
     LatencySpec,
     Shape,
 )
@@ -412,7 +427,7 @@ MODEL = ModelSource(location="demo")
 seconds = st.floats(1e-3, 100.0)
 
 
-def point(**settings: object) -> DecodePoint:
+def decode_point(**settings: object) -> DecodePoint:
     return DecodePoint.model_validate({"model": MODEL, "sparsity": 0.5, "budget_seconds": 45.0, **settings})
 
 
@@ -421,27 +436,27 @@ def point(**settings: object) -> DecodePoint:
     [(300.0, 64), (3 * (1.0 + 63 * 0.1), 64), (3 * (1.0 + 20 * 0.1) + 1e-6, 21), (3.0, 8), (-5.0, 8)],
 )
 def test_tokens_are_as_many_as_three_repetitions_allow(left: float, tokens: int) -> None:
-    assert fitting_tokens(left, prompt=1.0, token=0.1, point=point()) == tokens
-    assert fitting_tokens(left, prompt=1.0, token=0.1, point=point(new_tokens=4)) == 4
+    assert fitting_tokens(left, prompt=1.0, token=0.1, point=decode_point()) == tokens
+    assert fitting_tokens(left, prompt=1.0, token=0.1, point=decode_point(new_tokens=4)) == 4
 
 
 @pytest.mark.parametrize(
     ("done", "left", "coming"), [(0, 100.0, 5), (0, 40.0, 4), (0, 1.0, 3), (2, -3.0, 1), (3, 9.9, 0), (4, 99.0, 1)]
 )
 def test_repetitions_go_on_while_one_more_fits_and_never_end_before_three(done: int, left: float, coming: int) -> None:
-    assert repetitions_left(done, 10.0, left, point()) == coming
-    assert repetitions_left(done, 10.0, float("inf"), point()) == 5 - done
-    assert repetitions_left(0, 10.0, left, point(repetitions=1)) == 1
+    assert repetitions_left(done, 10.0, left, decode_point()) == coming
+    assert repetitions_left(done, 10.0, float("inf"), decode_point()) == 5 - done
+    assert repetitions_left(0, 10.0, left, decode_point(repetitions=1)) == 1
 
 
 @given(seconds, seconds, seconds, st.integers(1, 20), st.integers(2, 100))
 def test_a_point_takes_no_longer_than_its_budget_or_its_least_work(
     budget: float, prompt: float, token: float, repetitions: int, new_tokens: int
 ) -> None:
-    decode_point = point(repetitions=repetitions, new_tokens=new_tokens)
-    tokens = fitting_tokens(budget, prompt, token, decode_point)
+    tried = decode_point(repetitions=repetitions, new_tokens=new_tokens)
+    tokens = fitting_tokens(budget, prompt, token, tried)
     duration = prompt + (tokens - 1) * token
-    timed = repetitions_left(0, duration, budget, decode_point) * duration
+    timed = repetitions_left(0, duration, budget, tried) * duration
     least = min(repetitions, LEAST_REPETITIONS) * (prompt + (min(new_tokens, LEAST_TOKENS) - 1) * token)
     assert timed <= max(budget, least) * (1 + 1e-9)
 
@@ -452,3 +467,108 @@ def test_where_the_system_forbids_to_reset_its_count_there_is_no_peak(monkeypatc
     with PeakMemory(torch.device("cpu")) as peak:
         pass
     assert peak.bytes is None
+
+
+# ---- bytes, copies and inputs against numbers worked out by hand -----------------------------------------------------
+
+
+def point(method: LatencyMethod = "wina", **fields: object) -> LatencyPoint:
+    usual = {"outputs": 5120, "inputs": 17920, "batch": 1, "dtype": "bfloat16", "selection": "threshold"}
+    further = {"method": method, "sparsity": 0.5, "backend": "reference", "repetitions": 3}
+    return LatencyPoint.model_validate(usual | further | fields)
+
+
+def test_bytes_that_must_be_read() -> None:
+    # 8960 kept columns of 5120 bfloat16 weights, 17920 of x, and for WINA 17920 norms in float32
+    assert products.read_bytes(point("teal"), 8960) == 8960 * 5120 * 2 + 17920 * 2 == 91_786_240
+    assert products.read_bytes(point("wina"), 8960) == 91_786_240 + 71_680
+    # a batch reads the columns that any of its rows keeps, and all rows of x
+    assert products.read_bytes(point("teal", batch=4), 16_800) == 16_800 * 5120 * 2 + 4 * 17920 * 2
+    assert products.read_bytes(point("dense", dtype="float32", sparsity=0.0), 17920) == 367_073_280
+
+
+def test_the_low_rank_part_takes_its_share_of_the_budget() -> None:
+    # rho 0.95: r = floor(5120 * 17920 * 0.5 * 0.05 / 23040) = 99, and the mask keeps 47.5 % of the inputs
+    rsparse = point("rsparse")
+    assert products.rank(rsparse) == 99
+    assert products.mask_sparsity(rsparse) == pytest.approx(0.525)
+    assert products.read_bytes(rsparse, 8512) == (8512 * 5120 + 99 * 23040 + 17920) * 2
+    assert products.rank(point("rsparse", sparsity=0.0)) == products.rank(point("teal")) == 0
+    assert products.mask_sparsity(point("rsparse", sparsity=0.0)) == 0.0
+
+
+def test_copies_keep_twice_the_cache_between_two_readings() -> None:
+    assert products.copies(point(), 32 * 2**20) == 2  # 183.5 MB each
+    assert products.copies(point(outputs=1024, inputs=4096), 32 * 2**20) == 1 + 8  # 8 MiB each
+    assert products.copies(point(outputs=1024, inputs=4096, dtype="float32"), 32 * 2**20) == 1 + 4
+
+
+GATED: tuple[LatencyMethod, ...] = ("teal", "wina", "rsparse")
+DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
+
+
+@settings(max_examples=40)
+@given(
+    method=st.sampled_from(GATED),
+    dtype=st.sampled_from(DTYPES),
+    inputs=st.integers(1, 700),
+    batch=st.integers(1, 5),
+    sparsity=st.floats(0.0, 0.99),
+)
+def test_exactly_the_wanted_fraction_is_dropped(method, dtype, inputs, batch, sparsity):
+    measured_point = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
+    dropped = math.floor(products.mask_sparsity(measured_point) * batch * inputs + 0.5)
+    assert all(int((~drawn.mask).sum()) == dropped for drawn in made)
+    assert measured_sparsity(made) == pytest.approx(dropped / (batch * inputs))
+
+
+def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
+    measured_point = point("teal", outputs=3, inputs=4000, batch=2)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
+    assert kept_by_any_row(made) == pytest.approx(0.75 * 4000, rel=0.05)
+    one = make_inputs(point("teal", outputs=3, inputs=4000), torch.ones(4000))
+    assert kept_by_any_row(one) == 2000
+
+
+@pytest.mark.parametrize("selection", ["threshold", "topk"])
+@pytest.mark.parametrize("method", ["teal", "wina"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int, selection: LatencySelection) -> None:
+    measured_point = point(method, outputs=60, inputs=80, batch=batch, dtype="float32", selection=selection)
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
+    w = weights.dense[0].double()
+    assert weights.dense[1].equal(weights.dense[0])
+    assert weights.transposed[1].equal(weights.dense[0].T)
+    torch.testing.assert_close(weights.norms.double(), w.norm(dim=0), rtol=1e-6, atol=0.0)
+    product = gated_product(measured_point, weights, made, load("reference"))
+    first, again = _value(product(0, batch)), _value(product(len(made), batch))
+    expected = (made[0].x.double() * made[0].mask) @ w.T
+    torch.testing.assert_close(first.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(first, again)
+
+
+def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
+    measured_point = point("rsparse", outputs=160, inputs=160, batch=6, dtype="float32")
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
+    y = _value(gated_product(measured_point, weights, made, load("reference"))(0, 6))
+    added = y.double() - (made[0].x.double() * made[0].mask) @ weights.dense[0].double().T
+    assert torch.linalg.matrix_rank(added, rtol=1e-4) == products.rank(measured_point) == 2
+
+
+def test_the_peer_is_the_dense_product_on_the_usual_layout() -> None:
+    for batch in (1, 3):
+        measured_point = point("dense", outputs=60, inputs=80, batch=batch, dtype="float32", sparsity=0.0)
+        weights = make_weights(measured_point, 2, CPU, NullReporter())
+        made = make_inputs(measured_point, weights.norms)
+        y = _value(dense_product(weights, made)(1, batch)).reshape(batch, 60)
+        torch.testing.assert_close(y.double(), made[1].x.double() @ weights.dense[0].double().T, rtol=1e-5, atol=1e-5)
+
+
+def _value(work: object) -> Tensor:
+    assert callable(work)
+    value = work()
+    assert isinstance(value, Tensor)
+    return value
