@@ -31,6 +31,8 @@ _UNGUARDED = "/health"
 """Route without a key."""
 _MIN_TEMPERATURE = 1e-4
 """Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
+StopString = Annotated[str, Field(min_length=1, max_length=64)]
+"""Short, since transformers compares each with every token of the vocabulary first."""
 _log = logging.getLogger(__name__)
 
 
@@ -102,7 +104,9 @@ class Body(_Part):
     top_p: float | None = Field(default=None, gt=0, le=1)
     frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    stop: str | list[str] | None = None
+    stop: Annotated[
+        StopString | Annotated[list[StopString], Field(max_length=4)] | None, BeforeValidator(lambda stop: stop or None)
+    ] = None
 
 
 class CompletionBody(Body):

@@ -93,6 +93,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     [
         ({"max_tokens": 5, "user": "me", "generation_config": "{}", "chat_template": "{{ 1 }}"}, {"max_tokens": 5}),
         ({"temperature": 1e-300}, {"temperature": 0.0}),  # it would overflow
+        ({"stop": []}, {}),
     ],
 )
 @in_loop
@@ -109,6 +110,7 @@ async def test_a_request_is_passed_on_with_known_fields_alone(settings: Any, pas
         (PLAIN, {**ASKED, "model": "../tiny"}, 404, "one model is 'tiny'"),
         (PLAIN, {**ASKED, "max_tokens": True}, 400, "max_tokens: it should be a valid integer"),
         (PLAIN, {**ASKED, "temperature": float("nan")}, 400, "temperature: it should be a finite number"),
+        (PLAIN, {**ASKED, "stop": list("abcde")}, 400, "stop"),
         (PLAIN, b"[" * 100_000, 400, ""),
         (PLAIN, {**ASKED, "prompt": "a" * 2000}, 413, "larger than 1,000 bytes"),
         (CHAT, {**SAID, "chat_template_kwargs": {"chat_template": "{{ 1 }}"}}, 400, "chat_template"),
