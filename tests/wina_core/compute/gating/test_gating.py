@@ -121,35 +121,25 @@ def test_shortcuts_count_as_kept_weights():
         assert gates.net_sparsity == pytest.approx(0.5 - 32 * 32 / weights)
 
 
-def test_padding_is_not_counted_and_does_not_move_the_dense_prefix():
+@pytest.mark.parametrize("way", ["declared", "mask", "positional mask"])
+def test_padding_is_not_counted_and_does_not_move_the_dense_prefix(way):
     loaded = tiny_loaded()
-    ids = tiny_tokens(rows=1, length=16)
-    padded = torch.cat([ids, torch.zeros(1, 8, dtype=torch.long)], dim=1)
-    with attach(loaded, WINA, HALF, dense_prefix=0.5) as gates:
+    ids, padding = tiny_tokens(rows=1, length=16), torch.zeros(1, 8, dtype=torch.long)
+    on_the_right = way == "declared"
+    padded = torch.cat([ids, padding] if on_the_right else [padding, ids], dim=1)
+    real = torch.arange(24)[None] < 16 if on_the_right else torch.arange(24)[None] >= 8
+    with attach(loaded, WINA, HALF, dense_prefix=0.5) as gates, torch.no_grad():
         alone = logits(loaded, ids)
         expected = counts(gates)
         assert expected[0, "q"] == (8 * 32 + 8 * 16, 16 * 32)
         gates.reset_counts()
-        with gates.tokens(torch.arange(24)[None] < 16):
-            together = logits(loaded, padded)
-        assert counts(gates) == expected
-    torch.testing.assert_close(together[:, :16], alone, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("positional", [False, True])
-def test_a_left_padding_attention_mask_is_understood(positional):
-    loaded = tiny_loaded()
-    ids = tiny_tokens(rows=1, length=16)
-    padded = torch.cat([torch.zeros(1, 8, dtype=torch.long), ids], dim=1)
-    mask = (torch.arange(24)[None] >= 8).long()
-    with attach(loaded, WINA, HALF, dense_prefix=0.25) as gates, torch.no_grad():
-        logits(loaded, ids)
-        expected = counts(gates)
-        gates.reset_counts()
-        if positional:
-            loaded.model(padded, mask)
+        if on_the_right:
+            with gates.tokens(real):
+                torch.testing.assert_close(logits(loaded, padded)[:, :16], alone, rtol=1e-4, atol=1e-4)
+        elif way == "mask":
+            loaded.model(padded, attention_mask=real.long())
         else:
-            loaded.model(padded, attention_mask=mask)
+            loaded.model(padded, real.long())
         assert counts(gates) == expected
 
 
