@@ -75,10 +75,10 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         ]
         reporter.stage("")
 
-        def repetitions(done: int, started: float, *, gated: bool, tokens: int | None = None) -> Repetitions:
+        def repetitions(done: int, started: float, *, is_gated: bool, tokens: int | None = None) -> Repetitions:
             """Return those of one model at a point, in its share of the time, after so many points."""
-            point, model = missing[done], "gated" if gated else "dense"
-            begin, end = (DENSE_SHARE, 1.0) if gated else (0.0, DENSE_SHARE)
+            point, model = missing[done], "gated" if is_gated else "dense"
+            begin, end = (DENSE_SHARE, 1.0) if is_gated else (0.0, DENSE_SHARE)
 
             def report(share: float, text: str) -> None:
                 passed = done + begin + (end - begin) * share
@@ -92,12 +92,12 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
             started = pausable_clock.now()
             # On the processor, users decode the dense model by transformers.
             dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
-            dense_speeds = _speeds(dense, prompt, point, repetitions(done, started, gated=False), dense_decoder)
+            dense_speeds = _speeds(dense, prompt, point, repetitions(done, started, is_gated=False), dense_decoder)
             dense_held = held_bytes(dense.model)
             with attach(gated, point.method, resolved, calibration, kernels=True) as gates:
                 compiled = _compiled(gated, gates, point)
                 gated.view.give_back(gated.view.embedding)  # decoding reads a few of its rows only
-                turns = repetitions(done, started, gated=True, tokens=dense_speeds.tokens)
+                turns = repetitions(done, started, is_gated=True, tokens=dense_speeds.tokens)
                 with PeakMemory(gated.device) as peak:
                     gated_speeds = _speeds(gated, prompt, point, turns, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
