@@ -5,11 +5,14 @@ Refusals, cancellations and idle connections are tested without a server, in win
 
 import json
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import torch
@@ -42,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    with serving(folder, "--max-new-tokens", 400, "--stop-seconds", 0.5, WINA_API_KEY=KEY) as it:
+    with serving(folder, "--max-new-tokens", 400, WINA_API_KEY=KEY) as it:
         yield it
 
 
@@ -68,13 +71,9 @@ def test_an_answer_is_what_the_folder_generates(folder: Path, client: Any) -> No
     assert streamed == answer.choices[0].text.rstrip(PARTIAL)
     with pytest.raises(openai.AuthenticationError, match="API key"):
         complete(client.with_options(api_key="wrong"))
-    for settings, sentence in (
-        ({"max_tokens": 401}, "the limit is 400"),
-        ({"prompt": "a" * 400, "max_tokens": 200}, "room for 112"),
-        ({"prompt": "a" * 600}, "the model reads 512"),
-    ):
-        with pytest.raises(openai.BadRequestError, match=sentence):
-            complete(client, **settings)
+    assert complete(client, prompt="a" * 500, max_tokens=100).usage.completion_tokens == 12, "the window ends there"
+    with pytest.raises(openai.BadRequestError, match="the model reads 512"):
+        complete(client, prompt="a" * 600)
 
 
 def test_chats_stream_too(client: Any) -> None:
@@ -104,6 +103,34 @@ def test_a_config_that_was_edited_by_hand_is_refused(
     (edited / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(WinaError, match=sentence):
         load_served(edited, "cpu", "auto")
+
+
+def leave_within_a_request(address: str) -> None:
+    place = urlsplit(address)
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {KEY}\r\n"
+    with socket.create_connection((place.hostname, place.port)) as connection:
+        connection.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{{".encode())
+        time.sleep(0.5)
+
+
+@pytest.mark.nightly
+def test_clients_that_leave_keep_nobody_out(client: Any, server: Server) -> None:
+    def ask(number: int) -> str:
+        match number % 4:
+            case 0:
+                return complete(client).object
+            case 1:
+                return list(complete(client, stream=True))[-1].object
+            case 2:
+                with complete(client, max_tokens=400, stream=True) as answer:
+                    return next(iter(answer)).object
+        return leave_within_a_request(server.listening["address"]) or "left"
+
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(ask, range(80)))
+    assert ends == ["text_completion", "text_completion", "text_completion", "left"] * 20
+    assert complete(client).choices[0].text
+    assert not list(server.errors)
 
 
 @pytest.mark.nightly

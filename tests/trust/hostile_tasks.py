@@ -66,29 +66,20 @@ TEMPLATES: dict[str, Files] = {
         num_fewshot="1", fewshot_split="test", fewshot_config=f'{{doc_to_text: "{{{{ {_OS} }}}}"}}'
     ),
     "globals of lipsum": text("{{ lipsum.__globals__['os'].system('touch CANARY') }}"),
-    "globals of joiner": text("{{ joiner.__init__.__globals__.os.system('touch CANARY') }}"),
     "subclasses of object": text("{{ ''.__class__.__mro__[1].__subclasses__() }}"),
     "the filter attr": text("{{ ''|attr('__class__')|attr('__mro__') }}"),
-    "an attribute by its item": text("{{ question['__class__']['__base__'] }}"),
     "a format string": text("{{ '{0.__class__.__init__.__globals__}'.format(question) }}"),
-    "a mapping's format string": text("{{ '{q.__class__}'.format_map({'q': question}) }}"),
     "a format taken by map": text(
         "{{ ['{0.__class__}']|map('format', question)|map(attribute='__class__')|list }}{{ 1/0 }}"
     ),
     "the template itself": text("{{ self.__init__.__globals__.os.system('touch CANARY') }}"),
     "its context": text("{{ self._TemplateReference__context.eval_ctx.environment }}"),
-    "a macro's globals": text("{% macro m() %}{% endmacro %}{{ m.__init__.__globals__.os.system('touch CANARY') }}"),
     "a namespace's internals": text("{% set n = namespace(__class__=1) %}{{ n.__init__.__globals__ }}"),
     "a changed namespace": text("{% set n = namespace() %}{% set n.__str__ = cycler %}{{ n }}"),
-    "the type dict": text("{{ dict.mro()[1].__subclasses__() }}"),
-    "an undefined name's globals": text("{{ nothing.__init__.__globals__ }}"),
     "an included file": text("{% include '/etc/passwd' %}"),
     "an imported file": text("{% import 'evil.py' as evil %}{{ evil.function() }}"),
-    "an extended file": text("{% extends '../../etc/passwd' %}"),
     "a change of the document": text("{{ choices.append('x') }}"),
-    "a loop's internals": text("{% for c in choices %}{{ loop.__init__.__globals__ }}{% endfor %}"),
     "a long repetition": text("{{ 'a' * 10**10 }}"),
-    "a long field": text("{{ '{:10000000000}'.format(1) }}"),
     "a long range": text("{% for i in range(10**12) %}x{% endfor %}"),
     "an endless loop": text(
         "{% set l = range(99999)|list %}{% for a in l %}{% for b in l %}{% for c in l %}{% endfor %}{% endfor %}{% endfor %}"
@@ -99,7 +90,6 @@ TEMPLATES: dict[str, Files] = {
     ),
     "a long text": text("{{ 'a' * 2**25 }}"),
     "a long list": task(doc_to_choice="\"{{ '[' ~ '1,' * 2000000 ~ ']' }}\""),
-    "nested brackets": text("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}"),
     "a deep literal": task(doc_to_choice='"' + "[" * 5000 + "]" * 5000 + '"'),
 }
 FUNCTIONS: dict[str, Files] = {
@@ -121,23 +111,15 @@ FUNCTIONS: dict[str, Files] = {
     ),
     "a class as filter": generating(filter_list=f"[{{name: x, filter: [{{function: {_FUNCTION}}}]}}]"),
     "a function for examples": task(fewshot_config=f"{{samples: {_FUNCTION}}}"),
-    "a class for examples": task(fewshot_config="{sampler: !function evil.Class}"),
     "a function in metadata": task(metadata=f"{{deep: [{{er: {_FUNCTION}}}]}}"),
     "a class": task(**{"class": "!function evil.Class"}),
     "a class's name": task(**{"class": "evil.Class"}),
     "an importable function": task(doc_to_text="!function os.system", doc_to_target="'touch CANARY'"),
-    "a function by absolute path": task(process_docs="!function FOLDER/evil.function"),
     "a function of a subfolder": {**task(process_docs="!function sub.evil.function"), "sub/evil.py": _EVIL_PY},
-    "a function of lm-eval's": task(process_docs="!function lm_eval.utils.import_function"),
     "an included function": {**task(include="base.yaml"), "base.yaml": f"process_docs: {_FUNCTION}\n"},
     "an included file without suffix": {
         **task(include="sub/base"),
         "sub/base": "process_docs: !function ..evil.function\n",
-    },
-    "an included list": {
-        **task(include="[a.yaml, b.yaml]"),
-        "a.yaml": "{}\n",
-        "b.yaml": f"process_docs: {_FUNCTION}\n",
     },
     "a function beside lm-eval's file": {
         "evil.yaml": f"include: STOCK/piqa/piqa.yaml\ntask: evil\nprocess_docs: {_FUNCTION}\n"
@@ -157,17 +139,12 @@ READERS: dict[str, Files] = {
     "an archive": task(dataset_path="webdataset", dataset_kwargs="{data_files: {test: evil.tar}}"),
     "a loading script": task(dataset_path="FOLDER/evil.py", dataset_kwargs="{trust_remote_code: true}"),
     "a folder with a script": task(dataset_path="FOLDER", dataset_kwargs="{trust_remote_code: true}"),
-    "a relative folder": task(dataset_path="./evil", dataset_kwargs=None),
     "a chained file system": task(dataset_kwargs="{data_files: {test: 'simplecache::file://CANARY'}}"),
-    "references": task(dataset_kwargs="{data_files: {test: 'reference://x'}}"),
     "another file system": task(dataset_kwargs="{data_files: [{test: ['ssh://host/x']}]}"),
     "a folder over ssh": task(dataset_kwargs="{data_dir: 'sftp://host/x'}"),
     "a cache elsewhere": task(dataset_kwargs="{data_files: {test: data.jsonl}, cache_dir: CANARY}"),
     "options of a file system": task(dataset_kwargs="{data_files: {test: data.jsonl}, storage_options: {a: b}}"),
     "a metric's script": task(metric_list="[{metric: ./evil, aggregation: mean, higher_is_better: true}]"),
-    "a metric's absolute script": task(
-        metric_list="[{metric: FOLDER/evil.py, aggregation: mean, higher_is_better: true}]"
-    ),
     "a metric of the current folder": task(metric_list="[{metric: evil, aggregation: mean, higher_is_better: true}]"),
     "somebody's metric": task(metric_list="[{metric: some/body, aggregation: mean, higher_is_better: true}]"),
     "evaluate's metric": task(
@@ -178,7 +155,6 @@ READERS: dict[str, Files] = {
     ),
     "a model for generation": generating(generation_kwargs="{until: [x], assistant_model: FOLDER}"),
     "a prompt's file": task(use_prompt="'FOLDER/prompt.yaml:evil'"),
-    "a prompt's package": task(use_prompt="'promptsource:evil'"),
     "a tokenizer for lm-eval's function": {
         "evil.yaml": "include: STOCK/ruler/niah_single_1.yaml\ntask: evil\nmetadata: {pretrained: FOLDER}\n"
     },
@@ -204,16 +180,7 @@ GROUPS: dict[str, Files] = {
         **task("a.yaml", task="a", tag="evil"),
         **task("b.yaml", task="b", tag="evil", process_docs=_FUNCTION),
     },
-    "a nested group's function": {
-        "g.yaml": "group: evil\ntask: [h]\n",
-        "h.yaml": "group: h\ntask: [i]\n",
-        **task("i.yaml", task="i", process_docs=_FUNCTION),
-    },
-    "an inlined reader": {
-        "g.yaml": "group: evil\ntask: [{task: x, dataset_path: pandas, dataset_kwargs: {data_files: evil.pkl}}]\n"
-    },
     "inlined programs": {"g.yaml": f"group: evil\ntask: [{_UNSAFE}]\n"},
-    "nested inlined programs": {"g.yaml": f"group: evil\ntask: [{{group: in, task: [{_UNSAFE}]}}]\n"},
     "tagged programs": task(task="a", tag="evil", unsafe_code="true"),
     "programs taken back": {"base.yaml": "unsafe_code: true\n", **task(include="base.yaml", unsafe_code="false")},
     "programs of lm-eval taken back": {
@@ -231,7 +198,6 @@ GROUPS: dict[str, Files] = {
 }
 YAML: dict[str, Files] = {
     "Python's tags": task(doc_to_text="!!python/object/apply:os.system ['touch CANARY']"),
-    "Python's names": task(doc_to_text="!!python/name:os.system"),
     "aliases": {"evil.yaml": _bomb("[%s]") + "task: evil\n"},
     "merged aliases": {"evil.yaml": _bomb("{<<: [%s]}") + "task: evil\n"},
     "a value in itself": task(metadata="&a [*a]"),
@@ -239,7 +205,6 @@ YAML: dict[str, Files] = {
     "a long number": task(metadata="1" + ":59" * 100_000),
     "no mapping": {"evil.yaml": "- evil\n"},
     "a name that is a list": task(task="[evil]"),
-    "a name that is a mapping": task(task="{evil: evil}"),
     "an unknown field": task(sandbox="false"),
     "values of other kinds": task(metric_list="{metric: ./evil}", dataset_kwargs="[evil]", filter_list="evil"),
 }

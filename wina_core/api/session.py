@@ -16,7 +16,7 @@ from wina_core.store import Store
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from wina_core.compute.models.loading import LoadedModel
-    from wina_core.compute.session.shared_session import SharedSession
+    from wina_core.compute.session.model_session import Session
 
 Value = TypeVar("Value")
 Key = tuple[str, str]
@@ -28,12 +28,12 @@ COMPUTING = RLock()
 
 
 @cache
-def session() -> "SharedSession":
+def session() -> "Session":
     """Return the models of this process."""
     with without_collections():
-        from wina_core.compute.session.shared_session import SharedSession
+        from wina_core.compute.session.model_session import Session
 
-    return SharedSession()
+    return Session()
 
 
 def load(source: ModelSource, rotation: RotationSpec) -> "LoadedModel":
@@ -58,7 +58,7 @@ def held_while_gated(source: ModelSource, rotation: RotationSpec, loaded: "Loade
 
 
 @contextmanager
-def in_job() -> "Iterator[SharedSession]":
+def in_job() -> "Iterator[Session]":
     """Compute a job within the block, with the models of this process as they were loaded.
 
     Raises WinaError while a model is gated, in any thread, and where the job takes a model that the caller has changed.

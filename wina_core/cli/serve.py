@@ -44,19 +44,13 @@ def serve(
     memory: options.Memory = None,
     max_new_tokens: Annotated[int, in_limits(min=1, help="Most new tokens of an answer.")] = 2048,
     max_body: Annotated[str, in_limits("--max-body", help="Largest request, such as 1MB.", metavar="SIZE")] = "1MB",
-    max_waiting: Annotated[
-        int, in_limits("--max-waiting", min=0, help="Most requests that wait; further ones get a 429.")
-    ] = 16,
-    stop_seconds: Annotated[
-        float, in_limits("--stop-seconds", min=0, help="Time to finish answers when stopped; then they end early.")
-    ] = 10.0,
     as_json: Annotated[
         bool, options.in_output("--json", help="Print each request as a line of JSON; stop once a pipe on stdin ends.")
     ] = False,
 ) -> None:
     """Serve a model to OpenAI's clients until Ctrl-C: /v1/completions, /v1/chat/completions, /v1/models.
 
-    Requests are answered one at a time. They can name no other model and no file.
+    One answer is generated at a time. Requests can name no other model and no file.
     """
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
@@ -64,7 +58,7 @@ def serve(
             f"wina serve needs {', '.join(missing)}; install the extra: pip install 'wina-workbench[serve]'."
         )
     # The server's parts take a tenth of a second, and torch takes seconds; bad input is found before that.
-    from wina_core.compute.serving.gatekeeper import RequestLimits, bind
+    from wina_core.compute.serving.gatekeeper import bind
     from wina_core.model_info.model_checks import SPARSE_METHOD
 
     key = read_key(api_key_file)
@@ -72,9 +66,7 @@ def serve(
     files = files_of(ModelSource(location=folder))
     read_config(files, SPARSE_METHOD)
     listening = bind(host, port, has_key=key is not None)
-    limits = RequestLimits(
-        body=round(parse_bytes(max_body)), tokens=max_new_tokens, waiting=max_waiting, stop_seconds=stop_seconds
-    )
+    size = round(parse_bytes(max_body))
     if as_json:
         threading.Thread(target=_stop_after_stdin, daemon=True).start()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -91,7 +83,17 @@ def serve(
             reason = f": {event.reason}" if event.reason else ""
             typer.echo(f"{event.path} {event.status}{rate}{reason}", err=True)
 
-    serve(files, _name(folder, files), listening, key=key, limits=limits, device=device, dtype=dtype, announce=announce)
+    serve(
+        files,
+        _name(folder, files),
+        listening,
+        key=key,
+        max_body=size,
+        max_tokens=max_new_tokens,
+        device=device,
+        dtype=dtype,
+        announce=announce,
+    )
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

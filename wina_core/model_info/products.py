@@ -237,7 +237,7 @@ def corrected_file(calibration: str, method: MethodSpec, plan: SparsityPlan) -> 
 
 def reference_file(source: ModelSource, folder: Path, text: TextSpec) -> Path:
     """Return the file of a text's log-probabilities by the original model in `folder`, computed in the dtype of
-    `source` (`session.reference.in_float32`).
+    `source` (`Session.reference`).
 
     All rotations, bits and devices share it, and all names of the folder and of the text.
     """

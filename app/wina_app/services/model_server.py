@@ -12,7 +12,7 @@ from wina_core.files.own_command import own_command
 from wina_core.jobs.hosted import SERVER_EVENTS, Listening, RequestFinished, ServeJob
 
 _KILL_MS = 20_000
-"""Time until a server that was requested to end is killed; it grants running answers half of it."""
+"""Time until a server that was requested to end is killed; it needs half of it to send what its answers have."""
 _LEAVING_MS = 2_000
 """The same when the window closes."""
 _log = logging.getLogger("wina_app.server")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
-from wina_core.compute.allocation import allocate, stored_curves
+from wina_core.compute.allocation import allocate
 from wina_core.compute.allocation.allocators import LEVELS
 from wina_core.compute.reporter import NullReporter
 from wina_core.compute.rotation.comparison import norm_spreads
@@ -121,8 +121,6 @@ def test_a_block_that_moves_together_splits_its_divergence_by_weights(tmp_path):
     assert at_half["q"] / at_half["k"] == pytest.approx(counts["q"] / counts["k"])
     assert tuple(row.x for row in record.curves if row.projection == "q") == LEVELS
     assert all(row.value == 0 for row in record.curves if row.x == 0)
-    assert stored_curves(layout, shared, curves, NullReporter()) == record.curves
-    assert stored_curves(layout, shared, tmp_path / "none.curves", NullReporter()) == ()
 
 
 def test_norm_spreads_are_the_coefficient_of_variation_of_the_column_norms():

@@ -36,7 +36,6 @@ from wina_core.records import AllocationRecord, LayerRecord
 from wina_core.specs import AllocatedSparsity, AllocatorSpec, MethodSpec
 from wina_core.specs.allocations import ALLOCATOR_PLUGINS, allocator_names
 from wina_core.specs.methods import get_method
-from wina_core.specs.plans import PlanLayout
 
 
 def allocate(
@@ -88,11 +87,6 @@ def allocate(
         seconds=journal.seconds,
         curves=cell_curves(cells, problem.curves),
     )
-
-
-def stored_curves(layout: PlanLayout, method: MethodSpec, curves: Path, reporter: Reporter) -> tuple[LayerRecord, ...]:
-    """Return the curves that `allocate` left in the file `curves`, as in its record; empty without the file."""
-    return cell_curves(cells_of(layout, method), Journal(curves, reporter))
 
 
 KL = "kl"

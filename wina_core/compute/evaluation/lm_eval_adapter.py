@@ -31,33 +31,6 @@ from wina_core.compute.render_limits import limited
 from wina_core.errors import WinaError
 from wina_core.records import SampleRecord
 
-__all__ = [
-    "HFLM",
-    "STOCK_FOLDER",
-    "ConfigurableTask",
-    "Entry",
-    "Kind",
-    "TaskFactory",
-    "TaskIndex",
-    "TaskManager",
-    "bits_per_byte",
-    "compile_templates_once",
-    "entry_of",
-    "env",
-    "evaluate",
-    "filter_names",
-    "handle_non_serializable",
-    "import_stock_function",
-    "index_of",
-    "load_yaml",
-    "metric_registry",
-    "normalize_gen_kwargs",
-    "use_factory",
-    "weighted_perplexity",
-    "without_bars",
-]
-
-
 # The environment of all task templates: lm-eval's, but sandboxed and limited.
 #
 # It renders honest templates to the same text. Others can neither reach attributes that lead to code or files nor take
@@ -157,21 +130,24 @@ try:
     import lm_eval.tasks
     import lm_eval.utils
     from lm_eval.api.metrics import bits_per_byte, weighted_perplexity
-    from lm_eval.api.registry import metric_registry
-    from lm_eval.api.task import ConfigurableTask
-    from lm_eval.evaluator import evaluate
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.models.utils import normalize_gen_kwargs
-    from lm_eval.tasks import TaskManager
-    from lm_eval.tasks._factory import TaskFactory
-    from lm_eval.tasks._index import Entry, Kind, TaskIndex
-    from lm_eval.tasks._yaml_loader import _import_func_in_yml as import_stock_function
-    from lm_eval.tasks._yaml_loader import load_yaml
-    from lm_eval.utils import handle_non_serializable
+    from lm_eval.api.registry import metric_registry as metric_registry
+    from lm_eval.api.task import ConfigurableTask as ConfigurableTask
+    from lm_eval.evaluator import evaluate as evaluate
+    from lm_eval.models.huggingface import HFLM as HFLM
+    from lm_eval.models.utils import normalize_gen_kwargs as normalize_gen_kwargs
+    from lm_eval.tasks import TaskManager as TaskManager
+    from lm_eval.tasks._factory import TaskFactory as TaskFactory
+    from lm_eval.tasks._index import Entry as Entry
+    from lm_eval.tasks._index import Kind as Kind
+    from lm_eval.tasks._index import TaskIndex as TaskIndex
+    from lm_eval.tasks._yaml_loader import _import_func_in_yml
+    from lm_eval.tasks._yaml_loader import load_yaml as load_yaml
+    from lm_eval.utils import handle_non_serializable as handle_non_serializable
 except ImportError as error:
     raise _incompatible(str(error)) from error
 
 
+import_stock_function = _import_func_in_yml
 _USED = {
     HFLM: ("_loglikelihood_tokens", "_model_call", "loglikelihood_rolling", "set_cache_hook", "tok_encode"),
     TaskFactory: ("_build_task", "_load_full_config"),

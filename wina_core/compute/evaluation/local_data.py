@@ -11,7 +11,6 @@ documents changes. For lm-eval's own command line, the equivalent is a task file
 Task files are built from the bytes that were judged; their Python runs only with consent.
 """
 
-import contextlib
 import hashlib
 import importlib
 import json
@@ -26,9 +25,8 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 from datasets import Dataset
-from jinja2 import TemplateError, meta
 
-from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskIndex, env, import_stock_function
+from wina_core.compute.evaluation.lm_eval_adapter import Entry, TaskIndex, import_stock_function
 from wina_core.compute.models.loading import first_line
 from wina_core.errors import WinaError
 from wina_core.files.user_file import LIMITS, check_file, open_file
@@ -122,68 +120,22 @@ def check_json_lines(path: Path) -> None:
                     continue
 
 
-def explained(error: Exception, config: Mapping[str, Any], folder: Path) -> WinaError | None:
-    """Return the error of a task that failed because its local data lack columns; None for other failures."""
-    splits = config["custom_dataset"]()
-    missing = _columns_of_templates(config) if config.get("process_docs") is None else set()
-    if isinstance(error, KeyError) and isinstance(error.args[0], str):
-        missing.add(error.args[0])
-    return _lacking(str(config["task"]), folder, missing, splits)
-
-
 def check_columns(task: Any, folder: Path) -> None:
-    """Raise WinaError if a task's local data lack columns that are needed only later.
+    """Raise WinaError if a task's local data lack a column that a field names without braces.
 
-    Those are fields named without braces, and columns that score an answer.
+    lm-eval would take the name for the text itself.
     """
-    config, columns = task.config, list(task.features)
-    named = {value for key in _FIELDS if isinstance(value := getattr(config, key), str) and value.isidentifier()}
-    missing = named - set(columns)
-    # Scoring an empty answer shows the columns that it reads. With `unsafe_code` it would run a program.
-    if config.output_type == "generate_until" and callable(config.process_results) and not config.unsafe_code:
-        try:
-            with contextlib.suppress(LookupError, TypeError, ValueError, ArithmeticError):  # of the empty answer
-                config.process_results(_Document(task.task_docs[0]), [""])
-        except _MissingColumn as error:
-            missing.add(error.args[0])
-    lacking = _lacking(task.task_name, folder, missing, task.dataset)
-    if lacking is not None:
-        raise lacking
+    fields = {value for key in _FIELDS if isinstance(value := getattr(task.config, key), str) and value.isidentifier()}
+    if missing := sorted(fields - set(task.features)):
+        raise misfit(task.task_name, folder, f"{', '.join(missing)} is missing", task.features)
 
 
-class _MissingColumn(Exception):  # noqa: N818 - caught where it is raised for
-    """A read of a column that a document does not have."""
-
-
-class _Document(dict[str, Any]):
-    """A document that distinguishes a missing column from any other missing key."""
-
-    def __missing__(self, key: str) -> Any:
-        raise _MissingColumn(key)
-
-
-def _lacking(task: str, folder: Path, needed: set[str], splits: Mapping[str, Dataset]) -> WinaError | None:
-    """Return the error of the first file that lacks a needed column; None if no file does."""
-    for split, path in _files(folder).items():
-        columns = splits[split].column_names if split in splits else []
-        if columns and (missing := sorted(needed - set(columns))):
-            many = "columns" if len(missing) > 1 else "column"
-            return WinaError(
-                f'The task "{task}" reads the {many} {", ".join(missing)}, which {path} lacks (there is: '
-                f"{', '.join(sorted(columns))}); name the columns as the data on the hub do."
-            )
-    return None
-
-
-def _columns_of_templates(config: Mapping[str, Any]) -> set[str]:
-    names: set[str] = set()
-    for template in (config.get(key) for key in _FIELDS):
-        if isinstance(template, str) and template.isidentifier():
-            names.add(template)
-        elif isinstance(template, str):
-            with contextlib.suppress(TemplateError):  # a mistake of the task, reported elsewhere
-                names |= meta.find_undeclared_variables(env.parse(template)) - env.globals.keys()
-    return names
+def misfit(task: str, folder: Path, reason: str, columns: Iterable[str]) -> WinaError:
+    """Return the error of local data that a task cannot use."""
+    return WinaError(
+        f'The data in {folder} do not fit the task "{task}" ({reason}; there is: {", ".join(sorted(columns))}); name '
+        "the columns as the data on the hub do."
+    )
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -222,16 +174,7 @@ def _json_table(path: Path) -> pyarrow.Table:
                 raise WinaError(f"Line {number} of the data file {path} is no JSON object; write one document a line.")
             rows.append(row)
     columns = dict.fromkeys(key for row in rows for key in row)
-    arrays = {}
-    for column in columns:
-        try:
-            arrays[column] = pyarrow.array([row.get(column) for row in rows])
-        except pyarrow.ArrowException as error:
-            raise WinaError(
-                f'The column "{column}" of the data file {path} mixes kinds of values ({first_line(error)}); '
-                "give all its documents the same kind."
-            ) from error
-    return pyarrow.table(arrays)
+    return pyarrow.table({column: pyarrow.array([row.get(column) for row in rows]) for column in columns})
 
 
 def _without_rows(documents: Dataset) -> Dataset:

@@ -41,7 +41,6 @@ from wina_core.studies.tasks.task_code import FORMATS
 from wina_core.studies.tasks.task_folder import RISK, is_shipped, member_names, runs_programs
 
 _LEAVES = (Kind.TASK, Kind.PY_TASK)
-_LONGBENCH_PACKAGES = ("jieba", "fuzzywuzzy", "rouge")
 _MAX_TASKS, _MAX_GROUP_DEPTH = 20_000, 50
 """Limits of tasks that one name may expand to, more than all of lm-eval's, and of levels of groups."""
 _SCRIPTS = ("accuracy", "bertscore", "bleu", "bleurt", "code_eval", "f1", "rouge", "squad_v2")
@@ -120,11 +119,15 @@ def _build(
     except WinaError:
         raise
     except ImportError as error:
-        raise WinaError(_missing_package(name, error)) from error
+        raise WinaError(
+            f'The task "{name}" needs a Python package that is missing ({first_line(error)}); install it with pip '
+            '(for LongBench, "wina-workbench[longbench]") and try again.'
+        ) from error
     except UNREACHABLE as error:
         raise WinaError(
             f'The data of the task "{name}" cannot be had ({first_line(error)}); run the task once while online, '
-            "or point to a local data file: in the task's file, or as a file for each split in a data folder."
+            "or point to local data: in the task's file, or in a data folder, as a folder of the task's name with a "
+            "file for each split, such as validation.jsonl."
         ) from error
     except Exception as error:  # task files are the user's, and their mistakes come as any exception
         raise WinaError(
@@ -255,17 +258,6 @@ def _check_examples(task: Any, num_fewshot: int | None) -> None:
         )
 
 
-def _missing_package(task: str, error: ImportError) -> str:
-    """Return the error for a missing package. Some tasks catch the ImportError and raise one without a name."""
-    cause = error.__context__ if error.name is None else error
-    package = cause.name if isinstance(cause, ImportError) else None
-    if package in _LONGBENCH_PACKAGES:
-        return f'The task "{task}" needs more packages; install them by pip install "wina-workbench[longbench]".'
-    if package is None:
-        return f'The task "{task}" cannot be imported ({first_line(error)}); install what it needs and try again.'
-    return f'The task "{task}" needs the Python package {package}; install it with pip and try again.'
-
-
 _log = logging.getLogger(__name__)
 UNREACHABLE = (OSError, RuntimeError, DatasetsError)
 """Errors of data that are neither here nor on the hub."""
@@ -312,16 +304,11 @@ class Factory(TaskFactory):
             raise
         except Exception as error:
             folder = self._local_folder()
-            explained = folder and local_data.explained(error, self._config, folder)
-            if explained:
-                raise explained from error
-            if self._data is not None and folder is None and isinstance(error, UNREACHABLE):
-                raise WinaError(
-                    f'The data folder {self._data.folder} holds nothing of the task "{self._config.get("task")}", and '
-                    f"its data on the hub cannot be had ({first_line(error)}); add a folder of the task's name with a "
-                    "file for each split, such as validation.jsonl."
-                ) from error
-            raise
+            if folder is None:
+                raise
+            splits = self._config["custom_dataset"]()
+            columns = {column for split in splits.values() for column in split.column_names}
+            raise local_data.misfit(str(self._config["task"]), folder, first_line(error), columns) from error
         folder = self._local_folder()
         if folder is not None:
             local_data.check_columns(task, folder)

@@ -1,20 +1,20 @@
-"""Time budgets of decoding: the repetitions and new tokens of a point that fit, and a sweep's progress.
+"""Time budgets of decoding: the repetitions and new tokens of a point that fit, and the memory of a timed model.
 
-The memory of a timed model is what its weights hold, and its peak.
+That is what its weights hold, and its peak.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import nn
 
+from wina_core.compute import pausable_clock
 from wina_core.compute.gating import Gates
-from wina_core.compute.reporter import Reporter
 from wina_core.specs.latency import LEAST_REPETITIONS, LEAST_TOKENS, DecodePoint
 
 DENSE_SHARE = 0.45
@@ -32,23 +32,51 @@ class Repetition(NamedTuple):
     tokens: int
 
 
-Repeat = Callable[[int], Repetition]
-"""Largest number of new tokens -> one repetition."""
+class Repetitions:
+    """The repetitions of one model at a point: as many, and with as many new tokens, as its budget allows.
 
+    Args:
+        point: The point.
+        end: The time, by pausable_clock, when its budget has passed, the warm-up included; infinite without one.
+        tokens: New tokens of a repetition; None to choose them by the warm-up.
+        check: Raises Cancelled after a cancellation.
+        report: Gets the fraction of the repetitions that is done, and the next one's name.
+    """
 
-class Allowance(NamedTuple):
-    """The time that one model's repetitions of a point may take."""
+    def __init__(
+        self,
+        point: DecodePoint,
+        end: float,
+        tokens: int | None,
+        check: Callable[[], object],
+        report: Callable[[float, str], object],
+    ) -> None:
+        self.check = check
+        self._point, self._end, self._tokens, self._report = point, end, tokens, report
+        self._deadline = float("inf")
 
-    seconds: float
-    """From `started`, the warm-up included."""
-    started: float
-    tokens: int | None = None
-    """New tokens of a repetition; None to choose them by the warm-up."""
+    def is_over(self, tokens: int) -> bool:
+        """Return whether the current repetition is past its deadline and has made LEAST_TOKENS."""
+        return tokens >= LEAST_TOKENS and pausable_clock.now() > self._deadline
 
-
-def warm_up_tokens(point: DecodePoint) -> int:
-    # Few under a budget, whose time is for the repetitions.
-    return point.new_tokens if point.budget_seconds is None else min(point.new_tokens, LEAST_TOKENS)
+    def timed(self, repeat: Callable[[int], Repetition]) -> list[Repetition]:
+        """Return the repetitions after a warm-up; `repeat` makes one of at most so many new tokens."""
+        point, repetitions = self._point, list[Repetition]()
+        self._report(0.0, "warm-up")
+        # Few tokens under a budget, whose time is for the repetitions.
+        warm_up = repeat(point.new_tokens if point.budget_seconds is None else min(point.new_tokens, LEAST_TOKENS))
+        prompt = warm_up.first - warm_up.start
+        token = (warm_up.end - warm_up.first) / (warm_up.tokens - 1)
+        begun = now = pausable_clock.now()
+        tokens = self._tokens or fitting_tokens(self._end - now, prompt, token, point)
+        duration = prompt + (tokens - 1) * token
+        while repetitions_left(done := len(repetitions), duration, self._end - now, point):
+            self._report(done / point.repetitions, f"repetition {done + 1} of {point.repetitions}")
+            self._deadline = now + longest_repetition(done, self._end - now, point)
+            repetitions.append(repeat(tokens))
+            now = pausable_clock.now()
+            duration = (now - begun) / len(repetitions)
+        return repetitions
 
 
 def least_repetitions(point: DecodePoint) -> int:
@@ -74,46 +102,6 @@ def repetitions_left(done: int, duration: float, left: float, point: DecodePoint
     remaining = point.repetitions - done
     fitting = int(min(max(0.0, left) / duration, remaining))
     return max(0, min(remaining, max(fitting, least_repetitions(point) - done)))
-
-
-TimedModel = Literal["dense", "gated"]
-
-
-class SweepProgress:
-    """A sweep's progress: points, the current one in proportion to the budget's shares and the repetitions."""
-
-    def __init__(self, reporter: Reporter, points: Sequence[DecodePoint]) -> None:
-        self._reporter = reporter
-        self._points = points
-        self._finished = 0
-        self._model: TimedModel = "dense"
-        self._done = 0.0
-        reporter.stage("")
-
-    def begin(self, model: TimedModel) -> None:
-        """Begin the repetitions of a model of the current point."""
-        self._model = model
-        self.send(0.0, "warm-up")
-
-    def send(self, share: float, text: str) -> None:
-        """Report the share of the current model's time that has passed."""
-        point, total = self._points[self._finished], len(self._points)
-        if self._model == "dense":
-            share *= DENSE_SHARE
-        else:
-            share = DENSE_SHARE + (1.0 - DENSE_SHARE) * share
-        # Progress never falls, though a repetition may be added or left out.
-        self._done = max(self._done, self._finished + share)
-        self._reporter.progress(self._done, total, "points", f"{point.label}: {self._model}, {text}")
-
-    def check(self) -> None:
-        """Raise Cancelled after a cancellation."""
-        self._reporter.check()
-
-    def finish(self) -> None:
-        self._finished += 1
-        if self._finished == len(self._points):
-            self._reporter.progress(self._finished, self._finished, "points")
 
 
 _RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,16 +17,10 @@ from wina_core.compute.generation.compiled import CompiledModel, compile_model
 from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency.budget import (
     DENSE_SHARE,
-    Allowance,
     PeakMemory,
-    Repeat,
     Repetition,
-    SweepProgress,
-    fitting_tokens,
+    Repetitions,
     held_bytes,
-    longest_repetition,
-    repetitions_left,
-    warm_up_tokens,
 )
 from wina_core.compute.latency.device import device_of, environment_on, free_bytes
 from wina_core.compute.latency.graphs import GraphDecoder, can_be_captured, decoding_times, wait
@@ -41,13 +35,13 @@ from wina_core.errors import WinaError
 from wina_core.jobs import DecodeJob, Emit, Measured
 from wina_core.records import COMPILED, FUSED, DecodeRecord, SweepReport
 from wina_core.specs import NO_ROTATION, TextSpec
-from wina_core.specs.latency import LEAST_TOKENS, DecodePoint, DecodeSpec, missing_points
+from wina_core.specs.latency import DecodePoint, DecodeSpec, missing_points
 from wina_core.specs.methods import get_method
 from wina_core.specs.plans import PlanLayout, UniformSparsity, resolve_plan
 
 _TEXT = "demo:heldout"
-_REPORT_SECONDS = 2.0
-"""Interval of progress within a repetition."""
+Compiled = CompiledModel | FusedModel | str
+"""A model compiled for one sequence, its step fused on a GPU, or the reason why it is not."""
 
 
 def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Reporter, job_id: str) -> SweepReport:
@@ -79,33 +73,42 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
         gatings = [  # before anything is timed
             session.gating(gated, spec.rotation, spec.method, plan, spec.calibration, reporter) for plan in plans
         ]
-        progress = SweepProgress(reporter, missing)
-        for point, (calibration, resolved) in zip(missing, gatings, strict=True):
+        reporter.stage("")
+
+        def repetitions(done: int, started: float, *, is_gated: bool, tokens: int | None = None) -> Repetitions:
+            """Return those of one model at a point, in its share of the time, after so many points."""
+            point, model = missing[done], "gated" if is_gated else "dense"
+            begin, end = (DENSE_SHARE, 1.0) if is_gated else (0.0, DENSE_SHARE)
+
+            def report(share: float, text: str) -> None:
+                passed = done + begin + (end - begin) * share
+                reporter.progress(passed, len(missing), "points", f"{point.label}: {model}, {text}")
+
+            budget = math.inf if point.budget_seconds is None else point.budget_seconds
+            return Repetitions(point, started + end * budget, tokens, reporter.check, report)
+
+        for done, (point, (calibration, resolved)) in enumerate(zip(missing, gatings, strict=True)):
             prompt = _prompts(point, gated)
             started = pausable_clock.now()
-            progress.begin("dense")
-            stage = _Stage(progress, point, _allowance(point, started, DENSE_SHARE))
             # On the processor, users decode the dense model by transformers.
             dense_decoder = _compiled(dense, None, point) if can_be_captured(dense.model) else ""
-            dense_speeds, dense_held = _speeds(dense, prompt, point, stage, dense_decoder), held_bytes(dense.model)
-            progress.begin("gated")
+            dense_speeds = _speeds(dense, prompt, point, repetitions(done, started, is_gated=False), dense_decoder)
+            dense_held = held_bytes(dense.model)
             with attach(gated, point.method, resolved, calibration, kernels=True) as gates:
                 compiled = _compiled(gated, gates, point)
                 gated.view.give_back(gated.view.embedding)  # decoding reads a few of its rows only
-                stage = _Stage(progress, point, _allowance(point, started, 1.0, dense_speeds.tokens))
+                turns = repetitions(done, started, is_gated=True, tokens=dense_speeds.tokens)
                 with PeakMemory(gated.device) as peak:
-                    gated_speeds = _speeds(gated, prompt, point, stage, compiled)
+                    gated_speeds = _speeds(gated, prompt, point, turns, compiled)
                 sparsity, held = gates.gated_sparsity, held_bytes(gated.model, gates)
             record = DecodeRecord(
                 point=point,
                 environment=environment,
                 measured_sparsity=sparsity,
-                **_with_percentiles(gated_speeds.decoding, "tokens_per_second", "p10", "p90"),
-                **_with_percentiles(dense_speeds.decoding, "dense_tokens_per_second", "dense_p10", "dense_p90"),
-                **_with_percentiles(gated_speeds.prefill, "prefill_tokens_per_second", "prefill_p10", "prefill_p90"),
-                **_with_percentiles(
-                    dense_speeds.prefill, "dense_prefill_tokens_per_second", "dense_prefill_p10", "dense_prefill_p90"
-                ),
+                **_percentiles("", gated_speeds.decoding),
+                **_percentiles("dense_", dense_speeds.decoding),
+                **_percentiles("prefill_", gated_speeds.prefill),
+                **_percentiles("dense_prefill_", dense_speeds.prefill),
                 held_bytes=held,
                 dense_held_bytes=dense_held,
                 peak_bytes=peak.bytes,
@@ -113,8 +116,8 @@ def time_decoding(job: DecodeJob, session: Session, emit: Emit, reporter: Report
                 turns=min(len(gated_speeds.decoding), len(dense_speeds.decoding)),
                 timed_tokens=gated_speeds.tokens,
             )
-            progress.finish()
             emit(Measured(job_id=job_id, record=record))
+        reporter.progress(len(missing), len(missing), "points")
     return SweepReport(
         environment=environment, points=tuple(points), measured=len(missing), stored=stored, skipped=skipped
     )
@@ -156,11 +159,6 @@ def _dense(gated: LoadedModel, spec: DecodeSpec, session: Session, reporter: Rep
     return session.prepare(spec.model, NO_ROTATION, reporter)
 
 
-def _allowance(point: DecodePoint, started: float, share: float, tokens: int | None = None) -> Allowance | None:
-    budget = point.budget_seconds
-    return None if budget is None else Allowance(share * budget, started, tokens)
-
-
 class _Speeds(NamedTuple):
     """Tokens per second of each repetition after a warm-up, over all sequences."""
 
@@ -172,8 +170,10 @@ class _Speeds(NamedTuple):
     """New tokens of a repetition."""
 
 
-def _with_percentiles(speeds: Sequence[float], *names: str) -> dict[str, Any]:
-    return dict(zip(names, map(float, np.percentile(speeds, (50, 10, 90))), strict=True))
+def _percentiles(prefix: str, speeds: Sequence[float]) -> dict[str, Any]:
+    """Return the median and the percentiles as fields of a DecodeRecord with this prefix."""
+    median, p10, p90 = map(float, np.percentile(speeds, (50, 10, 90)))
+    return {f"{prefix}tokens_per_second": median, f"{prefix}p10": p10, f"{prefix}p90": p90}
 
 
 def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
@@ -183,7 +183,7 @@ def _prompts(point: DecodePoint, loaded: LoadedModel) -> Tensor:
     return read_tokens(text, loaded.tokenizer).to(loaded.device)
 
 
-def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> CompiledModel | FusedModel | str:
+def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> Compiled:
     """Return the model compiled for the point's sequence, its step fused on a GPU, or the reason why it is not."""
     if point.batch > 1:
         return "several sequences are decoded at once"
@@ -192,9 +192,7 @@ def _compiled(loaded: LoadedModel, gates: Gates | None, point: DecodePoint) -> C
     return compile_model(loaded, gates, point.prompt_tokens + point.new_tokens)
 
 
-def _decoders(
-    gated: LoadedModel, compiled: CompiledModel | FusedModel | str, dense: CompiledModel | FusedModel | str
-) -> str:
+def _decoders(gated: LoadedModel, compiled: Compiled, dense: Compiled) -> str:
     """Return the decoder of the gated model, and on a GPU that of the dense one if it differs."""
     if not can_be_captured(gated.model):
         return _decoder("transformers", compiled)
@@ -202,20 +200,18 @@ def _decoders(
     return gated_decoder if gated_decoder == plain_decoder else f"{gated_decoder}; dense: {plain_decoder}"
 
 
-def _decoder(otherwise: str, compiled: CompiledModel | FusedModel | str) -> str:
+def _decoder(otherwise: str, compiled: Compiled) -> str:
     """Return the decoder of a model, with the reason if it was not the compiled model or the fused step."""
     if isinstance(compiled, str):
         return f"{otherwise}: {compiled}"
     return COMPILED if isinstance(compiled, CompiledModel) else FUSED
 
 
-def _speeds(
-    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
-) -> _Speeds:
+def _speeds(loaded: LoadedModel, prompt: Tensor, point: DecodePoint, turns: Repetitions, compiled: Compiled) -> _Speeds:
     """Time greedy decoding after prompts [batch, tokens]: by the compiled model, by steps in a CUDA graph, or by
     transformers' generate(), as users do."""
     try:
-        repetitions = _repeated(_repetition(loaded, prompt, point, stage, compiled), point, stage)
+        repetitions = turns.timed(_repetition(loaded, prompt, point, turns, compiled))
     finally:
         if isinstance(compiled, FusedModel):
             compiled.restore()
@@ -227,48 +223,38 @@ def _speeds(
 
 
 def _repetition(
-    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, stage: "_Stage", compiled: CompiledModel | FusedModel | str
-) -> Repeat:
+    loaded: LoadedModel, prompt: Tensor, point: DecodePoint, turns: Repetitions, compiled: Compiled
+) -> Callable[[int], Repetition]:
     """Return the function that times one repetition of a number of new tokens."""
     if isinstance(compiled, CompiledModel):
-        return partial(_by_calls, compiled, prompt, stage)
+        return partial(_by_calls, compiled, prompt, turns)
     if not can_be_captured(loaded.model):
-        return partial(_by_generate, loaded, prompt, stage)
+        return partial(_by_generate, loaded, prompt, turns)
     fused = compiled if isinstance(compiled, FusedModel) else None
     decoder = GraphDecoder(loaded.model, prompt.shape[1] + point.new_tokens, len(prompt), fused)
-    return partial(_by_graph, decoder, prompt, stage)
+    return partial(_by_graph, decoder, prompt, turns)
 
 
-def _repeated(repeat: Repeat, point: DecodePoint, stage: "_Stage") -> list[Repetition]:
-    """Return the repetitions after a warm-up: as many, and with as many new tokens, as the point has and its budget
-    allows."""
-    tokens = stage.tokens(repeat(warm_up_tokens(point)))
-    repetitions: list[Repetition] = []
-    while stage.wants_another(len(repetitions)):
-        repetitions.append(repeat(tokens))
-    return repetitions
-
-
-def _by_calls(compiled: CompiledModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+def _by_calls(compiled: CompiledModel, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
     start = pausable_clock.now()
     tokens = compiled.greedy(prompt)
     next(tokens)
     first = pausable_clock.now()
     done = 1
-    while done < count and not stage.is_over(done):
+    while done < count and not turns.is_over(done):
         next(tokens)
-        stage.check()
+        turns.check()
         done += 1
     return Repetition(start, first, pausable_clock.now(), done)
 
 
-def _by_graph(decoder: GraphDecoder, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
+def _by_graph(decoder: GraphDecoder, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
     # Never ended early: the processor is far ahead of the device.
-    return Repetition(*decoding_times(decoder, prompt, count, stage.check), count)
+    return Repetition(*decoding_times(decoder, prompt, count, turns.check), count)
 
 
-def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: int) -> Repetition:
-    clock = _Clock(stage, loaded.device)
+def _by_generate(loaded: LoadedModel, prompt: Tensor, turns: Repetitions, count: int) -> Repetition:
+    clock = _Clock(turns, loaded.device)
     start = pausable_clock.now()
     loaded.model.generate(
         prompt,
@@ -285,75 +271,14 @@ def _by_generate(loaded: LoadedModel, prompt: Tensor, stage: "_Stage", count: in
 class _Clock(StoppingCriteria):
     """Stopping criterion that records each token's time, checks for cancellation, and stops when time is over."""
 
-    def __init__(self, stage: "_Stage", device: torch.device) -> None:
+    def __init__(self, turns: Repetitions, device: torch.device) -> None:
         self.times: list[float] = []
-        self._stage = stage
+        self._turns = turns
         self._device = device
 
     def __call__(self, input_ids: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG002 - transformers' signature
         wait(self._device)
         self.times.append(pausable_clock.now())
-        self._stage.check()
-        over = self._stage.is_over(len(self.times))
+        self._turns.check()
+        over = self._turns.is_over(len(self.times))
         return torch.full((len(input_ids),), over, dtype=torch.bool, device=input_ids.device)
-
-
-class _Stage:
-    """The repetitions of one model of a point, within their allowance, and their share of the progress."""
-
-    def __init__(self, progress: SweepProgress, point: DecodePoint, allowance: Allowance | None) -> None:
-        self._progress = progress
-        self._point = point
-        self._allowance = allowance
-        self._tokens = point.new_tokens
-        self._forecast = 0.0
-        self._ready = 0.0
-        self._deadline = math.inf
-        self._repetition_start = self._sent = math.inf
-        self._repetition_seconds = 0.0
-        self._repetitions_done = self._repetitions_left = 0
-
-    def check(self) -> None:
-        """Raise Cancelled after a cancellation, and report a long repetition at intervals."""
-        self._progress.check()
-        now = pausable_clock.now()
-        if now - self._sent > _REPORT_SECONDS:
-            self._report(now)
-
-    def _report(self, now: float) -> None:
-        """Report the share of the repetitions that have passed, the current one as far as it is expected to be."""
-        self._sent = now
-        done, total = self._repetitions_done, self._repetitions_done + self._repetitions_left
-        current = min(1.0, (now - self._repetition_start) / self._repetition_seconds)
-        self._progress.send(min(1.0, (done + current) / total), f"repetition {min(done + 1, total)} of {total}")
-
-    def is_over(self, tokens: int) -> bool:
-        """Return whether the current repetition is past its deadline and has made LEAST_TOKENS."""
-        return tokens >= LEAST_TOKENS and pausable_clock.now() > self._deadline
-
-    def tokens(self, warm_up: Repetition) -> int:
-        """Return the new tokens of each repetition after a warm-up."""
-        prompt = warm_up.first - warm_up.start
-        token = (warm_up.end - warm_up.first) / (warm_up.tokens - 1)
-        if self._allowance is not None:
-            self._tokens = self._allowance.tokens or fitting_tokens(self._left, prompt, token, self._point)
-        self._forecast = prompt + (self._tokens - 1) * token
-        self._ready = pausable_clock.now()
-        return self._tokens
-
-    def wants_another(self, done: int) -> bool:
-        """Return whether another repetition follows `done`, and report progress."""
-        now = pausable_clock.now()
-        self._repetition_seconds = (now - self._ready) / done if done else self._forecast
-        self._repetitions_left = repetitions_left(done, self._repetition_seconds, self._left, self._point)
-        self._repetitions_done, self._repetition_start = done, now
-        self._deadline = now + longest_repetition(done, self._left, self._point)
-        self._report(now)
-        return self._repetitions_left > 0
-
-    @property
-    def _left(self) -> float:
-        """Return the seconds of the allowance that are left; endless without one."""
-        if self._allowance is None:
-            return math.inf
-        return self._allowance.seconds - (pausable_clock.now() - self._allowance.started)

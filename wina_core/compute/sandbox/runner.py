@@ -17,7 +17,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -78,14 +78,14 @@ def run_confined(program: str, tests: str = "", limits: SandboxLimits = SandboxL
         }
         judge = {**common, "role": "judge", "token": token, "text": tests, "pipe": (read_answers, write_requests)}
         ended = time.monotonic() + limits.wall_seconds
-        with _started(candidate) as candidates, _started(judge) as judges:
+        with _confined(candidate["pipe"]) as candidates, _confined(judge["pipe"]) as judges:
             pipes.close()  # so that each process sees the other's end
             processes = candidates, judges
             for process in processes:
                 _check_start(process, max(0.0, ended - time.monotonic()))
             _request(judges, judge)
             _request(candidates, candidate)
-            report = _report(judges, max(0.0, ended - time.monotonic()))
+            report = _read(judges, _MAX_REPORT_BYTES, max(0.0, ended - time.monotonic()))
             if report is not None:  # the processes end by themselves, with the status of a limit
                 for process in processes:
                     with suppress(subprocess.TimeoutExpired):
@@ -107,19 +107,13 @@ def _pipe() -> Iterator[tuple[int, int]]:
             os.close(descriptor)
 
 
-def _started(request: dict[str, Any]) -> AbstractContextManager["subprocess.Popen[bytes]"]:
-    return confined_python(_START, readable=[str(_CONFINED)], descriptors=request["pipe"])
-
-
 def _check_start(process: "subprocess.Popen[bytes]", seconds: float) -> None:
     """Wait for the first byte of a process; raise WinaError if bubblewrap cannot confine it."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    waiting = select.poll()
-    waiting.register(process.stdout, select.POLLIN)
-    if not waiting.poll(seconds * 1000):
+    first = _read(process, 1, seconds)
+    if first is None:
         raise unavailable(f"bubblewrap does not start within {seconds:.0f} s")
-    if not os.read(process.stdout.fileno(), 1):
+    if not first:
+        assert process.stderr is not None
         lines = process.stderr.read().decode(errors="replace").splitlines()
         raise unavailable(lines[-1] if lines else "bubblewrap ends at once")
 
@@ -130,12 +124,12 @@ def _request(process: subprocess.Popen[bytes], request: dict[str, Any]) -> None:
         pipe.write(json.dumps(request).encode())
 
 
-def _report(process: subprocess.Popen[bytes], seconds: float) -> bytes | None:
-    """Return the process's report, empty if it ends without one, or None after these seconds."""
+def _read(process: subprocess.Popen[bytes], size: int, seconds: float) -> bytes | None:
+    """Return what a process writes, at most `size` bytes; empty if it ends, or None after these seconds."""
     assert process.stdout is not None
     waiting = select.poll()
     waiting.register(process.stdout, select.POLLIN)
-    return os.read(process.stdout.fileno(), _MAX_REPORT_BYTES) if waiting.poll(seconds * 1000) else None
+    return os.read(process.stdout.fileno(), size) if waiting.poll(seconds * 1000) else None
 
 
 def _parsed(report: bytes | None, token: str) -> dict[str, str]:
@@ -192,18 +186,16 @@ _X32 = 0x40000000
 
 
 @contextmanager
-def confined_python(
-    code: str, *, readable: Iterable[str] = (), descriptors: Iterable[int] = ()
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Yield a confined process of this Python that runs `code`, with pipes on all three streams, and end it.
+def _confined(descriptors: Iterable[int]) -> Iterator["subprocess.Popen[bytes]"]:
+    """Yield a confined process that awaits its request, with pipes on all three streams, and end it.
 
     It has no network, no process beside it, an empty environment, and reads only Python, its packages, the system's
-    libraries and the `readable` paths. The kernel ends it when this thread ends. Packages are not on its `sys.path`.
+    libraries and `confined`. The kernel ends it when this thread ends. Packages are not on its `sys.path`.
 
     Raises:
         WinaError: if bubblewrap is not installed, or has no filter for this machine.
     """
-    command = _command(["-I", "-S", "-c", code], readable)
+    command = _command()
     # The filter fits into the pipe's buffer, so that it is written before anything reads it.
     filter_end, writes = os.pipe()
     with os.fdopen(writes, "wb") as pipe:
@@ -258,7 +250,7 @@ def _instruction(code: int, value: int, jump: int = 0) -> bytes:
     return struct.pack("=HBBI", code, jump, 0, value)
 
 
-def _command(arguments: list[str], readable: Iterable[str]) -> list[str]:
+def _command() -> list[str]:
     if is_bundle():
         raise unavailable("a bundle has no Python for them; install the workbench with pip")
     program = shutil.which("bwrap") if sys.platform == "linux" else None
@@ -269,11 +261,11 @@ def _command(arguments: list[str], readable: Iterable[str]) -> list[str]:
     python, paths = str(Path(sys.executable).resolve()), sysconfig.get_paths()
     folders = [paths["stdlib"], paths["platstdlib"], str(Path(sys.base_prefix) / "lib"), *package_folders()]
     command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    for path in dict.fromkeys([*folders, *_SYSTEM_LIBRARIES, python, *readable]):
+    for path in dict.fromkeys([*folders, *_SYSTEM_LIBRARIES, python, str(_CONFINED)]):
         command += ["--ro-bind-try", path, path]
     for path in _DEVICES:
         command += ["--dev-bind", path, path]
-    return [*command, "--remount-ro", "/", "--chdir", "/", "--", python, *arguments]
+    return [*command, "--remount-ro", "/", "--chdir", "/", "--", python, "-I", "-S", "-c", _START]
 
 
 _NAME = "code_eval"

@@ -1,19 +1,17 @@
-"""Gatekeeper in front of transformers' server: keys, routes, models, and limits of size and number of requests."""
+"""Gatekeeper in front of transformers' server: keys, sites, routes, size and fields of requests."""
 
 import asyncio
-import errno
 import hmac
 import ipaddress
+import json
 import logging
-import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from wina_core.compute.serving.requests import FAILED, ROUTES, Body, Refused, parse_body, sentence_of
-from wina_core.errors import WinaError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+
+from wina_core.errors import WinaError, explain
 from wina_core.jobs.hosted import RequestFinished
 
 if TYPE_CHECKING:  # with torch, which takes seconds; a bad address is refused before that
@@ -25,38 +23,33 @@ Send = Callable[[Scope], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 GONE = 499
 """Status in the log of a request whose client went away."""
+FAILED = "The server failed; its log has the details."
+"""Sentence of an unforeseen error."""
 _OPEN = ("/v1/models", "/health")
 """Routes without a body."""
 _UNGUARDED = "/health"
 """Route without a key."""
-_RETRY_SECONDS = "1"
+_MIN_TEMPERATURE = 1e-4
+"""Lower ones overflow; they are 0, since even here a score that is higher by 0.01 is always chosen."""
+StopString = Annotated[str, Field(min_length=1, max_length=64)]
+"""Short, since transformers compares each with every token of the vocabulary first."""
 _log = logging.getLogger(__name__)
 
 
 def bind(host: str, port: int, *, has_key: bool) -> socket.socket:
     """Return a listening socket; raise WinaError for an unknown host, one that needs a key, and a port in use."""
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if has_key or is_loopback(str(address[0])):
+            return socket.create_server(address[:2], family=family)
     except (OSError, UnicodeError) as error:
-        raise WinaError(f'"{host}" is no address of this machine; --host 127.0.0.1 is the usual one.') from error
-    if not has_key and not is_loopback(str(address[0])):
         raise WinaError(
-            f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
-            "leave out --host."
-        )
-    listener = socket.socket(family, kind, number)
-    try:
-        if os.name == "posix":  # elsewhere it would take a port from another program
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen()  # another program's claim of the port is known only now
-    except OSError as error:
-        listener.close()
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            reason = "is in use by another program" if error.errno == errno.EADDRINUSE else "is not allowed to you"
-            raise WinaError(f"The port {port} {reason}; choose another one by --port.") from error
-        raise WinaError(f"{host} is no address to listen on ({error.strerror}); --host 127.0.0.1 is one.") from error
-    return listener
+            f"{host}, port {port}, cannot be listened on ({error}); choose another --port, or --host 127.0.0.1."
+        ) from error
+    raise WinaError(
+        f"{host} can be reached by other machines, which needs an API key; set WINA_API_KEY or --api-key-file, or "
+        "leave out --host."
+    )
 
 
 def is_loopback(address: str) -> bool:
@@ -67,93 +60,141 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class RequestLimits:
-    """Limits of a server."""
+class Refused(Exception):  # noqa: N818 - an answer, not an error of the server
+    """A request that is answered with a status and one sentence."""
 
-    body: int = 1_000_000
-    """Most bytes of a request."""
-    tokens: int = 2048
-    """Most new tokens of an answer."""
-    waiting: int = 16
-    """Most requests that wait for the one being answered."""
-    body_seconds: float = 10.0
-    """Time for a request to arrive."""
-    send_seconds: float = 30.0
-    """Time for a client to take a part of its answer."""
-    stop_seconds: float = 10.0
-    """Time for answers to be finished once the server stops; then they end where they are."""
+    def __init__(self, status: int, sentence: str, **headers: str) -> None:
+        super().__init__(sentence)
+        self.status, self.headers = status, headers
+
+    @property
+    def content(self) -> bytes:
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        error = {"message": str(self), "type": kind, "param": None, "code": None}
+        return json.dumps({"error": error}).encode()
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class ChatMessage(_Part):
+    """A message of a conversation."""
+
+    role: str
+    content: str | list[dict[Literal["type", "text"], str]] | None = None
+    """Text, or its parts; images, which transformers' server would read by path or URL, are refused."""
+    tool_calls: list[dict[str, JsonValue]] | None = None
+    tool_call_id: str | None = None
+
+
+class Body(_Part):
+    """Fields that are passed on; all others are ignored: some would set a template, or any setting of generation.
+
+    Numbers have their ranges here, since one that overflows on a GPU ends its process.
+    """
+
+    is_chat: ClassVar[bool] = False
+    model: str
+    stream: bool = False
+    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: Annotated[
+        float | None, BeforeValidator(lambda t: 0.0 if isinstance(t, float) and 0 < t < _MIN_TEMPERATURE else t)
+    ] = Field(default=None, ge=0, le=10, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    frequency_penalty: float | None = Field(default=None, gt=-1, le=2)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    stop: Annotated[
+        StopString | Annotated[list[StopString], Field(max_length=4)] | None, BeforeValidator(lambda stop: stop or None)
+    ] = None
+
+
+class CompletionBody(Body):
+    """Body of /v1/completions."""
+
+    prompt: str = Field(min_length=1)
+
+
+class ChatBody(Body):
+    """Body of /v1/chat/completions."""
+
+    is_chat: ClassVar[bool] = True
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    tools: list[dict[str, JsonValue]] | None = None
+    """Functions that the model may call, as chat templates show them."""
+    chat_template_kwargs: dict[Literal["enable_thinking"], bool] | None = None
+
+
+ROUTES: dict[str, type[Body]] = {"/v1/completions": CompletionBody, "/v1/chat/completions": ChatBody}
+"""Bodies by the path that takes them."""
 
 
 class Gatekeeper:
-    """ASGI middleware that passes on allowed requests, one at a time, and refuses others in one sentence.
+    """ASGI middleware that passes on allowed requests and refuses others in one sentence.
 
     Args:
-        app: transformers' server.
-        turns: Its generations.
+        app: transformers' server, which generates one answer at a time.
+        generations: Its generations.
         model: The one name of a model that requests may give.
         chat: Whether the model has a chat template.
         key: The API key; None for none.
-        limits: Limits on requests.
+        max_body: Most bytes of a request.
         report: Called at the end of each request.
     """
 
     def __init__(
         self,
         app: App,
-        turns: "Generations",
+        generations: "Generations",
         model: str,
         *,
         chat: bool,
         key: str | None = None,
-        limits: RequestLimits | None = None,
+        max_body: int = 1_000_000,
         report: Callable[[RequestFinished], None] = lambda _: None,
     ) -> None:
-        self._app, self._turns, self._model, self._chat = app, turns, model, chat
+        self._app, self._generations, self._model, self._chat = app, generations, model, chat
         self._key = None if key is None else key.encode()
-        self._limits, self._report = limits or RequestLimits(), report
-        self._free = asyncio.Semaphore(1)
-        self._inside = 0
-        self._turn: Generation | None = None
-        self._stopping = False
-
-    def stop(self) -> None:
-        """End the answer being generated at its next token, and refuse all that wait."""
-        self._stopping = True
-        if self._turn is not None:
-            self._turn.end()
+        self._max_body, self._report = max_body, report
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass on the server's start and end."""
         if scope["type"] == "http":
-            await self._answer(scope, receive, _Exchange(send, self._limits.send_seconds))
+            await self._answer(scope, receive, _Response(send))
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
+    async def _answer(self, scope: Scope, receive: Receive, response: "_Response") -> None:
+        generation: Generation | None = None
         try:
             headers = dict(scope["headers"])
             self._check(scope["method"], scope["path"], headers)
             if scope["path"] in _OPEN:
-                await self._app(scope, receive, exchange.send)
+                await self._app(scope, receive, response.send)
             else:
-                body = parse_body(scope["path"], await self._read(headers, receive))
-                self._check_model(body)
-                with self._admitted():
-                    await _unless_gone(self._in_turn(scope, body, exchange), receive, exchange)
+                body = self._parsed(scope["path"], await self._read(headers, receive))
+                generation = self._generations.begin()
+                watch = asyncio.ensure_future(_end_when_gone(receive, response, generation))
+                try:
+                    content = body.model_dump_json(exclude_none=True).encode()
+                    # The body was written anew, so that the client's content-length no longer holds.
+                    passed = {**scope, "headers": [(b"content-type", b"application/json")]}
+                    await self._app(passed, _once(content), response.send)
+                finally:
+                    watch.cancel()
+                    # A cancelled answer leaves its generation running on a thread.
+                    generation.end()
         except Refused as error:
-            await exchange.refuse(error)
-        except _ClientGone:
-            exchange.reason = "The client went away."
+            await response.refuse(error)
         except Exception:
             _log.exception("A request failed.")
-            await exchange.refuse(Refused(500, FAILED))
+            await response.refuse(Refused(500, FAILED))
         finally:
-            turn = exchange.turn
-            counts = {} if turn is None else {"tokens": turn.tokens, "seconds": turn.seconds}
-            self._report(RequestFinished(path=scope["path"], status=exchange.status, reason=exchange.reason, **counts))
+            counts = {} if generation is None else {"tokens": generation.tokens, "seconds": generation.seconds}
+            self._report(RequestFinished(path=scope["path"], status=response.status, reason=response.reason, **counts))
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise Refused for a wrong key, a page of another site, and an unknown route."""
@@ -176,102 +217,57 @@ class Gatekeeper:
         if path in ROUTES and kind != b"application/json":  # others are sent by any page of a browser
             raise Refused(415, "A request must have the content type application/json.")
 
-    def _check_model(self, body: Body) -> None:
+    async def _read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """Return the body; raise Refused for one that is too large or incomplete."""
+        content, more = bytearray(), True
+        too_large = Refused(413, f"The request is larger than {self._max_body:,} bytes; shorten it.")
+        if int(headers.get(b"content-length", b"0")) > self._max_body:
+            raise too_large
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(GONE, "The client went away.")
+            content += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(content) > self._max_body:
+                raise too_large
+        return bytes(content)
+
+    def _parsed(self, path: str, content: bytes) -> Body:
+        """Return the body of a request; raise Refused for a wrong field, another model, and a chat without template."""
+        try:
+            body = ROUTES[path].model_validate_json(content)
+        except ValidationError as error:
+            raise Refused(400, explain(error)) from error
         if body.model != self._model:
             raise Refused(404, f"The model {body.model[:80]!r} is not served here; the one model is {self._model!r}.")
         if body.is_chat and not self._chat:
             raise Refused(400, f"{self._model} has no chat template; use /v1/completions.")
-
-    async def _read(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        """Return the body; raise Refused for one that is too large or too slow."""
-        limits, content = self._limits, bytearray()
-        too_large = Refused(413, f"The request is larger than {limits.body:,} bytes; shorten it.")
-        if int(headers.get(b"content-length", b"0")) > limits.body:
-            raise too_large
-        try:
-            async with asyncio.timeout(limits.body_seconds):
-                more = True
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _ClientGone
-                    content += message.get("body", b"")
-                    more = message.get("more_body", False)
-                    if len(content) > limits.body:
-                        raise too_large
-        except TimeoutError as error:
-            raise Refused(408, f"The request did not arrive within {limits.body_seconds:g} seconds.") from error
-        return bytes(content)
-
-    @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        """Count a request that has arrived while it waits and is answered; raise Refused if too many wait.
-
-        One that is still being read has no place: slow clients would take the places of others.
-        """
-        if self._inside > self._limits.waiting:  # one of those inside is being answered
-            sentence = f"{self._limits.waiting} requests wait already; try again later."
-            raise Refused(429, sentence, **{"retry-after": _RETRY_SECONDS})
-        self._inside += 1
-        try:
-            yield
-        finally:
-            self._inside -= 1
-
-    async def _in_turn(self, scope: Scope, body: Body, exchange: "_Exchange") -> None:
-        """Wait for the turn of a request and pass it on."""
-        async with self._free:
-            if self._stopping:
-                raise Refused(503, "The server is stopping.")
-            exchange.turn = self._turn = self._turns.begin(body.requested_tokens)
-            try:
-                content = body.model_dump_json(exclude_none=True).encode()
-                # The body was written anew, so that the client's content-length no longer holds.
-                passed = {**scope, "headers": [(b"content-type", b"application/json")]}
-                await self._app(passed, _once(content), exchange.send)
-            finally:
-                # A cancelled answer leaves its generation running on a thread.
-                exchange.turn.end()
+        return body
 
 
 _BEARER = {"www-authenticate": "Bearer"}
 
 
-class _ClientGone(Exception):  # noqa: N818 - no error of ours
-    pass
-
-
-class _Exchange:
+class _Response:
     """The response to a request, as far as it was sent."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        """`seconds` is the time for the client to take a part."""
-        self._send, self._seconds, self._status = send, seconds, 0
-        self.complete, self.reason = False, ""
-        self.turn: Generation | None = None
-
-    @property
-    def status(self) -> int:
-        """Return the status; GONE for an incomplete response."""
-        return self._status if self.complete else GONE
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status, self.complete, self.reason = 0, False, ""
 
     async def send(self, message: Scope) -> None:
-        """Send a part; raise _ClientGone if the client does not take it."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._send(message)
-        except TimeoutError as error:
-            raise _ClientGone from error
+        await self._send(message)
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = self.status or message["status"]
         elif message["type"] == "http.response.body":
             self.complete = not message.get("more_body", False)
-            if self._status >= 400:
-                self.reason = sentence_of(message["body"])
+            if self.status >= 400:
+                self.reason = self.reason or _sentence_of(message["body"])
 
     async def refuse(self, refused: Refused) -> None:
         """Send a refusal, unless a response has begun."""
-        if self._status:
+        if self.status:
             return
         named = {"content-type": "application/json", **refused.headers}
         headers = [(name.encode(), value.encode()) for name, value in named.items()]
@@ -279,26 +275,13 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": refused.content})
 
 
-async def _unless_gone(work: Coroutine[Any, Any, None], receive: Receive, exchange: _Exchange) -> None:
-    """Do the work of a response; if its client disconnects first, end it and raise _ClientGone."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        # Clients may disconnect as soon as the response is whole.
-        if not working.done() and not exchange.complete:
-            working.cancel()
-            with suppress(asyncio.CancelledError):
-                await working
-            raise _ClientGone
-        await working
-    finally:
-        working.cancel()
-        gone.cancel()
-
-
-async def _gone(receive: Receive) -> None:
+async def _end_when_gone(receive: Receive, response: _Response, generation: "Generation") -> None:
+    """End a generation at its next token once its client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    if not response.complete:  # clients may disconnect as soon as the response is whole
+        response.status, response.reason = GONE, "The client went away."
+        generation.end()
 
 
 def _once(content: bytes) -> Receive:
@@ -312,6 +295,14 @@ def _once(content: bytes) -> Receive:
         raise AssertionError
 
     return receive
+
+
+def _sentence_of(content: bytes) -> str:
+    """Return the sentence of a refusal's answer; empty for another one."""
+    try:
+        return str(json.loads(content)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def _is_loopback_name(header: bytes) -> bool:

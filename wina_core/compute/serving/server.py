@@ -5,7 +5,6 @@ The handlers of requests are bound to the loaded model, with limits and an end o
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
@@ -14,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,27 @@ from transformers import StoppingCriteriaList
 from transformers.cli.serving.chat_completion import ChatCompletionHandler
 from transformers.cli.serving.completion import CompletionHandler
 from transformers.cli.serving.server import build_server
-from transformers.cli.serving.utils import GenerateManager, GenerationState, Modality, _GenerationCancelled
+from transformers.cli.serving.utils import (
+    GenerateManager,
+    GenerationState,
+    Modality,
+    _GenerationCancelled,
+    set_torch_seed,
+)
 from transformers.utils import logging as transformers_logging
 
 from wina_core.compute.models.architectures import view
 from wina_core.compute.models.loading import check_finite, load_model, load_tokenizer, load_weights, placement
 from wina_core.compute.reporter import NullReporter
-from wina_core.compute.serving.gatekeeper import Gatekeeper, RequestLimits
-from wina_core.compute.serving.requests import FAILED, Refused
+from wina_core.compute.serving.gatekeeper import FAILED, Gatekeeper, Refused
 from wina_core.compute.sparse import quantizer  # noqa: F401 - registers sparse models with transformers
 from wina_core.errors import ending_signals
 from wina_core.jobs.hosted import Listening, ServerEvent
 from wina_core.model_info.model_checks import SPARSE_METHOD, check_folder, read_config
 from wina_core.specs import DType, ModelSource
 
-_CANCEL_SECONDS = 3
-"""Time for answers that were ended to be sent."""
+_STOP_SECONDS = 10
+"""Time for answers to be sent that a stop has ended."""
 
 
 def serve(
@@ -51,7 +56,8 @@ def serve(
     listening: socket.socket,
     *,
     key: str | None,
-    limits: RequestLimits,
+    max_body: int,
+    max_tokens: int,
     device: str,
     dtype: DType,
     announce: Callable[[ServerEvent], None],
@@ -63,7 +69,8 @@ def serve(
         name: The model's name; requests give it as `announce` gets it.
         listening: The socket, from `gatekeeper.bind`.
         key: The API key; None for none.
-        limits: Limits on requests.
+        max_body: Most bytes of a request.
+        max_tokens: Most new tokens of an answer.
         device: "auto", "cpu", "cuda" or "cuda:1".
         dtype: Data type of the weights; "auto" for that of the files.
         announce: Called once requests are accepted, and at the end of each.
@@ -76,10 +83,9 @@ def serve(
     name = re.sub(r"[^\w.-]", "-", name)
     model, tokenizer = load_served(folder, device, dtype)
     chat = bool(getattr(tokenizer, "chat_template", None))
-    turns = Generations(limits.tokens, getattr(model.config.get_text_config(), "max_position_embeddings", None))
-    keeper = Gatekeeper(
-        app_of(name, model, tokenizer, turns), turns, name, chat=chat, key=key, limits=limits, report=announce
-    )
+    generations = Generations(max_tokens, getattr(model.config.get_text_config(), "max_position_embeddings", None))
+    app = app_of(name, model, tokenizer, generations)
+    keeper = Gatekeeper(app, generations, name, chat=chat, key=key, max_body=max_body, report=announce)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"
     config = uvicorn.Config(
@@ -89,9 +95,9 @@ def serve(
         server_header=False,
         http="h11",
         ws="none",
-        timeout_graceful_shutdown=round(limits.stop_seconds) + _CANCEL_SECONDS,
+        timeout_graceful_shutdown=_STOP_SECONDS,
     )
-    server = _Server(config, keeper, limits, lambda: announce(Listening(address=address, model=name, chat=chat)))
+    server = _Server(config, generations, lambda: announce(Listening(address=address, model=name, chat=chat)))
     for number in ending_signals():
         # uvicorn leaves SIGHUP alone, and raises a signal again after its shutdown: the default handlers of both would
         # end the process at once.
@@ -99,17 +105,17 @@ def serve(
     server.run(sockets=[listening])
 
 
-def app_of(name: str, model: Any, tokenizer: Any, turns: Generations) -> FastAPI:
+def app_of(name: str, model: Any, tokenizer: Any, generations: Generations) -> FastAPI:
     """Return transformers' server of one model; every error becomes a refusal."""
     one = OneModel(name, model, tokenizer)
     app = build_server(
         model_manager=one,
-        chat_handler=Chats(one, turns),
-        completion_handler=Completions(one, turns),
+        chat_handler=Chats(one, generations),
+        completion_handler=Completions(one, generations),
         response_handler=None,  # the gatekeeper lets no request reach these three
         transcription_handler=None,
         systemone_handler=None,
-        generation_state=turns,
+        generation_state=generations,
     )
 
     def refuse(_request: Any, error: Exception) -> Response:
@@ -118,33 +124,30 @@ def app_of(name: str, model: Any, tokenizer: Any, turns: Generations) -> FastAPI
                 refused = error
             case HTTPException():
                 refused = Refused(error.status_code, str(error.detail))
-            case TemplateError():
+            case TemplateError() | LookupError() | TypeError() | ValueError():  # of the messages: see `_ServedModel`
                 refused = Refused(400, f"The model's chat template refuses these messages ({error}).")
             case _:
                 refused = Refused(500, FAILED)
         return Response(refused.content, refused.status, refused.headers, "application/json")
 
-    for kind in (Refused, HTTPException, TemplateError, Exception):
+    for kind in (Refused, HTTPException, TemplateError, LookupError, TypeError, ValueError, Exception):
         app.add_exception_handler(kind, refuse)
     return app
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that says when it listens, and ends answers that are not finished in time."""
+    """uvicorn that says when it listens, and ends answers where they are once it stops."""
 
-    def __init__(
-        self, config: uvicorn.Config, keeper: Gatekeeper, limits: RequestLimits, on_listening: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, generations: Generations, on_listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._keeper, self._limits, self._on_listening = keeper, limits, on_listening
+        self._generations, self._on_listening = generations, on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # uvicorn waits for open answers; after this time they end at their next token.
-        asyncio.get_running_loop().call_later(self._limits.stop_seconds, self._keeper.stop)
+        self._generations.stop()
         await super().shutdown(sockets)
 
 
@@ -166,8 +169,6 @@ def load_served(folder: Path, device: str, dtype: DType) -> tuple[Any, Any]:
 
 
 _log = logging.getLogger(__name__)
-DEFAULT_MAX_TOKENS = 1024
-"""Most tokens of an answer whose request names no number, as in transformers' server."""
 
 
 class OneModel:
@@ -202,15 +203,18 @@ class OneModel:
 class Generation:
     """The generation for one request: a stopping criterion of transformers that counts tokens and can be ended."""
 
-    def __init__(self, max_tokens: int | None) -> None:
-        self.max_tokens = max_tokens
-        """Tokens that the request asks for; None for as many as usual."""
+    def __init__(self, stopping: threading.Event) -> None:
+        """`stopping` is set once the server stops."""
+        self.seed: int | None = None
         self.tokens, self._start, self._last = 0, 0.0, 0.0
-        self._ended = threading.Event()
+        self._ended, self._stopping = threading.Event(), stopping
         self._config: Any = None
 
     def begin(self, config: Any) -> None:
+        """Begin on the thread that generates."""
         self._start, self._config = time.perf_counter(), config
+        if self.seed is not None:
+            set_torch_seed(self.seed)
 
     @property
     def seconds(self) -> float:
@@ -224,94 +228,98 @@ class Generation:
     def __call__(self, ids: Tensor, _scores: Any, **_: Any) -> Tensor:
         """Return whether each sequence ends here."""
         self.tokens, self._last = self.tokens + 1, time.perf_counter()
-        if self._ended.is_set():
+        ended = self._ended.is_set() or self._stopping.is_set()
+        if ended:
             self._config.max_new_tokens = self.tokens  # the handlers then say "length": the answer is cut off
-        return torch.full(ids.shape[:1], self._ended.is_set(), device=ids.device)
+        return torch.full(ids.shape[:1], ended, device=ids.device)
+
+
+_current: ContextVar[Generation] = ContextVar("_current")
+"""Generation of the request that is being handled."""
 
 
 class Generations(GenerationState):
-    """transformers' generation state with one turn at a time and limits on tokens.
+    """transformers' generation state with limits on tokens and an end of each generation.
 
     Args:
-        most_tokens: Largest number of new tokens that a request may ask for.
+        most_tokens: Most new tokens of an answer.
         context: Most tokens of prompt and answer together; None if the model does not say.
     """
 
     def __init__(self, most_tokens: int, context: int | None) -> None:
         super().__init__()
-        self._most, self._context = most_tokens, context
-        self._manager = _Manager(self)
-        self.current = Generation(None)
+        self._manager = _Manager(most_tokens, context)
+        self._stopping = threading.Event()
 
     def get_manager(self, _model: str, use_cb: bool = False) -> GenerateManager:
         assert not use_cb
         return self._manager
 
-    def begin(self, max_tokens: int | None) -> Generation:
-        """Begin the turn of a request, after the last one's has ended."""
-        self.current = Generation(max_tokens)
-        return self.current
+    def begin(self) -> Generation:
+        """Return the generation of the request that is being handled."""
+        generation = Generation(self._stopping)
+        _current.set(generation)
+        return generation
 
-    def fit(self, inputs: Any, config: Any) -> dict[str, Any]:
-        """Return a request's inputs with its turn, and limit its answer; raise Refused if it is too long."""
-        turn, prompt = self.current, inputs["input_ids"].shape[-1]
-        room = self._most if self._context is None else min(self._most, self._context - prompt)
-        if room < 1:
-            raise Refused(400, f"The prompt has {prompt} tokens, but the model reads {self._context}; shorten it.")
-        if (turn.max_tokens or 0) > room:
-            limit = f"the limit is {self._most}" if room == self._most else f"the model has room for {room}"
-            raise Refused(
-                400, f"{turn.max_tokens} new tokens after a prompt of {prompt} are too many; {limit}. Lower max_tokens."
-            )
-        config.max_new_tokens = turn.max_tokens or min(room, DEFAULT_MAX_TOKENS)
-        turn.begin(config)
-        return {**inputs, "stopping_criteria": StoppingCriteriaList([turn])}
+    def stop(self) -> None:
+        """End all generations at their next tokens."""
+        self._stopping.set()
 
 
-class _Logged:
+class _ServedModel:
     """A model whose errors go to the log: transformers would send their text to the client."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, generation: Generation) -> None:
+        self._model, self._generation = model, generation
 
-    def generate(self, **settings: Any) -> None:
-        """Generate; raise RuntimeError with the sentence of an unforeseen error."""
+    def generate(self, **settings: Any) -> Any:
+        """Generate; raise Refused with the sentence of an unforeseen error."""
+        self._generation.begin(settings["generation_config"])
         try:
-            self._model.generate(**settings)
+            return self._model.generate(**settings, stopping_criteria=StoppingCriteriaList([self._generation]))
         except _GenerationCancelled:
             raise
         except Exception as error:
             _log.exception("A generation failed.")
-            raise RuntimeError(FAILED) from error
+            raise Refused(500, FAILED) from error
 
 
 class _Manager(GenerateManager):
-    """transformers' generation on one thread, within the limits."""
+    """transformers' generation, within the limits, on its one thread, so that answers are generated one at a time."""
 
-    def __init__(self, turns: Generations) -> None:
+    def __init__(self, most_tokens: int, context: int | None) -> None:
         super().__init__()
-        self._turns = turns
+        self._most, self._context = most_tokens, context
 
     def generate_streaming(
         self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        fitted = self._turns.fit(inputs, gen_config)
-        return super().generate_streaming(_Logged(model), processor, fitted, gen_config, *args, **kwargs)
+        self._limit(inputs, gen_config)
+        served = _ServedModel(model, _current.get())
+        return super().generate_streaming(served, processor, inputs, gen_config, *args, **kwargs)
 
     async def generate_non_streaming(
         self, model: Any, processor: Any, inputs: Any, gen_config: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Return a whole answer; after a cancellation, the thread ends its turn on its own."""
-        fitted = self._turns.fit(inputs, gen_config)
-        return await asyncio.shield(
-            super().generate_non_streaming(model, processor, fitted, gen_config, *args, **kwargs)
-        )
+        self._limit(inputs, gen_config)
+        served = _ServedModel(model, _current.get())
+        return await super().generate_non_streaming(served, processor, inputs, gen_config, *args, **kwargs)
+
+    def _limit(self, inputs: Any, config: Any) -> None:
+        """Shorten an answer to the limits; raise Refused if the prompt leaves no room for it."""
+        prompt = inputs["input_ids"].shape[-1]
+        room = self._most if self._context is None else min(self._most, self._context - prompt)
+        if room < 1:
+            raise Refused(400, f"The prompt has {prompt} tokens, but the model reads {self._context}; shorten it.")
+        config.max_new_tokens = min(config.max_new_tokens, room)
 
 
 class _Sampled:
     """Handler that samples if a request sets a temperature or top_p: transformers' own leaves do_sample off."""
 
     def _build_generation_config(self, body: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        # The seed is set where the answer is generated, since another one may be under way.
+        _current.get().seed = body.pop("seed", None)
         config = super()._build_generation_config(body, *args, **kwargs)  # type: ignore[misc]
         if body.get("temperature") or (body.get("temperature") is None and body.get("top_p") is not None):
             config.do_sample = True

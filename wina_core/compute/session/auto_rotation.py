@@ -28,7 +28,8 @@ from wina_core.compute.rotation.comparison import ComparedRotation, best_candida
 from wina_core.compute.rotation.descent import Search
 from wina_core.compute.rotation.matrices import copy_bases, read_bases, save_matrices
 from wina_core.compute.rotation.transform import check_rotation
-from wina_core.compute.session.cache import bases_file, read_cached, write_cached
+from wina_core.compute.session.cache import bases_file, cached, read_cached, write_cached
+from wina_core.compute.stages import Stages
 from wina_core.errors import WinaError
 from wina_core.files.tables import write_atomically
 from wina_core.files.user_file import read_file
@@ -80,16 +81,16 @@ def measured_spectra(loaded: LoadedModel, text: TextSpec, reporter: Reporter) ->
     """Return the energy spectra of an unrotated model's inputs on a text, from the cache or measured."""
     file = products.spectra_file(products.identity(loaded.source, loaded.folder), text)
 
+    def compute(_stages: Stages) -> tuple[SiteSpectrum, ...]:
+        return energy_spectra(loaded.view, read_tokens(text, loaded.tokenizer), reporter)
+
     def read(path: Path) -> tuple[SiteSpectrum, ...]:
         return _SPECTRA.validate_json(read_file(path, "cache"))
 
-    spectra = read_cached(file, "spectra", read, reporter)
-    if spectra is None:
-        with cancellable(loaded.model, reporter):
-            spectra = energy_spectra(loaded.view, read_tokens(text, loaded.tokenizer), reporter)
-        content = _SPECTRA.dump_json(spectra)
-        write_cached(file, "spectra", lambda path: write_atomically(path, content), reporter)
-    return spectra
+    def save(spectra: tuple[SiteSpectrum, ...], path: Path) -> None:
+        write_atomically(path, _SPECTRA.dump_json(spectra))
+
+    return cached(file, "spectra", read, compute, save, loaded.model, reporter)
 
 
 @dataclass(frozen=True)
@@ -189,9 +190,9 @@ class _RotationSearch:
         def read(path: Path) -> list[LayerBases]:
             return list(read_bases(view, rotation, path, path.stem))
 
-        cached = read_cached(file, "basis", read, self.reporter)
-        if cached is not None:
-            return cached
+        stored = read_cached(file, "basis", read, self.reporter)
+        if stored is not None:
+            return stored
         search = Search(self.reporter, file.with_suffix(products.STAGES_SUFFIX))
         tokens = read_tokens(rotation.text, self.loaded.tokenizer) if rotation.reads_text else None
         bases = list(choose_bases(view, rotation, tokens, self.reporter, search))

@@ -5,12 +5,14 @@ A loaded model is rotated with what the cache keeps: bases, and rotated weights 
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import ValidationError
-from torch import Tensor
+from pydantic import BaseModel, ValidationError
+from torch import Tensor, nn
 
+from wina_core.compute.hooks import cancellable
 from wina_core.compute.models.experts import Expert
 from wina_core.compute.models.folded_norms import foldable
 from wina_core.compute.models.loading import LoadedModel, load_model
@@ -25,6 +27,7 @@ from wina_core.compute.rotation.transform import check_rotation
 from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError, explain
 from wina_core.files.hardware import OTHER_DISK, check_room
+from wina_core.files.tables import write_atomically
 from wina_core.model_info import products
 from wina_core.model_info.folding import choice_under
 from wina_core.records import BasesRecord
@@ -83,11 +86,11 @@ def _rotate(loaded: LoadedModel, rotation: RotationSpec, reporter: Reporter, scr
         return read_bases(loaded.view, rotation, path, path.stem), read_search(path)
 
     products.remove_abandoned(file.parent)
-    cached = read_cached(file, "basis", read, reporter)
+    stored = read_cached(file, "basis", read, reporter)
     search = Search(reporter, file.with_suffix(products.STAGES_SUFFIX))
-    if cached is not None:
+    if stored is not None:
         search.discard()
-        rotate(loaded, rotation, reporter, bases=cached[0], earlier=cached[1], scratch=scratch)
+        rotate(loaded, rotation, reporter, bases=stored[0], earlier=stored[1], scratch=scratch)
         return
     matrices: dict[str, Tensor] = {}
     report = rotate(loaded, rotation, reporter, into=matrices, search=search, scratch=scratch)
@@ -127,6 +130,33 @@ def read_cached(file: Path, label: str, read: Callable[[Path], T], reporter: Rep
         reason = explain(error) if isinstance(error, ValidationError) else error
         reporter.log("warning", f"The {label} is computed again, since {file} cannot be read: {reason}")
         return None
+
+
+def cached(
+    file: Path,
+    label: str,
+    read: Callable[[Path], T],
+    compute: Callable[[Stages], T],
+    save: Callable[[T, Path], object],
+    model: nn.Module,
+    reporter: Reporter,
+) -> T:
+    """Return a result of a model from its file, or compute it and keep it.
+
+    `compute` gets the stages that an interrupted attempt has left; they are removed once the file is written.
+    """
+    result = read_cached(file, label, read, reporter)
+    if result is None:
+        stages = stages_of(file, reporter)
+        with cancellable(model, reporter):
+            result = compute(stages)
+        if write_cached(file, label, partial(save, result), reporter):
+            stages.discard()
+    return result
+
+
+def save_json(record: BaseModel, path: Path) -> None:
+    write_atomically(path, record.model_dump_json().encode())
 
 
 def write_cached(file: Path, label: str, write: Callable[[Path], object], reporter: Reporter) -> bool:

@@ -2,35 +2,40 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
 from wina_core.compute import pausable_clock
-from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly, stored_curves
+from wina_core.compute.allocation import allocate, allocate_in_planes, allocate_jointly
 from wina_core.compute.allocation.cells import check_joint
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.evaluation.original import ReferenceFile
+from wina_core.compute.evaluation.fidelity import check_window
+from wina_core.compute.evaluation.original import BatchSize, ReferenceFile, make_reference, reference_bytes
 from wina_core.compute.gating.tuning import check_tuning, correct_fractions, tuned_biases_of, tuned_calibration
 from wina_core.compute.hooks import cancellable
-from wina_core.compute.models.loading import LoadedModel, load_model
+from wina_core.compute.memory import release_memory
+from wina_core.compute.models.loading import SPREAD, LoadedModel, fetched_folder, load_model, torch_device
 from wina_core.compute.models.quantize import quantize
 from wina_core.compute.models.text_tokens import read_tokens
 from wina_core.compute.quantization.apply import QuantizedSites
 from wina_core.compute.reporter import Reporter
 from wina_core.compute.session.auto_rotation import choose_rotation, measured_spectra, stored_choice
-from wina_core.compute.session.cache import read_cached, rotated, stages_of, write_cached
+from wina_core.compute.session.cache import cached, read_cached, rotated, save_json, stages_of, write_cached
 from wina_core.compute.stages import Stages, alone
 from wina_core.errors import WinaError
-from wina_core.files.tables import write_atomically
+from wina_core.files.hardware import free_on_disk
 from wina_core.files.user_file import read_file
 from wina_core.model_info import products
 from wina_core.model_info.folding import choice_under
+from wina_core.model_info.model_checks import check_folder, read_supported
 from wina_core.model_info.resolve import prepared_files, resolve
+from wina_core.model_info.sizes import WORKING, loaded_bytes
 from wina_core.records import (
     AllocationRecord,
     CalibrationRecord,
@@ -58,6 +63,11 @@ _TUNING = "tuned biases"
 CAPACITY = 2
 """Models held at once: enough to switch between dense and rotated."""
 _SPECTRA_TOKENS = 2048
+MAX_REFERENCE_BYTES = 8 * 2**30
+"""Largest file of a reference: the usual 16,384 tokens of a vocabulary of 262,144."""
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_Calls = Mapping[str, tuple[object, ...]]
+"""{module name: ids of the module, its forward pass and its hooks, and its mode}."""
 
 
 class Session:
@@ -68,8 +78,12 @@ class Session:
         self._models: OrderedDict[tuple[str, str], LoadedModel] = OrderedDict()
         self._choices: dict[tuple[str, str], RotationChoice] = {}
         """Comparisons of rotations, by the hash of (source, rotation)."""
-        self.references: Mapping[Path, ReferenceFile] = {}
-        """Open files of `session.reference`."""
+        self._references: Mapping[Path, ReferenceFile] = {}
+        """Open files of `reference`."""
+        self._calls: WeakKeyDictionary[nn.Module, _Calls] = WeakKeyDictionary()
+        """Modules and hooks of the models as they were loaded."""
+        self._changed: dict[nn.Module, str] = {}
+        """Names of the first changed modules of models that are refused."""
 
     def choice(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> RotationChoice:
         """Return the comparison of a rotation with none, of `auto` that of its candidates, from the cache or measured
@@ -117,7 +131,8 @@ class Session:
         """Return the model, loaded, rotated and quantized unless it still is.
 
         A rotated model starts from a fresh load, since rotation is in place; its bases are cached on disk. Raises
-        WinaError if the files differ from `source.fingerprint`, and as loading, rotating and quantizing do.
+        WinaError if the files differ from `source.fingerprint`, as loading, rotating and quantizing do, and for a model
+        that `refusing_changed` refuses.
         """
         rotation = self.chosen(source, rotation, reporter)
         current = unchanged(source)
@@ -133,8 +148,28 @@ class Session:
                 with cancellable(loaded.model, reporter):
                     quantize(loaded, current.quantization, reporter, _weight_cache(loaded, rotation, reporter))
             self._models[key] = loaded
+            self._calls.setdefault(loaded.model, _calls_of(loaded.model))
         self._models.move_to_end(key)
+        model = self._models[key].model
+        if model in self._changed:
+            name = self._changed[model]
+            raise WinaError(
+                f"{f'The module {name}' if name else 'The model'} of {source.location} is not as it was loaded: it has "
+                "a hook, a wrapper or training mode, which would change what is computed; remove that first."
+            )
         return self._models[key]
+
+    @contextmanager
+    def refusing_changed(self) -> Iterator[None]:
+        """Refuse, within the block, the models that the caller has changed when it begins: hooks would be measured."""
+        before = self._changed
+        self._changed = {
+            model: name for model, calls in self._calls.items() if (name := _difference(calls, model)) is not None
+        }
+        try:
+            yield
+        finally:
+            self._changed = before
 
     @contextmanager
     def borrowed(self, source: ModelSource, rotation: RotationSpec, reporter: Reporter) -> Iterator[LoadedModel]:
@@ -168,14 +203,14 @@ class Session:
             # Named by the chosen rotation, so that `auto` shares the files of the rotation that it chose.
             rotation = self.chosen(loaded.source, rotation, reporter)
             file = products.tuned_file(_identity(loaded), rotation, method, resolved.targets, spec)
-            tuned = read_cached(file, _TUNING, partial(tuned_biases_of, loaded.view), reporter)
-            if tuned is None:
-                tokens, stages = read_tokens(spec.text, loaded.tokenizer), stages_of(file, reporter)
-                with cancellable(loaded.model, reporter):
-                    tuned = tuned_calibration(loaded, method, resolved, calibration, tokens, reporter, stages)
-                if write_cached(file, _TUNING, tuned.save, reporter):
-                    stages.discard()
-            calibration = tuned
+            untuned, text = calibration, spec.text
+
+            def tune(stages: Stages) -> Calibration:
+                tokens = read_tokens(text, loaded.tokenizer)
+                return tuned_calibration(loaded, method, resolved, untuned, tokens, reporter, stages)
+
+            read = partial(tuned_biases_of, loaded.view)
+            calibration = cached(file, _TUNING, read, tune, Calibration.save, loaded.model, reporter)
         return calibration, resolved
 
     def _thresholds(
@@ -202,16 +237,14 @@ class Session:
             stored = SparsityPlan.model_validate_json(read_file(path, "cache")).for_layout(layout)
             return replace(resolved, fractions=stored.sparsity)
 
-        corrected = read_cached(file, _CORRECTION, read, reporter)
-        if corrected is None:
+        def correct(stages: Stages) -> ResolvedPlan:
             tokens = read_tokens(spec.text, loaded.tokenizer)
-            stages = stages_of(file, reporter)
-            with cancellable(loaded.model, reporter):
-                corrected = correct_fractions(loaded, method, resolved, calibration, tokens, reporter, stages)
-            content = SparsityPlan(layout=layout, sparsity=corrected.fractions).model_dump_json().encode()
-            if write_cached(file, _CORRECTION, lambda path: write_atomically(path, content), reporter):
-                stages.discard()
-        return calibration, corrected
+            return correct_fractions(loaded, method, resolved, calibration, tokens, reporter, stages)
+
+        def save(corrected: ResolvedPlan, path: Path) -> None:
+            save_json(SparsityPlan(layout=layout, sparsity=corrected.fractions), path)
+
+        return calibration, cached(file, _CORRECTION, read, correct, save, loaded.model, reporter)
 
     def calibration(
         self,
@@ -230,14 +263,14 @@ class Session:
         key = calibration_key(loaded, rotation, method, spec, shares)
         file = products.calibration_file(key)
         start = pausable_clock.now()
-        calibration = read_cached(file, "calibration", Calibration.load, reporter)
-        if calibration is None:
-            stages = stages_of(file, reporter)
-            with cancellable(loaded.model, reporter):
-                calibration = calibrate(loaded, method, spec, reporter, shares, stages)
+
+        def measure(stages: Stages) -> Calibration:
+            measured = calibrate(loaded, method, spec, reporter, shares, stages)
             products.remember_seconds(key, pausable_clock.now() - start)
-            if write_cached(file, "calibration", calibration.save, reporter):
-                stages.discard()
+            return measured
+
+        save = Calibration.save
+        calibration = cached(file, "calibration", Calibration.load, measure, save, loaded.model, reporter)
         return calibration, calibration.record(key, pausable_clock.now() - start, method.selection)
 
     def allocation(
@@ -263,9 +296,6 @@ class Session:
         file, curves = products.allocation_files(_identity(loaded), rotation, method, plan, spec)
         folder, key = file.parent, file.stem
         record = read_cached(file, "allocation", lambda path: _read_allocation(path, key), reporter)
-        if record is not None and not record.curves:  # the record of an older version
-            cell_curves = stored_curves(loaded.view.layout, method, curves, reporter)
-            record = record.model_copy(update={"curves": cell_curves})
         if record is None:
             calibration = None
             if spec is not None:
@@ -276,8 +306,10 @@ class Session:
                 reporter.stage("allocation")
                 record = allocate(loaded, method, plan, key, reporter, calibration, state, curves if state else None)
             products.remember_seconds(key, record.seconds)
-            if state is not None:
-                _keep_allocation(record, file, state, reporter)
+            # Only a kept record ends the search's state, from which it resumes after a full disk.
+            if state is not None and write_cached(file, "allocation", partial(save_json, record), reporter):
+                with suppress(OSError):
+                    state.unlink(missing_ok=True)
         return record.plan, record
 
     def joint(
@@ -324,8 +356,7 @@ class Session:
                 reporter.stage("allocation")
                 record = allocate_jointly(loaded, variants, method, spec, file.stem, curves, reporter)
         products.remember_seconds(file.stem, record.seconds)
-        content = record.model_dump_json().encode()
-        write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter)
+        write_cached(file, "allocation", partial(save_json, record), reporter)
         return record
 
     def _quantized_layers(
@@ -345,6 +376,37 @@ class Session:
         folder = products.passes_folder(_identity(loaded), rotation, loaded.source.quantization)
         products.remove_abandoned(folder.parent)
         return Stages(reporter, folder)
+
+    def reference(
+        self, source: ModelSource, text: TextSpec, batch_size: BatchSize, reporter: Reporter
+    ) -> ReferenceFile:
+        """Return the reference of the original of `source` on a text, from the disk or by one dense pass.
+
+        The original is the stored weights computed in float32 at least, under any dtype of `source`: a reference in 16
+        bits would be wrong by as much as a good configuration. What 16 bits cost is the divergence of the dense run.
+
+        Call it before the configuration's own model is loaded: the original is dropped again unless it was in memory
+        before. Of several engines that need one, the first computes it. Raises WinaError as loading and measuring do,
+        and for a text too large for the disk or for `MAX_REFERENCE_BYTES`.
+        """
+        original = unchanged(source.unquantized)
+        folder = fetched_folder(original, reporter)
+        original = in_float32(original, folder, reporter)
+        file = products.reference_file(original, folder, text)
+        opened = self._references.get(file)
+        if opened is not None and file.exists():
+            return opened
+        with alone(file, "the log-probabilities of the original", reporter):
+            reference = read_cached(file, "reference", ReferenceFile, reporter)
+            if reference is None:
+                _check_size(text, read_supported(folder)[0]["vocab_size"], file.parent)  # now, not after loading
+                with self.borrowed(original, NO_ROTATION, reporter) as loaded, cancellable(loaded.model, reporter):
+                    _make(loaded, text, batch_size, reporter, file)
+                # Before the configuration's own model is loaded.
+                release_memory()
+                reference = ReferenceFile(file)
+        self._references = {file: reference}
+        return reference
 
     def clear(self) -> None:
         self._models.clear()
@@ -416,12 +478,56 @@ def _is_made(folder: Path, reporter: Reporter) -> bool:
     return True
 
 
-def _keep_allocation(record: AllocationRecord, file: Path, state: Path, reporter: Reporter) -> None:
-    """Cache an allocation, and only then remove the state of its search, which resumes after a full disk."""
-    content = record.model_dump_json().encode()
-    if not write_cached(file, "allocation", lambda path: write_atomically(path, content), reporter):
+def in_float32(source: ModelSource, folder: Path, reporter: Reporter) -> ModelSource:
+    """Return a source with float32 in place of 16 bits, on the processor if its accelerator has no room."""
+    weights = check_folder(folder).weights
+    sixteen = {"auto": {"F16", "BF16"} & {entry.dtype for entry in weights.values()}, "float32": (), "float64": ()}
+    if not sixteen.get(source.dtype, True):
+        return source
+    device, size = source.device, loaded_bytes(weights, "float32")
+    if torch_device(device).type == "cuda" and device != SPREAD and size * WORKING > torch.cuda.mem_get_info()[0]:
+        reporter.log("info", "The original is computed on the processor, since in float32 it does not fit.")
+        device = "cpu"
+    return source.model_copy(update={"dtype": "float32", "device": device})
+
+
+def _make(loaded: LoadedModel, text: TextSpec, batch_size: BatchSize, reporter: Reporter, file: Path) -> None:
+    check_window(loaded, text)
+    stages = stages_of(file, reporter)
+    make_reference(loaded, read_tokens(text, loaded.tokenizer), batch_size, reporter, file, stages)
+    stages.discard()
+
+
+def _check_size(text: TextSpec, vocabulary: int, folder: Path) -> None:
+    """Raise WinaError for a reference that is too large."""
+    size = reference_bytes(text.tokens, vocabulary)
+    free = free_on_disk(folder)
+    if size > MAX_REFERENCE_BYTES:
+        most = MAX_REFERENCE_BYTES // reference_bytes(1, vocabulary) // text.sequence * text.sequence
+        limit = f"more than the largest, {MAX_REFERENCE_BYTES / 1e9:.1f} GB; choose at most {most:,} tokens"
+    elif size > free:
+        limit = f"and {folder} has {free / 1e9:.1f} GB left; free some space, or choose fewer tokens"
+    else:
         return
-    try:
-        state.unlink(missing_ok=True)
-    except OSError as error:
-        reporter.log("warning", f"{state} is needed no more but cannot be removed ({error.strerror}).")
+    raise WinaError(
+        f"The original's log-probabilities of {text.tokens:,} tokens and a vocabulary of {vocabulary:,} take "
+        f"{size / 1e9:.1f} GB, {limit}."
+    )
+
+
+def _calls_of(model: nn.Module) -> _Calls:
+    return {
+        name: (
+            id(module),  # no references, which would keep the model in memory
+            id(module.__dict__.get("forward")),
+            [id(hook) for hooks in _HOOKS for hook in getattr(module, hooks).values()],
+            module.training,
+        )
+        for name, module in model.named_modules()
+    }
+
+
+def _difference(before: _Calls, model: nn.Module) -> str | None:
+    """Return the name of the first module whose call has changed; None if there is none."""
+    now = _calls_of(model)
+    return next((name for name in (*now, *before) if now.get(name) != before.get(name)), None)

@@ -22,7 +22,6 @@ from wina_core.compute.memory import release_memory, trim_memory
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import Level, Reporter
 from wina_core.compute.session.model_session import Session, unchanged
-from wina_core.compute.session.reference import reference_of
 from wina_core.compute.stages import Stages
 from wina_core.compute.synthetic import measure_synthetic
 from wina_core.engine.server.cost import cost_metrics, count_run
@@ -230,7 +229,7 @@ def _measure(
     reference = None
     if text is not None and ORIGINAL in units:
         # Before the configuration's model is loaded: beside it, memory may not hold the original in float32.
-        reference = reference_of(session, spec.model, text, batch_size, stage)
+        reference = session.reference(spec.model, text, batch_size, stage)
     loaded = session.prepare(spec.model, spec.rotation, stage)
     allocated = tuple[LayerRecord, ...]()
     if isinstance(plan, AllocatedSparsity):

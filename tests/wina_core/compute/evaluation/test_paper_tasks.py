@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import lm_eval.tasks
 import pytest
@@ -14,7 +13,6 @@ from tests.stock_tasks import STOCK_FILES
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.evaluation import tasks
 from wina_core.compute.evaluation.harness import evaluate_task
-from wina_core.compute.evaluation.tasks import load_task
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.files.paths import resources_folder
@@ -74,55 +72,12 @@ def answering(loaded: LoadedModel, text: str) -> Iterator[None]:
         handle.remove()
 
 
-def at_night(*tasks: object) -> list[Any]:
-    """Mark tasks that take the same path as those of the default suite."""
-    return [pytest.param(*(task if isinstance(task, tuple) else (task,)), marks=pytest.mark.nightly) for task in tasks]
-
-
-@pytest.mark.parametrize(
-    "task", ["piqa", "hellaswag", "winogrande", *at_night("arc_easy", "arc_challenge", "sciq", "openbookqa", "boolq")]
-)
-def test_choices(loaded, task):
-    (metrics,) = measured(loaded, task).values()
-    assert metrics["acc" if task in ("winogrande", "boolq") else "acc_norm"].n == 2
-
-
-@pytest.mark.nightly
-def test_all_of_mmlu_reads_one_folder(loaded):
-    loaded_tasks = load_task("mmlu", data_folder="demo")["tasks"]
-    assert len(loaded_tasks) == 57
-    assert {task.dataset["test"].num_rows for task in loaded_tasks.values()} == {8}
-    task_metrics = measured(loaded, "mmlu", limit=1, num_fewshot=5)
-    assert {"mmlu", "mmlu_stem", "mmlu_other", "mmlu_social_sciences", "mmlu_humanities"} <= task_metrics.keys()
-    assert len([name for name, metrics in task_metrics.items() if metrics["acc"].num_fewshot == 5]) == 57
-    assert 0 <= task_metrics["mmlu"]["acc"].value <= 1
-
-
 def test_gsm8k_draws_its_examples_from_the_training_split(loaded):
     with answering(loaded, f" That is so.\n{first('gsm8k')['answer'].splitlines()[-1]}"):
         (metrics,) = measured(loaded, "gsm8k", limit=1).values()
     for way in ("strict-match", "flexible-extract"):
         assert metrics[f"exact_match,{way}"].value == 1.0
         assert metrics[f"exact_match,{way}"].num_fewshot == 5
-
-
-@pytest.mark.parametrize("kind", ["gender", *at_night("race_color", "religion")])
-def test_crows_pairs(loaded, kind):
-    (metrics,) = measured(loaded, f"crows_pairs_english_{kind}", limit=8).values()
-    assert {"likelihood_diff", "pct_stereotype"} <= metrics.keys()
-    assert metrics["pct_stereotype"].n == 8
-
-
-@pytest.mark.parametrize(
-    ("group", "members"),
-    [("code", 2), *at_night(("single", 4), ("multi", 4), ("fewshot", 4), ("summarization", 4), ("synthetic", 3))],
-)
-def test_longbench(loaded, group, members):
-    pytest.importorskip("jieba")
-    with answering(loaded, " Paragraph 1"):
-        task_metrics = measured(loaded, f"longbench_{group}", limit=1)
-    assert len(task_metrics) == members + 1
-    assert all(0 <= metrics["score"].value <= 1 for metrics in task_metrics.values())
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 import datetime
 from typing import Any
 
+import lm_eval.tasks._factory
 import pytest
 from jinja2 import Environment, StrictUndefined, TemplateError, meta
 
 from wina_core.compute import render_limits
+from wina_core.compute.evaluation import lm_eval_adapter
 from wina_core.compute.evaluation.lm_eval_adapter import STOCK_FOLDER, env
 from wina_core.errors import WinaError
 from wina_core.studies.tasks.task_folder import parse
@@ -86,3 +88,12 @@ def test_the_limits_end_with_the_rendering(monkeypatch: pytest.MonkeyPatch) -> N
         env.from_string("{{ 'a' * n }}").render(n=10**10)
     assert (resource.getrlimit(resource.RLIMIT_AS), signal.getsignal(signal.SIGPROF)) == before
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+# ---- lm-eval's interface ---------------------------------------------------------------------------------------------
+
+
+def test_a_missing_method_is_refused(monkeypatch):
+    monkeypatch.delattr(lm_eval.tasks._factory.TaskFactory, "_build_task")
+    with pytest.raises(WinaError, match=r"lacks TaskFactory\._build_task.*pip install lm-eval==0\.4\.13"):
+        lm_eval_adapter.check_interface()

@@ -221,16 +221,6 @@ def test_weights_in_planes_are_read_by_scores_and_counted(family: str, method: M
         assert distance(by_calls(loaded, gates, gated=False), dense) < 1e-3
 
 
-@torch.no_grad()
-def test_without_a_target_a_compiled_token_reads_every_plane() -> None:
-    loaded = model_in_planes("llama")
-    with gated(loaded, MethodSpec(name="wina"), 0.0) as gates:
-        sequence = compiled(loaded, gates).begin(past(loaded))
-        gates.reset_counts()
-        sequence.read(5)
-        assert gates.bits_read == pytest.approx(gates.bits_held)
-
-
 def in_runs(linear: torch.nn.Linear, generator: torch.Generator) -> MixedWeight:
     """Random codes of 8 and of 4 bits for a layer's inputs, in a random order of inputs."""
     m, n = linear.weight.shape

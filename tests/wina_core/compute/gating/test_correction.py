@@ -1,6 +1,7 @@
 """Thresholds corrected in the gated model, so that its matrices reach their targets."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from torch import Tensor
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_loaded
 from wina_core.compute.calibration import Calibration, calibrate
-from wina_core.compute.gating import attach
-from wina_core.compute.gating.rules import rules
-from wina_core.compute.gating.tuning import correct_fractions
+from wina_core.compute.gating import attach, tuning
+from wina_core.compute.gating.tuning import check_tuning, correct_fractions, tuned_biases_of, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel
+from wina_core.compute.models.logits import divergences, scored_log_probabilities
+from wina_core.compute.models.mapped import MappedWeights
 from wina_core.compute.models.text_tokens import read_tokens
-from wina_core.compute.reporter import NullReporter
+from wina_core.compute.reporter import NullReporter, Reporter
+from wina_core.compute.stages import Stages
 from wina_core.errors import Cancelled, WinaError
 from wina_core.specs import CalibrationSpec, MethodSpec, Selection, TextSpec
 from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity, resolve_plan
@@ -88,10 +91,14 @@ METHODS = [
 
 
 @pytest.mark.parametrize(
-    ("method", "sparsity", "uncorrected"), METHODS, ids=[f"{case[0].label}-{case[0].selection}" for case in METHODS]
+    ("family", "method", "sparsity", "uncorrected"),
+    [*(("llama", *case) for case in METHODS), *((family, spec("wina"), 0.5, 0.0) for family in ("phi3", "gpt_neox"))],
+    ids=lambda value: f"{value.label}-{value.selection}" if isinstance(value, MethodSpec) else str(value),
 )
-def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(tmp_path, method, sparsity, uncorrected):
-    loaded, plan = tiny_loaded(layers=2), UniformSparsity(sparsity=sparsity)
+def test_corrected_cuts_reach_every_matrix_target_where_uncorrected_ones_miss(
+    tmp_path, family, method, sparsity, uncorrected
+):
+    loaded, plan = tiny_loaded(family, layers=2), UniformSparsity(sparsity=sparsity)
     calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
     resolved = resolve_plan(plan, loaded.view.layout, method)
     before, _ = measured(loaded, method, resolved, calibration, tokens)
@@ -114,6 +121,7 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
         numbers = {record.layer: {} for record in gates.measured()}
         for layer, row in enumerate(gates.rules):
             numbers[layer] = {name: type(rule.select).__name__ for name, rule in row.items()}
+    assert {spec("cats", "mixed").selection_of(name) for name in ("up", "down")} == {"threshold"}, "one mask for both"
     selections = {"gate": "ThresholdSelection", "up": "ThresholdSelection"}
     expected = {name: selections.get(name, "TopKSelection") for name in loaded.view.layout.projections}
     assert numbers == {0: expected, 1: expected}
@@ -122,24 +130,6 @@ def test_mixed_selection_corrects_gate_and_up_and_keeps_exactly_k_of_the_others(
     for (_, name), value in sparsities.items():
         rounded = round(0.5 * inputs[name]) / inputs[name]
         assert value == pytest.approx(0.5 if name in selections else rounded, abs=1e-3 if name in selections else 1e-9)
-
-
-def test_mixed_selection_of_one_mask_for_up_and_down_is_by_threshold():
-    assert {spec("cats", "mixed").selection_of(name) for name in ("up", "down")} == {"threshold"}
-    assert [spec("teal", "mixed").selection_of(name) for name in ("q", "o", "gate", "up", "down")] == [
-        *["topk"] * 2,
-        *["threshold"] * 2,
-        "topk",
-    ]
-
-
-@pytest.mark.parametrize("family", ["phi3", "gpt_neox"])
-def test_fused_and_parallel_layers_are_corrected(tmp_path, family):
-    loaded, method, plan = tiny_loaded(family, layers=2), spec("wina"), UniformSparsity(sparsity=0.5)
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt"))
-    corrected = correct(loaded, method, plan, calibration, tokens)
-    sparsities, _ = measured(loaded, method, corrected, calibration, tokens)
-    assert list(sparsities.values()) == pytest.approx([0.5] * len(sparsities), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["teal", "rsparse"])
@@ -158,31 +148,6 @@ def test_a_plan_is_corrected_matrix_by_matrix_and_its_zeros_stay(tmp_path, name)
     assert max(misses(sparsities, plan)) <= 1e-3
 
 
-def test_matrices_that_share_a_mask_still_do(tmp_path):
-    """The ranks beside it differ, so that what q, k and v drop in all does too."""
-    loaded, method, plan = (
-        tiny_loaded(layers=1),
-        spec("rsparse", masks="shared", rho=0.8),
-        UniformSparsity(sparsity=0.5),
-    )
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    corrected = correct(loaded, method, plan, calibration, tokens)
-    (row,) = rules(loaded.view, method, corrected, calibration)
-    assert row["q"] is row["k"] is row["v"]
-    assert row["gate"] is row["up"]
-    assert corrected.fractions != corrected.masks
-
-
-def test_cuts_are_read_where_they_are_said_to_be(tmp_path):
-    loaded, method, plan = tiny_loaded(layers=1), spec("wina"), UniformSparsity(sparsity=0.5)
-    calibration, _ = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    fractions = ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),)
-    resolved = replace(resolve_plan(plan, loaded.view.layout, method), fractions=fractions)
-    (row,) = rules(loaded.view, method, resolved, calibration)
-    for column, name in enumerate(loaded.view.layout.projections):
-        assert row[name].select.threshold == calibration.threshold(0, column, fractions[0][column])
-
-
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     loaded, method, plan = tiny_loaded(layers=2), spec("cats"), UniformSparsity(sparsity=0.3)
@@ -194,19 +159,197 @@ def test_a_correction_can_be_cancelled_and_leaves_no_trace(tmp_path, after):
     assert not any(module._forward_pre_hooks or module._forward_hooks for module in loaded.model.modules())
 
 
-def test_progress_counts_passes_and_no_pass_is_taken_once_all_are_close(tmp_path):
-    loaded, method = tiny_loaded(layers=2), spec("teal")
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=512))
-    nothing, half = RecordingReporter(), RecordingReporter()
-    correct(loaded, method, UniformSparsity(sparsity=0.0), calibration, tokens, nothing)
-    assert nothing.calls == [(0, 5, "passes", "")]
-    correct(loaded, method, UniformSparsity(sparsity=0.5), calibration, tokens, half)
-    assert [done for done, *_ in half.calls] == list(range(len(half.calls)))
-    assert 2 <= len(half.calls) <= 5
+# ---- biases, tuned on the divergence of the gated model from the dense one -------------------------------------------
+
+PLAN = UniformSparsity(sparsity=0.4)
+SHARED = MethodSpec(name="wina", masks="shared", correction="tuned")
 
 
-def test_what_a_method_cannot_reach_is_refused(tmp_path):
-    loaded, method = tiny_loaded(layers=1), spec("larosa")
-    calibration, tokens = calibrated(loaded, method, varied_text(tmp_path / "text.txt", tokens=256))
-    with pytest.raises(WinaError, match="choose a target below"):
-        correct(loaded, method, UniformSparsity(sparsity=0.9), calibration, tokens, NullReporter())
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer and longer steps than those for models that were trained."""
+    monkeypatch.setattr(tuning, "RATE", 0.3)
+    monkeypatch.setattr(tuning, "TUNING_STEPS", 6)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tensor:
+    """Equal rows, since nothing about other rows of a random text can be learned."""
+    text = varied_text(tmp_path / "text.txt", tokens=64)
+    return read_tokens(text, tiny_loaded(layers=1).tokenizer).repeat(4, 1)
+
+
+@torch.no_grad()
+def divergence(loaded: LoadedModel, method: MethodSpec, calibration: Calibration, tokens: Tensor) -> float:
+    """The mean KL divergence of the gated model on a text, in nats per token."""
+    dense = scored_log_probabilities(loaded.view, tokens)
+    with attach(loaded, method, PLAN, calibration):
+        return float(divergences(dense, scored_log_probabilities(loaded.view, tokens)).mean())
+
+
+def tuned(
+    loaded: LoadedModel,
+    method: MethodSpec,
+    tokens: Tensor,
+    calibration: Calibration | None = None,
+    reporter: Reporter | None = None,
+    stages: Stages | None = None,
+    plan: UniformSparsity | SparsityPlan = PLAN,
+) -> Calibration:
+    resolved = resolve_plan(plan, loaded.view.layout, method)
+    return tuned_calibration(loaded, method, resolved, calibration, tokens, reporter or NullReporter(), stages)
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*product(["llama", "phi3", "gpt_neox"], ["wina", "teal"]), ("mixtral", "wina")],
+)
+def test_the_gated_model_comes_closer_to_the_dense_one(family, name, tokens):
+    loaded, method = tiny_loaded(family, layers=2), MethodSpec(name=name, correction="tuned")
+    before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
+    calibration = tuned(loaded, method, tokens)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, method, calibration, tokens) < divergence(loaded, method, plain, tokens)
+    after = loaded.model.state_dict()
+    assert all(torch.equal(after[key], value) for key, value in before.items()), "no weight changes"
+
+
+@pytest.mark.parametrize("method", ["cats", "rsparse", "scap", "wina by thresholds"])
+def test_other_rules_and_selections_are_tuned_on_their_calibration(method, tmp_path, tokens):
+    name, _, threshold = method.partition(" by ")
+    spec = MethodSpec(name=name, selection="threshold" if threshold else "topk", correction="tuned")
+    loaded, text = tiny_loaded(layers=2), varied_text(tmp_path / "other.txt", tokens=1024)
+    untuned = None
+    if spec.untuned.needs_calibration:
+        untuned = calibrate(loaded, spec, CalibrationSpec(text=text), NullReporter())
+    calibration = tuned(loaded, spec, tokens, untuned)
+    plain = replace(calibration, tuned={})
+    assert divergence(loaded, spec, calibration, tokens) < divergence(loaded, spec, plain, tokens)
+    if untuned is not None:
+        assert torch.equal(calibration.quantiles.nan_to_num(), untuned.quantiles.nan_to_num())
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3", "gpt_neox"])
+def test_a_bias_is_added_to_the_outputs_of_its_matrix_alone(family):
+    loaded = tiny_loaded(family, layers=1)
+    layout = loaded.view.layout
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.randn(size) for column, size in enumerate(sizes)}
+    zeros = {cell: torch.zeros_like(bias) for cell, bias in biases.items()}
+    plain = Calibration.empty(layout, 0)
+    for column, projection in enumerate(loaded.view.layers[0].projections.values()):
+        outputs: list[Tensor] = []
+        for tuned_biases in (zeros, zeros | {(0, column): biases[0, column]}):
+            with attach(loaded, SHARED, PLAN, replace(plain, tuned=tuned_biases)) as gates, torch.no_grad():
+                (forward,) = [gated for gated in gates.forwards if gated.linear is projection.linear]
+                x = torch.randn(2, 5, projection.shape[1], generator=torch.Generator().manual_seed(column))
+                outputs.append(forward(x))
+                gates.enabled = False
+                assert torch.equal(forward(x), projection.linear.__class__.forward(projection.linear, x))
+        added = torch.zeros(projection.linear.out_features)
+        added[projection.rows] = biases[0, column]
+        torch.testing.assert_close(outputs[1], outputs[0] + added)
+
+
+@pytest.mark.parametrize("family", ["llama", "phi3"])
+@torch.no_grad()
+def test_tokens_that_are_left_dense_have_no_bias(family, tokens):
+    loaded = tiny_loaded(family, layers=1)
+    sizes = [projection.shape[0] for projection in loaded.view.layers[0].projections.values()]
+    biases = {(0, column): torch.ones(size) for column, size in enumerate(sizes)}
+    calibration = replace(Calibration.empty(loaded.view.layout, 0), tuned=biases)
+    dense = loaded.model(tokens[:1], use_cache=False).logits
+    with attach(loaded, SHARED, PLAN, calibration, dense_prefix=0.5):
+        gated_logits = loaded.model(tokens[:1], use_cache=False).logits
+    half = tokens.shape[1] // 2
+    torch.testing.assert_close(gated_logits[:, :half], dense[:, :half])
+    assert not torch.allclose(gated_logits[:, half:], dense[:, half:])
+
+
+def test_only_matrices_that_drop_inputs_have_biases(tokens):
+    loaded = tiny_loaded(layers=1)
+    plan = SparsityPlan.uniform(loaded.view.layout, 0.0).with_cells({(0, 6): 0.5})
+    assert set(tuned(loaded, SHARED, tokens, plan=plan).tuned) == {(0, 6)}
+    nothing = SparsityPlan.uniform(loaded.view.layout, 0.0)
+    assert tuned(loaded, SHARED, tokens, plan=nothing).tuned == {}
+
+
+def test_biases_that_do_harm_are_left_out(tokens, monkeypatch):
+    monkeypatch.setattr(tuning, "RATE", 600.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    calibration = tuned(loaded, SHARED, tokens, reporter=reporter)
+    assert not any(bias.any() for bias in calibration.tuned.values())
+    assert any("biases of 0 are used" in line for line in reporter.lines)
+
+
+def test_biases_are_tuned_where_nothing_else_has_gradients(tokens):
+    loaded = tiny_loaded(layers=1)
+    with torch.inference_mode():
+        calibration = tuned(loaded, SHARED, tokens)
+    assert any(bias.any() for bias in calibration.tuned.values())
+
+
+@pytest.mark.parametrize("after", [1, 5])
+def test_an_interrupted_descent_continues_bit_for_bit(after, tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
+    loaded, folder = tiny_loaded(layers=1), tmp_path / "stages"
+    whole = tuned(loaded, SHARED, tokens)
+    reporter = RecordingReporter(after=after)
+    with pytest.raises(Cancelled):
+        tuned(loaded, SHARED, tokens, reporter=reporter, stages=Stages(reporter, folder))
+    rest = RecordingReporter()
+    again = tuned(loaded, SHARED, tokens, reporter=rest, stages=Stages(rest, folder))
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in whole.tuned.items())
+    assert after == 1 or rest.calls[0][0] > 1, "finished steps are not taken again"
+
+
+def test_a_kept_state_that_does_not_fit_is_left(tokens, tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "SAVING_SECONDS", 0.0)
+    loaded, reporter = tiny_loaded(layers=1), RecordingReporter()
+    stages = Stages(reporter, tmp_path / "stages")
+    stages.folder.mkdir()
+    stages.write("tuning", {"free.0": torch.zeros(3)}, schedule={})
+    again = tuned(loaded, SHARED, tokens, reporter=reporter, stages=stages)
+    assert any("does not fit" in line for line in reporter.lines)
+    assert all(torch.equal(again.tuned[cell], bias) for cell, bias in tuned(loaded, SHARED, tokens).tuned.items())
+
+
+def test_rows_that_judge_the_biases_do_not_move_them(tmp_path, monkeypatch):
+    text = varied_text(tmp_path / "rows.txt", tokens=512)
+    rows = read_tokens(text.model_copy(update={"sequence": 64}), tiny_loaded(layers=1).tokenizer)
+    moved: list[list[int]] = []
+    judged: list[list[int]] = []
+    measured = tuning._GatedModel.divergence
+
+    def seen(self, biases, row):
+        (moved if torch.is_grad_enabled() else judged).append(row[0].tolist())
+        return measured(self, biases, row)
+
+    monkeypatch.setattr(tuning._GatedModel, "divergence", seen)
+    tuned(tiny_loaded(layers=1), SHARED, rows)
+    assert moved
+    assert judged
+    assert not any(row in moved for row in judged)
+
+
+def test_biases_of_another_model_are_refused(tokens, tmp_path):
+    loaded, file = tiny_loaded(layers=1), tmp_path / "tuned.safetensors"
+    calibration = tuned(loaded, SHARED, tokens)
+    calibration.save(file)
+    assert set(tuned_biases_of(loaded.view, file).tuned) == set(calibration.tuned)
+    short = {cell: bias[:1] if cell == (0, 3) else bias for cell, bias in calibration.tuned.items()}
+    for other in (short, {(-1, 0): calibration.tuned[0, 0]}, {(0, 0): calibration.tuned[0, 4]}):
+        replace(calibration, tuned=other).save(file)
+        with pytest.raises(WinaError, match=r"of another model|cannot be read"):
+            tuned_biases_of(loaded.view, file)
+
+
+def test_one_row_and_weights_in_files_are_refused(tokens):
+    loaded = tiny_loaded(layers=1)
+    with pytest.raises(WinaError, match="two rows"):
+        tuned(loaded, SHARED, tokens[:1])
+    with pytest.raises(WinaError, match="two rows"):
+        check_tuning(loaded.view, 1)
+    on_disk = replace(loaded, view=replace(loaded.view, mapped=MappedWeights(loaded.model)))
+    with pytest.raises(WinaError, match="read from files"):
+        tuned(on_disk, SHARED, tokens)

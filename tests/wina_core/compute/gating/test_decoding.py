@@ -134,15 +134,6 @@ def test_every_selection_multiplies_and_counts_as_the_masked_model(selection, dt
     assert measured[0] == measured[1]
 
 
-def test_quantized_layers_decode_as_ever():
-    loaded = tiny_loaded("llama")
-    quantize(loaded, "int8", NullReporter())
-    with attach(loaded, METHODS["shared"], HALF):
-        expected = generated(loaded, 12)
-    with attach(loaded, METHODS["shared"], HALF, kernels=True):
-        assert generated(loaded, 12) == expected
-
-
 @pytest.mark.parametrize("broken", ["bind_kernel", "trim_memory"])
 def test_an_attachment_that_fails_leaves_the_model_as_it_was(broken, monkeypatch):
     loaded = tiny_loaded("llama")
@@ -171,20 +162,6 @@ def test_an_input_that_was_overwritten_between_two_calls_is_computed_anew():
         loaded.model(inputs_embeds=first, use_cache=False)
         first.copy_(second)
         torch.testing.assert_close(loaded.model(inputs_embeds=first, use_cache=False).logits, expected)
-
-
-@pytest.mark.skipif(abi.loaded() is None, reason="the native library is not built here")
-def test_more_rows_than_the_kernel_is_good_for_are_multiplied_densely(monkeypatch):
-    monkeypatch.setattr(
-        dispatch, "fastest", lambda _device, case, _ways: "native" if " 1 rows" in case else dispatch.DENSE
-    )
-    loaded = tiny_loaded("llama")
-    with attach(loaded, METHODS["shared"], HALF) as gates:
-        expected, counted = decode_step(loaded), gates.gated_sparsity
-    monkeypatch.setattr(PreparedWeight, "top_k", lambda *_, **__: pytest.fail("four rows"))
-    with attach(loaded, METHODS["shared"], HALF, kernels=True) as gates:
-        torch.testing.assert_close(decode_step(loaded), expected, rtol=1e-4, atol=1e-4)
-        assert gates.gated_sparsity == counted
 
 
 @pytest.mark.skipif(abi.loaded() is None, reason="the native library is not built here")

@@ -5,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from wina_kernels.selection import kept_inputs
 
 from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.analysis.gate_views import InspectedCell, agreement, highest
@@ -16,7 +15,7 @@ from wina_core.compute.models.folded_norms import fold_norms, foldable
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
 from wina_core.errors import WinaError
-from wina_core.records.gates import GateRecord, GateTarget, PackedArray
+from wina_core.records.gates import GateRecord, GateTarget
 from wina_core.specs import CalibrationSpec, MethodSpec, TextSpec
 from wina_core.specs.plans import UniformSparsity
 
@@ -127,26 +126,32 @@ def test_cats_is_inspected_where_its_mask_is_applied(exact):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    "method",
+    ("projection", "method"),
     [
-        TEAL,
-        WINA,
-        MethodSpec(name="rsparse"),
-        MethodSpec(name="scap"),
-        MethodSpec(name="scap", variant="own"),
-        MethodSpec(name="cats"),
-        MethodSpec(name="larosa"),
-        MethodSpec(name="teal", selection="threshold"),
-        MethodSpec(name="teal", variant="as_released", selection="threshold"),
-        MethodSpec(name="wina", selection="threshold", correction="mean"),
+        *((name, MethodSpec(name="wina", selection="mixed")) for name in ("q", "up")),
+        *(
+            ("down", method)
+            for method in (
+                TEAL,
+                WINA,
+                MethodSpec(name="rsparse"),
+                MethodSpec(name="scap"),
+                MethodSpec(name="scap", variant="own"),
+                MethodSpec(name="cats"),
+                MethodSpec(name="larosa"),
+                MethodSpec(name="teal", selection="threshold"),
+                MethodSpec(name="teal", variant="as_released", selection="threshold"),
+                MethodSpec(name="wina", selection="threshold", correction="mean"),
+            )
+        ),
     ],
-    ids=lambda method: f"{method.label} {method.selection}",
+    ids=lambda value: value if isinstance(value, str) else f"{value.label} {value.selection}",
 )
-def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path, dtype, method):
+def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path, dtype, projection, method):
     loaded = tiny_loaded(dtype=dtype)
     calibration = calibrated(tmp_path, loaded, method) if method.needs_calibration else None
     first, second = (
-        InspectedCell(inspected(loaded, "down", asking(method, target), calibration=calibration)).gates[0]
+        InspectedCell(inspected(loaded, projection, asking(method, target), calibration=calibration)).gates[0]
         for target in (0.5, 0.73)
     )
     mask = first.mask_at(0.73)
@@ -160,12 +165,6 @@ def test_another_target_gives_the_mask_and_energy_that_the_engine_finds(tmp_path
     boundary = first.thresholds(0.73, mask)[:, None]
     assert not (mask & (first.scores < boundary)).any()
     assert not (~mask & (first.scores > boundary)).any(), "equal scores alone are kept or dropped by their place"
-
-
-def test_ties_are_kept_where_the_method_keeps_them():
-    scores = np.array([[1.0, 3.0, 3.0, 2.0], [3.0, 3.0, 3.0, 3.0], [4.0, 1.0, 2.0, 3.0]])
-    assert highest(scores, 1, ties=True).sum(1).tolist() == [2, 4, 1]
-    assert highest(scores, 1).sum(1).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("rho", [None, 1.0, 0.8])
@@ -186,53 +185,6 @@ def test_thresholds_of_rsparse_as_released_are_of_what_the_target_s_share_is_sco
     assert record.gates[0].mask.array().tolist() == (score > cut).tolist()
 
 
-@pytest.mark.parametrize("projection", ["q", "up"])
-def test_mixed_selection_is_live_with_top_k_and_with_thresholds(tmp_path, exact, projection):
-    method = MethodSpec(name="wina", selection="mixed")
-    calibration = calibrated(tmp_path, exact, method)
-    first, second = (
-        InspectedCell(inspected(exact, projection, asking(method, target), calibration=calibration)).gates[0]
-        for target in (0.5, 0.73)
-    )
-    mask = first.mask_at(0.73)
-    assert mask is not None
-    assert np.array_equal(mask, second.mask)
-    kept_counts, lowest = mask.sum(axis=1), first.thresholds(0.73, mask)
-    if projection == "up":
-        fewest = method.fewest(kept_inputs(mask.shape[1], 0.73))
-        assert kept_counts.min() >= fewest
-        above = lowest[kept_counts > fewest]
-        assert len(set(above)) == 1, "one threshold for all tokens but those at the floor"
-        assert (lowest <= above[0]).all()
-    else:
-        assert len(set(kept_counts)) == 1
-
-
-def test_other_selections_are_left_to_the_engine(tmp_path, exact):
-    method = MethodSpec(name="wina", selection="statistical")
-    record = inspected(exact, "q", asking(method), calibration=calibrated(tmp_path, exact, method))
-    gate = InspectedCell(record).gates[0]
-    assert gate.mask_at(0.5) is gate.mask
-    assert gate.mask_at(0.6) is None
-
-
-def test_nothing_dropped_has_no_boundary(exact):
-    gate = InspectedCell(inspected(exact, "q", asking(WINA, 0.0))).gates[0]
-    assert gate.mask.all()
-    assert np.isnan(gate.thresholds(0.0, gate.mask)).all()
-    assert gate.decision.output_error == 0.0
-    assert gate.kept_energy(gate.mask) == 1.0
-
-
-def test_the_lower_index_goes_first_among_equals():
-    scores = np.array([[1.0, 2.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0], [4.0, 3.0, 2.0, 1.0]], dtype=np.float32)
-    assert highest(scores, 2).tolist() == [
-        [False, True, True, False],
-        [True, True, False, False],
-        [True, True, False, False],
-    ]
-
-
 def test_agreement_counts_like_decisions_and_common_ones():
     first = np.array([[True, True, False, False]])
     second = np.array([[True, False, True, False]])
@@ -249,14 +201,6 @@ def test_long_prompts_and_wide_matrices_are_cut_short(exact, monkeypatch):
     record = inspected(exact, "down", asking(TEAL))
     assert record.tokens == tuple(PROMPT[:3])
     assert record.prompt_tokens == len(PROMPT)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_])
-def test_arrays_survive_being_packed(dtype):
-    array = (np.random.default_rng(0).normal(size=(3, 5)) > 0.2).astype(dtype) * np.array(1.1, dtype)
-    packed = PackedArray.of(array.astype(dtype))
-    assert np.array_equal(packed.array(), array.astype(dtype))
-    assert packed.array().dtype == dtype
 
 
 def test_what_cannot_be_inspected_is_refused_in_one_sentence(exact):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.wina_core.tiny import tiny_loaded, tiny_text, tiny_tokens
+from tests.wina_core.tiny import tiny_loaded, tiny_text
 from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.evaluation import measure_fidelity
 from wina_core.compute.gating import attach
@@ -46,29 +46,6 @@ def of_projection(loaded: LoadedModel, name: str, x: Tensor) -> tuple[Tensor, Te
         projection.weight,
         projection.bias if projection.bias is not None else 0.0,
     )
-
-
-def test_cats_counts_to_its_target_over_the_whole_model():
-    loaded = tiny_loaded()
-    with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.25)) as gates, torch.no_grad():
-        loaded.model(tiny_tokens(), use_cache=False)
-        assert gates.gated_sparsity == pytest.approx(0.25, abs=0.01)
-        assert {record.projection for record in gates.measured()} == {"up", "down"}
-
-
-def test_cats_beside_a_dense_prefix_and_switched_off_leaves_no_trace():
-    loaded = tiny_loaded()
-    ids = tiny_tokens()
-    with torch.no_grad():
-        dense = loaded.model(ids, use_cache=False).logits
-        with attach(loaded, MethodSpec(name="cats"), UniformSparsity(sparsity=0.25), dense_prefix=0.5) as gates:
-            gated = loaded.model(ids, use_cache=False).logits
-            torch.testing.assert_close(gated[:, :12], dense[:, :12])
-            assert not torch.allclose(gated[:, 12:], dense[:, 12:])
-            gates.enabled = False
-            assert torch.equal(loaded.model(ids, use_cache=False).logits, dense)
-        assert torch.equal(loaded.model(ids, use_cache=False).logits, dense)
-    assert not any(module._forward_hooks for module in loaded.model.modules())
 
 
 def test_cats_needs_a_gated_mlp():
@@ -144,20 +121,6 @@ def test_larosa_keeps_its_ties_in_decoding_too():
         linear = loaded.view.layers[1].projections["down"].linear
         y = linear(torch.ones(1, 1, 80))
     torch.testing.assert_close(y, linear(torch.ones(1, 1, 80)))
-
-
-def test_thresholds_of_rsparse_as_released_are_those_of_a_plan_s_scores(tmp_path):
-    loaded = tiny_loaded(layers=1)
-    method = MethodSpec(name="rsparse", variant="as_released", selection="threshold")
-    plan = SparsityPlan.uniform(loaded.view.layout, 0.5).model_copy(update={"rho": ((1.0, 0.8) + (1.0,) * 5,)})
-    text = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=192, sequence=64))
-    by_plan, plain, normed = (
-        calibrate(loaded, spec, text, NullReporter(), shares).quantiles[0]
-        for spec, shares in ((method, plan), (method, None), (MethodSpec(name="wina", selection="threshold"), None))
-    )
-    for column in range(7):
-        assert torch.equal(by_plan[column], (normed if column == 1 else plain)[column])
-    assert not torch.equal(plain[1], normed[1])
 
 
 @pytest.mark.parametrize("family", ["llama", "phi3"])

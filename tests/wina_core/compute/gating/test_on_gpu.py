@@ -1,11 +1,10 @@
 """Gated decoding through the Triton backend."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from wina_core.compute.calibration import Calibration, calibrate
 from wina_core.compute.gating import Gates, attach
 from wina_core.compute.generation.fused import FusedModel, fuse
 from wina_core.compute.latency import decoding
+from wina_core.compute.latency.budget import Repetitions
 from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.compute.models.loading import LoadedModel
 from wina_core.compute.reporter import NullReporter
@@ -152,20 +152,6 @@ def test_a_fused_step_asks_the_device_for_nothing() -> None:
 
 
 @runs
-def test_restored_weights_have_memory_of_their_own() -> None:
-    loaded = tiny_loaded("llama", layers=1)
-    layer = loaded.view.layers[0]
-    q, k = (layer.projections[name].linear for name in "qk")
-    before = q.weight.clone()
-    fused = fuse(loaded, None)
-    assert isinstance(fused, FusedModel)
-    assert q.weight.untyped_storage().data_ptr() == k.weight.untyped_storage().data_ptr()
-    fused.restore()
-    assert q.weight.untyped_storage().nbytes() == q.weight.nbytes
-    assert torch.equal(q.weight, before)
-
-
-@runs
 def test_a_cancelled_measurement_restores_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     def cancel() -> None:
         raise Cancelled
@@ -176,9 +162,9 @@ def test_a_cancelled_measurement_restores_the_weights(monkeypatch: pytest.Monkey
     fused = fuse(loaded, None)
     assert isinstance(fused, FusedModel)
     point = DecodePoint(model=ModelSource(location="tiny"), sparsity=0.5, new_tokens=NEW)
-    stage: Any = SimpleNamespace(check=cancel, tokens=None)
+    turns = Repetitions(point, math.inf, None, cancel, lambda *_: None)
     with pytest.raises(Cancelled):
-        decoding._speeds(loaded, PROMPT.to(DEVICE), point, stage, fused)
+        decoding._speeds(loaded, PROMPT.to(DEVICE), point, turns, fused)
     assert len(fused.joined) == 5, "q, k, v, gate and up"
     assert all(linear.weight.untyped_storage().nbytes() == linear.weight.nbytes for linear in fused.joined)
 

@@ -6,8 +6,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.wina_core.compute.generation import PROMPT, generated
 from tests.wina_core.tiny import FEW_KINDS, tiny_loaded
-from wina_core.compute.gating import attach
-from wina_core.compute.latency.graphs import GraphDecoder, tokens_per_second
+from wina_core.compute.latency.graphs import GraphDecoder
 from wina_core.errors import WinaError
 from wina_core.specs import MethodSpec
 from wina_core.specs.plans import UniformSparsity
@@ -28,15 +27,6 @@ def test_every_family_decodes_the_tokens_of_generate(family: str) -> None:
     decoder = GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)
     assert decoded(decoder) == expected
     assert decoded(decoder) == expected, "a decoder starts anew"
-
-
-@pytest.mark.parametrize("family", ["llama", "gemma2"])
-def test_a_gated_model_decodes_the_tokens_of_generate(family: str) -> None:
-    loaded = tiny_loaded(family)
-    with attach(loaded, METHOD, HALF, kernels=True):
-        expected = generated(loaded, NEW)
-        assert decoded(GraphDecoder(loaded.model, PROMPT.shape[1] + NEW)) == expected
-    assert generated(loaded, NEW) != expected
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2"])
@@ -72,9 +62,3 @@ def test_weights_that_were_moved_since_are_refused() -> None:
     weight.data = weight.data.clone()
     with pytest.raises(RuntimeError, match="weights have been moved; make a new decoder"):
         next(decoder.tokens(PROMPT, 2))
-
-
-def test_a_measurement_decodes_so_many_tokens_and_asks_between_them() -> None:
-    decoder, requested = GraphDecoder(tiny_loaded("llama").model, 30), []
-    assert tokens_per_second(decoder, PROMPT, 7, lambda: requested.append(True)) > 0
-    assert len(requested) == 6

@@ -1,5 +1,6 @@
 """Sweeps: the points they measure, skip and refuse, and the records that a cancelled one keeps."""
 
+import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,28 +8,49 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 from wina_kernels.backends import load, usable
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_text
 from wina_core.compute import pausable_clock
-from wina_core.compute.generation.fused import FusedModel
-from wina_core.compute.latency import decoding, device, products, sweep
-from wina_core.compute.latency.budget import Repetition
-from wina_core.compute.latency.products import int4_weight, int8_weight, make_dense_product, make_inputs, make_weights
+from wina_core.compute.latency import budget, decoding, device, products, sweep
+from wina_core.compute.latency.budget import (
+    PeakMemory,
+    Repetition,
+    fitting_tokens,
+    repetitions_left,
+)
+from wina_core.compute.latency.products import (
+    dense_product,
+    gated_product,
+    int4_weight,
+    int8_weight,
+    kept_by_any_row,
+    make_dense_product,
+    make_inputs,
+    make_weights,
+    measured_sparsity,
+)
 from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session.model_session import Session
 from wina_core.engine.server.run_job import run_job
 from wina_core.errors import Cancelled, WinaError
 from wina_core.jobs import DecodeJob, Event, Job, LatencyJob, Measured, Result
-from wina_core.records import FUSED, DecodeRecord, LatencyRecord, SweepReport
+from wina_core.records import DecodeRecord, LatencyRecord, SweepReport
 from wina_core.specs import CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
 from wina_core.specs.latency import (
     DENSE_PRODUCTS,
     LEAST_REPETITIONS,
     LEAST_TOKENS,
+    DecodePoint,
     DecodeSpec,
+    LatencyDType,
+    LatencyMethod,
     LatencyPoint,
+    LatencySelection,
     LatencySpec,
     Shape,
 )
@@ -128,11 +150,10 @@ def test_only_what_is_missing_is_measured() -> None:
     half = SPEC.points()[:6]
     environment = device.environment_on(CPU)
     names = tuple(point.content_hash() for point in half)
-    events = do(LatencyJob(spec=SPEC, stored={environment.key: names, "another machine": ("a", "b")}))
+    others = tuple(point.content_hash() for point in SPEC.points()[6:])
+    events = do(LatencyJob(spec=SPEC, stored={environment.key: names, "another machine": others}))
     assert [record.point for record in latency_records(events)] == list(SPEC.points()[6:])
     assert (report(events).measured, report(events).stored) == (6, 6)
-    elsewhere = do(LatencyJob(spec=SPEC, stored={"another machine": names}))
-    assert report(elsewhere).measured == 12
     everything = tuple(point.content_hash() for point in SPEC.points())
     again = do(LatencyJob(spec=SPEC, stored={environment.key: everything}))
     assert (report(again).measured, report(again).stored, report(again).bandwidth) == (0, 12, None)
@@ -164,21 +185,6 @@ def test_a_cancelled_sweep_keeps_what_it_sent() -> None:
         run_job(LatencyJob(spec=SPEC), Session(), events.append, RecordingReporter(after=everything.checks // 2))
     assert 0 < len(latency_records(events)) < 12
     assert not [event for event in events if isinstance(event, Result)]
-
-
-def test_between_two_checks_one_call_is_made_at_most() -> None:
-    happened: list[str] = []
-
-    class Checked(NullReporter):
-        def check(self) -> None:
-            happened.append("check")
-
-    def contender(_: int) -> products.Work:
-        return lambda: happened.append("call")
-
-    times = products.time_turns([contender, contender], 2, CPU, Checked())
-    assert happened == ["check", "call"] * 2 * (products.WARM_UP + 2)
-    assert [len(durations) for durations in times] == [2, 2]
 
 
 def test_a_call_that_would_take_too_long_is_never_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,8 +310,8 @@ def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
         return measured_speeds
 
     monkeypatch.setattr(decoding, "_speeds", counted)
-    spec = spec_of(model, sparsities=(0.25, 0.5))
-    records = decode(spec)
+    spec, reporter = spec_of(model, sparsities=(0.25, 0.5)), RecordingReporter()
+    records = [event.record for event in do(DecodeJob(spec=spec), reporter) if isinstance(event, Measured)]
     assert [record.point for record in records] == list(spec.points())
     assert calls == [(64, 2)] * 4
     for record in records:
@@ -316,6 +322,10 @@ def test_decoding_is_timed_gated_and_dense(model, monkeypatch):
         assert 0 < record.prefill_p10 <= record.prefill_tokens_per_second <= record.prefill_p90
         assert record.dense_prefill_tokens_per_second > 0
         assert (record.turns, record.timed_tokens) == (2, 4)
+    reports = [call for call in reporter.calls if call[2] == "points"]
+    assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
+    assert reports[-1][:2] == (2, 2)
+    assert "wina, 25 %: dense, repetition 1 of 2" in [metric for *_, metric in reports]
 
 
 def test_a_spent_budget_leaves_three_repetitions_of_few_tokens_and_an_ample_one_all(model):
@@ -329,7 +339,7 @@ def test_a_spent_budget_leaves_three_repetitions_of_few_tokens_and_an_ample_one_
 
 
 def test_a_repetition_that_takes_longer_than_planned_ends_early(model, monkeypatch):
-    monkeypatch.setattr(decoding, "fitting_tokens", lambda *_: 32)
+    monkeypatch.setattr(budget, "fitting_tokens", lambda *_: 32)
     (record,) = decode(spec_of(model, new_tokens=32, repetitions=3, budget_seconds=1e-6))
     assert (record.turns, record.timed_tokens) == (3, LEAST_TOKENS)
 
@@ -339,36 +349,6 @@ def test_steps_of_a_graph_are_repeated_within_the_budget_too(model, monkeypatch)
     (record,) = decode(spec_of(model, new_tokens=12, repetitions=9, batches=(2,), budget_seconds=1e-6))
     assert (record.turns, record.timed_tokens) == (LEAST_REPETITIONS, LEAST_TOKENS)
     assert record.decoder == "CUDA graph: several sequences are decoded at once"
-
-
-@pytest.mark.parametrize(
-    ("gated", "dense", "decoder"),
-    [
-        ("quantized", "quantized", "CUDA graph: quantized"),
-        (FusedModel, "no Triton", f"{FUSED}; dense: CUDA graph: no Triton"),
-        (FusedModel, FusedModel, FUSED),
-    ],
-)
-def test_on_a_gpu_the_decoder_names_that_of_the_dense_model_where_it_differs(model, monkeypatch, gated, dense, decoder):
-    def fuse(loaded, gates):
-        chosen = dense if gates is None else gated
-        return chosen if isinstance(chosen, str) else FusedModel(loaded, (), ())
-
-    monkeypatch.setattr(decoding, "can_be_captured", lambda _: True)
-    monkeypatch.setattr(decoding, "fuse", fuse)
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
-    (record,) = decode(spec_of(model))
-    assert record.decoder == decoder
-
-
-def test_decoding_reports_progress_before_each_repetition(model):
-    reporter = RecordingReporter()
-    do(DecodeJob(spec=spec_of(model, sparsities=(0.25, 0.5))), reporter)
-    reports = [call for call in reporter.calls if call[2] == "points"]
-    assert [done for done, *_ in reports] == sorted(done for done, *_ in reports)
-    assert reports[-1][:2] == (2, 2)
-    assert "wina, 25 %: dense, repetition 1 of 2" in [metric for *_, metric in reports]
-    assert reporter.stages[-1] == ""
 
 
 def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, monkeypatch):
@@ -383,9 +363,9 @@ def test_several_sequences_are_decoded_at_once_each_from_its_own_prompt(model, m
 
 
 def test_the_speed_counts_all_sequences(monkeypatch):
-    monkeypatch.setattr(decoding, "_repeated", lambda *_: [Repetition(0.0, 2.0, 6.0, 5)])
-    loaded = SimpleNamespace(model=SimpleNamespace(device=CPU))
-    assert decoding._speeds(loaded, torch.zeros(3, 8), None, None, "") == ([3.0], [12.0], 5)
+    monkeypatch.setattr(decoding, "_repetition", lambda *_: None)
+    turns = SimpleNamespace(timed=lambda _: [Repetition(0.0, 2.0, 6.0, 5)])
+    assert decoding._speeds(None, torch.zeros(3, 8), None, turns, "") == ([3.0], [12.0], 5)
 
 
 def test_held_memory_counts_a_tied_tensor_once_and_the_gates_norms(model):
@@ -408,13 +388,6 @@ def test_with_shortcuts_the_dense_model_is_one_of_its_own(model, monkeypatch, tm
     monkeypatch.setattr(decoding, "free_bytes", lambda _: 0)
     with pytest.raises(WinaError, match="GB are free: choose a rotation without shortcuts"):
         decode(spec_of(model, rotation=free.model_copy(update={"mode": "per_site"})))
-
-
-def test_thresholds_are_calibrated_before_they_are_timed(model, tmp_path):
-    text = TextSpec(source=tiny_text(tmp_path), tokens=512, sequence=64)
-    method = MethodSpec(name="wina", selection="threshold", masks="shared")
-    (record,) = decode(spec_of(model, method=method, calibration=CalibrationSpec(text=text)))
-    assert 0.2 < record.measured_sparsity < 0.8
 
 
 def test_decoding_is_cancelled_between_tokens(model: ModelSource) -> None:
@@ -448,11 +421,154 @@ def test_a_sparsity_out_of_reach_is_skipped_and_the_others_are_timed(model, monk
     assert reason.startswith('1 of 2 points: The method "cats" reaches less than')
 
 
-def test_decoding_that_is_stored_is_not_timed_again(model: ModelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_speeds", lambda *_: ONE)
-    spec = spec_of(model, sparsities=(0.25, 0.5))
-    first, second = spec.points()
-    key = device.environment_on(CPU).key
-    events = do(DecodeJob(spec=spec, stored={key: (first.content_hash(),)}))
-    assert [event.record.point for event in events if isinstance(event, Measured)] == [second]
-    assert report(events).stored == 1
+# ---- repetitions and tokens within a time budget ---------------------------------------------------------------------
+
+MODEL = ModelSource(location="demo")
+seconds = st.floats(1e-3, 100.0)
+
+
+def decode_point(**settings: object) -> DecodePoint:
+    return DecodePoint.model_validate({"model": MODEL, "sparsity": 0.5, "budget_seconds": 45.0, **settings})
+
+
+@pytest.mark.parametrize(
+    ("left", "tokens"),
+    [(300.0, 64), (3 * (1.0 + 63 * 0.1), 64), (3 * (1.0 + 20 * 0.1) + 1e-6, 21), (3.0, 8), (-5.0, 8)],
+)
+def test_tokens_are_as_many_as_three_repetitions_allow(left: float, tokens: int) -> None:
+    assert fitting_tokens(left, prompt=1.0, token=0.1, point=decode_point()) == tokens
+    assert fitting_tokens(left, prompt=1.0, token=0.1, point=decode_point(new_tokens=4)) == 4
+
+
+@pytest.mark.parametrize(
+    ("done", "left", "coming"), [(0, 100.0, 5), (0, 40.0, 4), (0, 1.0, 3), (2, -3.0, 1), (3, 9.9, 0), (4, 99.0, 1)]
+)
+def test_repetitions_go_on_while_one_more_fits_and_never_end_before_three(done: int, left: float, coming: int) -> None:
+    assert repetitions_left(done, 10.0, left, decode_point()) == coming
+    assert repetitions_left(done, 10.0, float("inf"), decode_point()) == 5 - done
+    assert repetitions_left(0, 10.0, left, decode_point(repetitions=1)) == 1
+
+
+@given(seconds, seconds, seconds, st.integers(1, 20), st.integers(2, 100))
+def test_a_point_takes_no_longer_than_its_budget_or_its_least_work(
+    budget: float, prompt: float, token: float, repetitions: int, new_tokens: int
+) -> None:
+    tried = decode_point(repetitions=repetitions, new_tokens=new_tokens)
+    tokens = fitting_tokens(budget, prompt, token, tried)
+    duration = prompt + (tokens - 1) * token
+    timed = repetitions_left(0, duration, budget, tried) * duration
+    least = min(repetitions, LEAST_REPETITIONS) * (prompt + (min(new_tokens, LEAST_TOKENS) - 1) * token)
+    assert timed <= max(budget, least) * (1 + 1e-9)
+
+
+def test_where_the_system_forbids_to_reset_its_count_there_is_no_peak(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """As containers with a read-only /proc do."""
+    monkeypatch.setattr(budget, "_RESET", tmp_path / "missing" / "clear_refs")
+    with PeakMemory(torch.device("cpu")) as peak:
+        pass
+    assert peak.bytes is None
+
+
+# ---- bytes, copies and inputs against numbers worked out by hand -----------------------------------------------------
+
+
+def point(method: LatencyMethod = "wina", **fields: object) -> LatencyPoint:
+    usual = {"outputs": 5120, "inputs": 17920, "batch": 1, "dtype": "bfloat16", "selection": "threshold"}
+    further = {"method": method, "sparsity": 0.5, "backend": "reference", "repetitions": 3}
+    return LatencyPoint.model_validate(usual | further | fields)
+
+
+def test_bytes_that_must_be_read() -> None:
+    # 8960 kept columns of 5120 bfloat16 weights, 17920 of x, and for WINA 17920 norms in float32
+    assert products.read_bytes(point("teal"), 8960) == 8960 * 5120 * 2 + 17920 * 2 == 91_786_240
+    assert products.read_bytes(point("wina"), 8960) == 91_786_240 + 71_680
+    # a batch reads the columns that any of its rows keeps, and all rows of x
+    assert products.read_bytes(point("teal", batch=4), 16_800) == 16_800 * 5120 * 2 + 4 * 17920 * 2
+    assert products.read_bytes(point("dense", dtype="float32", sparsity=0.0), 17920) == 367_073_280
+
+
+def test_the_low_rank_part_takes_its_share_of_the_budget() -> None:
+    # rho 0.95: r = floor(5120 * 17920 * 0.5 * 0.05 / 23040) = 99, and the mask keeps 47.5 % of the inputs
+    rsparse = point("rsparse")
+    assert products.rank(rsparse) == 99
+    assert products.mask_sparsity(rsparse) == pytest.approx(0.525)
+    assert products.read_bytes(rsparse, 8512) == (8512 * 5120 + 99 * 23040 + 17920) * 2
+    assert products.rank(point("rsparse", sparsity=0.0)) == products.rank(point("teal")) == 0
+    assert products.mask_sparsity(point("rsparse", sparsity=0.0)) == 0.0
+
+
+def test_copies_keep_twice_the_cache_between_two_readings() -> None:
+    assert products.copies(point(), 32 * 2**20) == 2  # 183.5 MB each
+    assert products.copies(point(outputs=1024, inputs=4096), 32 * 2**20) == 1 + 8  # 8 MiB each
+    assert products.copies(point(outputs=1024, inputs=4096, dtype="float32"), 32 * 2**20) == 1 + 4
+
+
+GATED: tuple[LatencyMethod, ...] = ("teal", "wina", "rsparse")
+DTYPES: tuple[LatencyDType, ...] = ("float32", "bfloat16", "float16")
+
+
+@settings(max_examples=40)
+@given(
+    method=st.sampled_from(GATED),
+    dtype=st.sampled_from(DTYPES),
+    inputs=st.integers(1, 700),
+    batch=st.integers(1, 5),
+    sparsity=st.floats(0.0, 0.99),
+)
+def test_exactly_the_wanted_fraction_is_dropped(method, dtype, inputs, batch, sparsity):
+    measured_point = point(method, outputs=3, inputs=inputs, batch=batch, dtype=dtype, sparsity=sparsity)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
+    dropped = math.floor(products.mask_sparsity(measured_point) * batch * inputs + 0.5)
+    assert all(int((~drawn.mask).sum()) == dropped for drawn in made)
+    assert measured_sparsity(made) == pytest.approx(dropped / (batch * inputs))
+
+
+def test_a_batch_must_read_what_any_of_its_rows_keeps() -> None:
+    measured_point = point("teal", outputs=3, inputs=4000, batch=2)
+    made = make_inputs(measured_point, make_weights(measured_point, 1, CPU, NullReporter()).norms)
+    assert kept_by_any_row(made) == pytest.approx(0.75 * 4000, rel=0.05)
+    one = make_inputs(point("teal", outputs=3, inputs=4000), torch.ones(4000))
+    assert kept_by_any_row(one) == 2000
+
+
+@pytest.mark.parametrize("selection", ["threshold", "topk"])
+@pytest.mark.parametrize("method", ["teal", "wina"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_what_is_timed_is_the_methods_product(method: LatencyMethod, batch: int, selection: LatencySelection) -> None:
+    measured_point = point(method, outputs=60, inputs=80, batch=batch, dtype="float32", selection=selection)
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
+    w = weights.dense[0].double()
+    assert weights.dense[1].equal(weights.dense[0])
+    assert weights.transposed[1].equal(weights.dense[0].T)
+    torch.testing.assert_close(weights.norms.double(), w.norm(dim=0), rtol=1e-6, atol=0.0)
+    product = gated_product(measured_point, weights, made, load("reference"))
+    first, again = _value(product(0, batch)), _value(product(len(made), batch))
+    expected = (made[0].x.double() * made[0].mask) @ w.T
+    torch.testing.assert_close(first.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(first, again)
+
+
+def test_rsparse_adds_products_of_its_rank_to_the_mask() -> None:
+    measured_point = point("rsparse", outputs=160, inputs=160, batch=6, dtype="float32")
+    weights = make_weights(measured_point, 2, CPU, NullReporter())
+    made = make_inputs(measured_point, weights.norms)
+    y = _value(gated_product(measured_point, weights, made, load("reference"))(0, 6))
+    added = y.double() - (made[0].x.double() * made[0].mask) @ weights.dense[0].double().T
+    assert torch.linalg.matrix_rank(added, rtol=1e-4) == products.rank(measured_point) == 2
+
+
+def test_the_peer_is_the_dense_product_on_the_usual_layout() -> None:
+    for batch in (1, 3):
+        measured_point = point("dense", outputs=60, inputs=80, batch=batch, dtype="float32", sparsity=0.0)
+        weights = make_weights(measured_point, 2, CPU, NullReporter())
+        made = make_inputs(measured_point, weights.norms)
+        y = _value(dense_product(weights, made)(1, batch)).reshape(batch, 60)
+        torch.testing.assert_close(y.double(), made[1].x.double() @ weights.dense[0].double().T, rtol=1e-5, atol=1e-5)
+
+
+def _value(work: object) -> Tensor:
+    assert callable(work)
+    value = work()
+    assert isinstance(value, Tensor)
+    return value

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
-from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_model, tiny_tokenizer
-from tests.wina_core.tiny_gguf import tiny_gguf
+from tests.wina_core.tiny import tiny_loaded, tiny_model, tiny_tokenizer
 from wina_core.compute.gating import attach
 from wina_core.compute.models.text_tokens import read_other_tokens, read_tokens
 from wina_core.compute.reporter import NullReporter
@@ -177,12 +176,6 @@ def test_a_given_rotation_is_compared_with_none_and_remarked_on_where_it_does_ha
     assert help_.verdict.startswith("Better than no rotation")
 
 
-def test_families_without_an_exact_global_rotation_are_offered_heads_alone(tmp_path, auto):
-    source = ModelSource(location=str(tiny_folder(tmp_path / "gemma", "gemma2")))
-    choice = Session().choice(source, auto, NullReporter())
-    assert [candidate.rotation.mode for candidate in choice.candidates] == ["none", "none"]
-
-
 def test_a_model_that_memory_does_not_hold_is_chosen_for_as_any(low_rank, auto, monkeypatch):
     in_memory = Session().choice(low_rank, auto.model_copy(update={"sparsity": 0.5001}), NullReporter())
     monkeypatch.setenv("WINA_MEMORY", "100K")
@@ -193,12 +186,6 @@ def test_a_model_that_memory_does_not_hold_is_chosen_for_as_any(low_rank, auto, 
         [candidate.kl for candidate in in_memory.candidates], rel=1e-5
     )
     assert session.prepare(low_rank, auto, NullReporter()).view.mapped is not None
-
-
-def test_a_gguf_file_is_dequantized_for_its_choice(tmp_path, auto):
-    file = tiny_gguf(tmp_path / "model.gguf", "llama")
-    choice = Session().choice(ModelSource(location=str(file)), auto, NullReporter())
-    assert Session().choice(ModelSource(location=str(file)), auto, NullReporter()) == choice
 
 
 def test_an_objective_adds_the_best_refined(low_rank, auto):

@@ -1,13 +1,15 @@
 """Models and calibrations that an engine keeps, and the keys that distinguish them."""
 
 from pathlib import Path
-from typing import Any
 
+import filelock
 import pytest
+import torch
 
 from tests.wina_core.compute.reporters import RecordingReporter
 from tests.wina_core.tiny import tiny_folder, tiny_loaded, tiny_text, tiny_tokens
-from wina_core.compute.calibration import Calibration
+from wina_core.compute import stages as alone_module
+from wina_core.compute.evaluation import original as original_module
 from wina_core.compute.gating.tuning import correct_fractions, tuned_calibration
 from wina_core.compute.models.loading import LoadedModel, load_model
 from wina_core.compute.models.shortcuts import ROTATION_FILE, RotationFile
@@ -15,12 +17,25 @@ from wina_core.compute.reporter import NullReporter, Reporter
 from wina_core.compute.session import model_session as session_module
 from wina_core.compute.session.model_session import Session, calibration_key
 from wina_core.engine.server.run_job import run_job
-from wina_core.errors import WinaError
-from wina_core.jobs import RotateJob
+from wina_core.errors import Cancelled, WinaError
+from wina_core.files.paths import cache_folder
+from wina_core.jobs import EvaluateJob, Partial, PendingRun, RotateJob, RunFailed
 from wina_core.model_info import products
 from wina_core.model_info.resolve import resolve
-from wina_core.records import CalibrationRecord
-from wina_core.specs import MATRICES_FILE, NO_ROTATION, CalibrationSpec, MethodSpec, ModelSource, RotationSpec, TextSpec
+from wina_core.records import UnitRecord
+from wina_core.specs import (
+    DENSE,
+    MATRICES_FILE,
+    NO_ROTATION,
+    ORIGINAL,
+    CalibrationSpec,
+    EvaluationSpec,
+    MethodSpec,
+    ModelSource,
+    RotationSpec,
+    RunSpec,
+    TextSpec,
+)
 from wina_core.specs.plans import ResolvedPlan, SparsityPlan, UniformSparsity
 
 WEIGHTS_ONLY = RotationSpec(attention_basis=("qkv",), mlp_basis=("gate_up",))
@@ -122,44 +137,6 @@ def test_the_key_of_a_calibration_depends_on_everything_that_it_is_made_from(tmp
     assert len(set(keys)) == len(keys)
 
 
-def test_the_file_of_tuned_biases_depends_on_everything_that_they_are_made_from(tmp_path: Path) -> None:
-    text = TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32)
-    usual: dict[str, Any] = {
-        "model": "one",
-        "rotation": NO_ROTATION,
-        "method": MethodSpec(name="wina", correction="tuned"),
-        "plan": SparsityPlan.uniform(tiny_loaded().view.layout, 0.5),
-        "spec": CalibrationSpec(text=text),
-    }
-    changes: list[dict[str, Any]] = [
-        {"model": "other"},
-        {"rotation": WEIGHTS_ONLY},
-        {"method": MethodSpec(name="wina", selection="threshold", correction="tuned")},
-        {"plan": SparsityPlan.uniform(tiny_loaded().view.layout, 0.4)},
-        {"spec": CalibrationSpec(text=text, thresholds="dense")},
-        {"spec": CalibrationSpec(text=text.model_copy(update={"tokens": 256}))},
-    ]
-    files = {products.tuned_file(**usual | other) for other in ({}, *changes)}
-    assert len(files) == len(changes) + 1
-
-
-def test_a_damaged_calibration_in_the_cache_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
-    session, loaded = Session(), tiny_loaded()
-    spec = CalibrationSpec(text=TextSpec(source=tiny_text(tmp_path), tokens=128, sequence=32))
-
-    def calibrated() -> tuple[Calibration, CalibrationRecord]:
-        return session.calibration(loaded, NO_ROTATION, WINA, spec, NullReporter())
-
-    _, first = calibrated()
-    (file,) = (tmp_path / "home" / "cache" / "calibrations").iterdir()
-    assert file.stem == first.key
-    file.write_bytes(b"damaged")
-    _, second = calibrated()
-    assert second.layers == first.layers
-    assert Calibration.load(file).tokens == first.tokens
-
-
 # ---- corrected thresholds --------------------------------------------------------------------------------------------
 
 THRESHOLD = MethodSpec(name="wina", selection="threshold")
@@ -217,23 +194,6 @@ def test_corrected_thresholds_are_read_from_the_cache_the_second_time(home, text
         Session().gating(model, NO_ROTATION, method, plan, other, NullReporter())
         assert len(corrected) == count
     assert file in (home / "cache" / "thresholds").iterdir()
-
-
-@pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("module", "version"),
-    [
-        (products, "CORRECTION_VERSION"),
-        (products, "CALIBRATION_VERSION"),
-        (products, "BASES_VERSION"),
-    ],
-)
-def test_thresholds_of_another_version_are_corrected_again(text, corrected, monkeypatch, module, version):
-    loaded, spec = tiny_loaded(layers=1), CalibrationSpec(text=text)
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    monkeypatch.setattr(module, version, "another")
-    Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    assert len(corrected) == 2
 
 
 def test_tuned_biases_are_read_from_the_cache_the_second_time(home, text, monkeypatch):
@@ -308,9 +268,145 @@ def test_top_k_and_dense_thresholds_are_never_corrected(home, text, corrected, m
     assert not (home / "cache" / "thresholds").exists()
 
 
-def test_both_kinds_of_thresholds_are_of_the_same_calibration(home: Path, text: TextSpec) -> None:
-    loaded = tiny_loaded(layers=1)
-    for thresholds in ("dense", "gated"):
-        spec = CalibrationSpec.model_validate({"text": text, "thresholds": thresholds})
-        Session().gating(loaded, NO_ROTATION, THRESHOLD, HALF, spec, NullReporter())
-    assert len(list((home / "cache" / "calibrations").iterdir())) == 1
+# ---- references ------------------------------------------------------------------------------------------------------
+
+GLOBAL = RotationSpec(mode="global", attention_basis=("qkv",), mlp_basis=("gate_up",), per_head=False)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> ModelSource:
+    return ModelSource(location=str(tiny_folder(tmp_path / "model")))
+
+
+@pytest.fixture
+def passage(tmp_path: Path) -> TextSpec:
+    return TextSpec(source=tiny_text(tmp_path), tokens=256, sequence=64)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The dense passes over a passage, and the models that were loaded, in order, from an empty cache."""
+    monkeypatch.setenv("WINA_HOME", str(tmp_path / "home"))
+    calls: list[str] = []
+    make, load = original_module.make_reference, session_module.load_model
+    monkeypatch.setattr(session_module, "make_reference", lambda *given: (calls.append("dense pass"), make(*given))[1])
+    monkeypatch.setattr(session_module, "load_model", lambda *given: (calls.append("load"), load(*given))[1])
+    return calls
+
+
+def measured(session: Session, passage: TextSpec, *configurations) -> list[UnitRecord]:
+    evaluation = EvaluationSpec(fidelity=None, original=passage, batch_size=4)
+    runs = [
+        RunSpec(model=source, rotation=rotation, method=method, plan=plan, evaluation=evaluation)
+        for source, rotation, method, plan in configurations
+    ]
+    events: list = []
+    job = EvaluateJob(runs=tuple(PendingRun(spec=run, units=(ORIGINAL,)) for run in runs))
+    run_job(job, session, events.append, NullReporter())
+    assert not [event.error for event in events if isinstance(event, RunFailed)]
+    return [event.unit for event in events if isinstance(event, Partial)]
+
+
+def kl(unit: UnitRecord) -> float:
+    return next(metric.value for metric in unit.metrics if metric.metric == "kl")
+
+
+def test_all_configurations_share_one_dense_pass_and_a_later_engine_makes_none(model, passage, passes):
+    none, half = UniformSparsity(sparsity=0.0), UniformSparsity(sparsity=0.5)
+    int8 = model.model_copy(update={"quantization": "int8"})
+    wina = MethodSpec(name="wina")
+    rotated, bits, gated = measured(
+        Session(), passage, (model, GLOBAL, DENSE, none), (int8, GLOBAL, DENSE, none), (int8, GLOBAL, wina, half)
+    )
+    assert passes == ["load", "dense pass", "load", "load"]  # the original, dropped; rotated; rotated in 8 bits
+    assert abs(kl(rotated)) < 1e-6
+    assert kl(rotated) < kl(bits) < kl(gated)
+    assert bits.gated_sparsity == 0.0
+    passes.clear()
+    (alone,) = measured(Session(), passage, (int8, NO_ROTATION, wina, half))
+    assert passes == ["load"]
+    assert kl(alone) > kl(bits)
+
+
+def test_the_original_stays_in_memory_only_if_it_was_there(model, passage, passes):
+    session = Session()
+    session.reference(model, passage, 4, NullReporter())
+    session.prepare(model, NO_ROTATION, NullReporter())
+    assert passes == ["load", "dense pass", "load"]
+    other = passage.model_copy(update={"tokens": 128})
+    session.reference(model, other, 4, NullReporter())
+    session.prepare(model, NO_ROTATION, NullReporter())
+    assert passes == ["load", "dense pass", "load", "dense pass"]
+
+
+def test_another_dtype_text_or_weights_have_a_reference_of_their_own(model, passage, passes, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("Another passage, of the same length.\n" * 80, encoding="utf-8")
+    copy = ModelSource(location=str(tiny_folder(tmp_path / "copy")))
+    changed = ModelSource(location=str(tiny_folder(tmp_path / "changed", dtype=torch.bfloat16)))
+    session = Session()
+    for source, one in (
+        (model, passage),
+        (model.model_copy(update={"dtype": "float64"}), passage),
+        (model, passage.model_copy(update={"source": str(other)})),
+        (changed, passage),
+    ):
+        session.reference(source, one, 4, NullReporter())
+    assert passes.count("dense pass") == 4
+    int4 = model.model_copy(update={"quantization": "int4", "device": "cpu"})
+    for source in (copy, int4):  # the same files, elsewhere; other bits, another name of the device
+        Session().reference(source, passage, 4, NullReporter())
+    assert passes.count("dense pass") == 4
+
+
+def test_a_damaged_file_is_computed_again_with_a_warning(model, passage, passes):
+    first = Session().reference(model, passage, 4, NullReporter()).codes(3).clone()
+    (file,) = (cache_folder() / "references").glob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-7] ^= 1
+    file.write_bytes(content)
+    reporter = RecordingReporter()
+    again = Session().reference(model, passage, 4, reporter)
+    assert passes.count("dense pass") == 2
+    assert torch.equal(again.codes(3), first)
+    assert [line for line in reporter.lines if "computed again" in line and "damaged" in line]
+
+
+def test_an_engine_waits_for_another_that_computes_the_reference_and_can_be_cancelled(
+    model, passage, passes, monkeypatch
+):
+    monkeypatch.setattr(alone_module, "_WAIT_SECONDS", 0.01)
+    file = products.reference_file(model, Path(model.location), passage)
+    file.parent.mkdir(parents=True)
+    reporter = RecordingReporter(after=5)
+    with filelock.FileLock(file.with_suffix(".lock")), pytest.raises(Cancelled):
+        Session().reference(model, passage, 4, reporter)
+    assert {call[3] for call in reporter.calls} == {"another engine computes the log-probabilities of the original"}
+    assert passes == []
+    Session().reference(model, passage, 4, NullReporter())
+    assert passes == ["load", "dense pass"]
+
+
+def test_a_text_that_takes_too_much_disk_is_refused_with_the_largest_that_fits(model, passage, passes, monkeypatch):
+    monkeypatch.setattr(session_module, "MAX_REFERENCE_BYTES", 2 * 257 * 200)
+    with pytest.raises(WinaError, match=r"256 tokens and a vocabulary of 257 .* choose at most 192 tokens"):
+        Session().reference(model, passage, 4, NullReporter())
+    assert passes == [], "the model was not even loaded"
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float16"])
+def test_the_original_of_a_model_in_16_bits_is_the_stored_weights_in_float32(dtype, passage, passes, tmp_path):
+    folder = tiny_folder(tmp_path / "halves", dtype=torch.bfloat16)
+    source = ModelSource(location=str(folder), dtype=dtype)
+    reference = Session().reference(source, passage, 4, NullReporter())
+    widened = session_module.load_model(source.model_copy(update={"dtype": "float32"}), NullReporter())
+    with torch.no_grad():
+        log = widened.model(reference.tokens).logits.log_softmax(-1)
+    likelihoods = log[:, :-1].gather(-1, reference.tokens[:, 1:, None])[..., 0]
+    assert torch.allclose(torch.from_numpy(reference.likelihoods), likelihoods, atol=1e-5)
+    dense = UniformSparsity(sparsity=0.0)
+    (floor,) = measured(Session(), passage, (source, NO_ROTATION, DENSE, dense))
+    assert 1e-6 < kl(floor) < 0.1, "the dense run is what 16 bits cost"
+    passes.clear()
+    Session().reference(source.model_copy(update={"dtype": "float32"}), passage, 4, NullReporter())
+    assert passes == [], "one reference for all data types"

@@ -7,9 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .channel import Channel
 from .peer import ConfinedPeer
-from .values import SUBCLASSED, Encoder
+from .values import SUBCLASSED, Channel, Encoder
 
 
 def run(program: str, channel: Channel) -> None:

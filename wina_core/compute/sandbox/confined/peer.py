@@ -8,8 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .channel import BrokenMessageError, Channel
-from .values import Decoder, Encoder
+from .values import BrokenMessageError, Channel, Decoder, Encoder
 
 
 class ConfinedPeer:

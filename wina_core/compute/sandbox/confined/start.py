@@ -10,7 +10,7 @@ import resource
 import sys
 from importlib import import_module
 
-from .channel import Channel
+from .values import Channel
 
 
 def main() -> None:
