@@ -1,42 +1,28 @@
-"""Keyboard and pointer, with and without a display. Nothing here waits: what a key or a click sets off may open a
+"""Keyboard, with and without a display. Nothing here waits: what a key or a click sets off may open a
 dialog that has an event loop of its own."""
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
-from PySide6.QtCore import QPoint, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeySequence, QWindow
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-NOTCH = 120
-"""One notch of a wheel, in eighths of a degree."""
 _BETWEEN_MS = 3
 """From one key or click to the next."""
 _X_NAMES = {"Space": "space", "Enter": "KP_Enter", "PgUp": "Prior", "PgDown": "Next", "Esc": "Escape"}
 
 
 class Devices(Protocol):
-    """What a person's hands are on; places are in pixels of the screen."""
+    """What a person's hands are on."""
 
     def keys(self, sequence: str) -> None:
         """Press keys together, named as in "Ctrl+K"."""
 
     def type(self, text: str) -> None:
         """Type ASCII letters and signs."""
-
-    def click(self, place: QPoint) -> None:
-        """Go there, press and release."""
-
-    def move(self, place: QPoint) -> None:
-        """Go there."""
-
-    def drag(self, places: Sequence[QPoint]) -> None:
-        """Press at the first, go through all, release at the last."""
-
-    def wheel(self, place: QPoint, notches: int) -> None:
-        """Turn the wheel there; away from the person is positive."""
 
     def busy(self) -> bool:
         """Whether something is still on its way."""
@@ -56,35 +42,8 @@ class SimulatedDevices:
         for letter in text:
             self._later(lambda letter=letter: QTest.keyClick(QGuiApplication.focusWindow(), ord(letter)))
 
-    def click(self, place: QPoint) -> None:
-        left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-        self.move(place)
-        self._at(place, lambda window, where: QTest.mouseClick(window, left, none, where))
-
-    def move(self, place: QPoint) -> None:
-        self._at(place, QTest.mouseMove)
-
-    def drag(self, places: Sequence[QPoint]) -> None:
-        left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
-        self._at(places[0], lambda window, where: QTest.mousePress(window, left, none, where))
-        for place in places[1:]:
-            self.move(place)
-        self._at(places[-1], lambda window, where: QTest.mouseRelease(window, left, none, where))
-
-    def wheel(self, place: QPoint, notches: int) -> None:
-        turn = QPoint(0, NOTCH * notches)
-        self._at(place, lambda window, where: QTest.wheelEvent(window, where, turn))
-
     def busy(self) -> bool:
         return bool(self._queue)
-
-    def _at(self, place: QPoint, do: Callable[[QWindow, QPoint], object]) -> None:
-        def act() -> None:
-            window = window_at(place)
-            assert window is not None, f"no window is at {place.x()}, {place.y()}"
-            do(window, window.mapFromGlobal(place))
-
-        self._later(act)
 
     def _later(self, do: Callable[[], object]) -> None:
         self._queue.append(do)
@@ -104,12 +63,6 @@ class SimulatedDevices:
             QTimer.singleShot(_BETWEEN_MS, self._act)
 
 
-def window_at(place: QPoint) -> QWindow | None:
-    """The topmost; also beyond the screen, since without a display the screen is smaller than the window."""
-    windows = reversed(QGuiApplication.topLevelWindows())
-    return next((one for one in windows if one.isVisible() and one.geometry().contains(place)), None)
-
-
 class XDevices:
     """Has the X server make the events, which take their way by the window manager; one xdotool after the other."""
 
@@ -125,19 +78,6 @@ class XDevices:
 
     def type(self, text: str) -> None:
         self._do("type", "--delay", "4", "--", text)
-
-    def click(self, place: QPoint) -> None:
-        self._do(*_to(place), "click", "1")
-
-    def move(self, place: QPoint) -> None:
-        self._do(*_to(place))
-
-    def drag(self, places: Sequence[QPoint]) -> None:
-        first, *others = map(_to, places)
-        self._do(*first, "mousedown", "1", *(word for place in others for word in place), "mouseup", "1")
-
-    def wheel(self, place: QPoint, notches: int) -> None:
-        self._do(*_to(place), "click", "--repeat", str(abs(notches)), "--delay", "4", "4" if notches > 0 else "5")
 
     def busy(self) -> bool:
         if self._running is not None and self._running.poll() is None:
@@ -158,12 +98,3 @@ def _is_handed_on() -> bool:
     """Whether the window manager is giving the keyboard from a window that was closed to another one."""
     shown = any(window.isVisible() for window in QGuiApplication.topLevelWindows())
     return shown and QApplication.activeWindow() is None
-
-
-def _to(place: QPoint) -> list[str]:
-    return ["mousemove", str(place.x()), str(place.y())]
-
-
-def points_between(start: QPoint, end: QPoint, steps: int = 4) -> Iterator[QPoint]:
-    """From the one to the other, both among them."""
-    return (start + (end - start) * (step / steps) for step in range(steps + 1))

@@ -1,4 +1,7 @@
-"""Kernels compile to binaries without a GPU: the first of each and every fiftieth, or with WINA_LONG_TESTS=1 all. The targets take turns."""
+"""Kernels compile to binaries without a GPU: the first of each and every fiftieth, or with WINA_LONG_TESTS=1 all.
+
+The targets take turns, one for each kernel.
+"""
 
 import os
 from pathlib import Path
