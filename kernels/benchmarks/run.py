@@ -54,8 +54,7 @@ WINDOW = HERE.parents[1] / "tests" / "benchmarks"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    if str(WINDOW) not in sys.path:
-        sys.path.append(str(WINDOW))
+    sys.path += [folder for folder in (str(WINDOW), str(WINDOW.parents[1])) if folder not in sys.path]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=(*BENCHMARKS, "all", *OTHERS, *WITH_OPTIONS))
     parser.add_argument("--out", type=Path, help="the file to write; with `all`, a folder")

@@ -88,9 +88,3 @@ def test_the_page_shows_commonsense_scores_of_a_real_model_once_they_are_there(e
     page = results_page.page()
     assert "real-commonsense --data-folder" in page
     assert "| teal | none | 50 % |" in page
-
-
-def test_the_files_of_real_models_alone_have_scores_of_tasks():
-    assert set(results_page.SCORES) < set(results_page.metrics_of("real-commonsense"))
-    assert not set(results_page.SCORES) & set(results_page.metrics_of("demo-methods"))
-    assert "bits_read" in results_page.metrics_of("demo-worth")

@@ -118,14 +118,12 @@ def main() -> int:
     given = options(__doc__, cases=2000, seed=1, kind="", only=-1)
     seeds = [given.only] if given.only >= 0 else range(given.seed, given.seed + given.cases)
     began = time.monotonic()
-    tried: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="wina-malformed-") as folder:
         prepare(Path(folder) / "base")
         from tests.trust.inputs import INPUTS
 
-        for seed in seeds:
-            if given.kind in ("", INPUTS[seed % len(INPUTS)].name):
-                tried.append(run_forked(seed, Path(folder)))
+        chosen = [seed for seed in seeds if given.kind in ("", INPUTS[seed % len(INPUTS)].name)]
+        tried = [run_forked(seed, Path(folder)) for seed in chosen]
     if given.only >= 0:
         print("\n".join(f"{name}: {value}" for name, value in tried[0].items()))
     counts = Counter((result["kind"], result["verdict"]) for result in tried)

@@ -16,9 +16,8 @@ from tests.released.recomputed.decoder import (
     dense_inputs,
     layer_inputs,
 )
-from tests.released.recomputed.gate import Gate
+from tests.released.recomputed.gates import Gate, Wina
 from tests.released.recomputed.selections import score_threshold, teal_histogram_threshold, teal_prefix, wina_prefix
-from tests.released.recomputed.wina import Wina
 
 Row = dict[str, float]
 """Sparsity of each block of a layer."""
