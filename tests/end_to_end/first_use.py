@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QFileDialo
 from wina_app.application import Application
 from wina_app.widgets.controls import CollapsibleSection
 
-from tests.end_to_end.devices import Devices
-from tests.end_to_end.hands import Keyboard, Script, Seen, plain
+from tests.end_to_end.hands import Devices, Keyboard, Script, Seen, plain
 from wina_core.files.paths import resources_folder
 
 DOCUMENTS = 8

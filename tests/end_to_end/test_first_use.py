@@ -14,9 +14,8 @@ import pytest
 from PySide6.QtGui import QImage
 from wina_app.application import Application
 
-from tests.end_to_end.devices import Devices
 from tests.end_to_end.first_use import FirstUse
-from tests.end_to_end.hands import carry_out
+from tests.end_to_end.hands import Devices, carry_out
 from tests.end_to_end.screen import LONG, MISSING, ON_DISPLAY, ON_SCREEN, PROGRAMS, display
 from wina_core.store import Store
 from wina_core.studies.expand import save_study_file

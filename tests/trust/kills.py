@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.trust.attack import KillReport, counted, options, verdict
 from tests.trust.stored_study import Results, StoredStudy, Units
+from wina_core.store import Store
 
 STUDY = """\
 name = "killed"
@@ -154,7 +155,6 @@ def _kill_at(what: str, number: int) -> None:
     from sqlalchemy import Engine, event
 
     from wina_core.api.progress import TerminalReporter
-    from wina_core.store import Store
 
     def count(*_: object) -> None:
         if next(counter) == number:
@@ -185,7 +185,6 @@ def _show(study: Path, home: Path) -> int:
     from wina_app.services.settings import Settings
 
     from wina_core.jobs import EvaluateJob
-    from wina_core.store import Store
     from wina_core.studies.expand import labelled, specs_of
     from wina_core.studies.gallery import find_study
 
@@ -340,7 +339,7 @@ class Killer:
         self._report.faults["orphans"] += wait_until_gone(self._home, 0.0 if code is None else ORPHAN_SECONDS)
         if number is not None and code == 128 + number:  # it ended by itself, and marked its runs
             self._report.faults["unmarked"] += self._stored.unfinished()
-        self._stored.open_again()
+        Store(self._stored.file).close()  # as the next program opens it
         self._report.faults["unmarked"] += self._stored.unfinished()
         self._complete = code == 0 and self._stored.is_done()  # a window ends with 0 after a signal, too
         self._check_stored(before)
