@@ -17,26 +17,17 @@ class Gate:
 
     Call an instance as the `gate` of `forward`. It keeps the masks of its last call for each cell in `masks`, bool
     [rows, tokens, n]; tokens of the dense prefix have masks of ones.
-
-    Attributes
-    ----------
-    weights
-        The model that is gated.
-    targets
-        Sparsity s of each gated cell; cells that are absent or have 0 stay dense.
-    thresholds
-        Thresholds by cell: an input is kept when its score exceeds it. None keeps the highest scores instead.
-    released
-        True for the released number of kept inputs, False for the paper's.
-    prefix
-        Number of dense first tokens of a sequence of T tokens.
     """
 
     weights: Weights
     targets: Mapping[Cell, float]
+    """Sparsity s of each gated cell; cells that are absent or have 0 stay dense."""
     thresholds: Mapping[Cell, float] | None = None
+    """By cell: an input is kept when its score exceeds it. None keeps the highest scores instead."""
     released: bool = False
+    """True for the released number of kept inputs, False for the paper's."""
     prefix: Callable[[int], int] = no_prefix
+    """Number of dense first tokens of a sequence of T tokens."""
     masks: dict[Cell, Tensor] = field(default_factory=dict)
 
     def gates(self, name: str) -> bool:  # noqa: ARG002 - others gate some matrices only
@@ -143,17 +134,12 @@ class RSparse(Gate):
     Paper: the mask keeps (1 - s) rho of the inputs by |x|. As released (VITA-Group/R-Sparse models/modeling_llama.py
     `R_Sparse_Linear`, utils/setup.py): by |x_i| * ||W[:, i]||, or by |x_i| without a low-rank part where rho is 1; and
     the rank takes q, k, v and o for hidden x hidden.
-
-    Attributes
-    ----------
-    rho
-        Share of the kept budget that goes to the mask: one for all cells, or one for each cell.
-    searched
-        True where the shares come from a searched file: as released each matrix then keeps one input and one rank.
     """
 
     rho: float | Mapping[Cell, float] = 1.0
+    """Share of the kept budget that goes to the mask: one for all cells, or one for each cell."""
     searched: bool = False
+    """True where the shares come from a searched file: as released each matrix then keeps one input and one rank."""
 
     def share(self, layer: int, name: str) -> float:
         """Return rho of a cell."""
@@ -200,16 +186,10 @@ class Scap(Gate):
 
     Source: IntelLabs/SCAP calibrate.py `SCAPCalibrationHook`. Paper: one scalar mode for each matrix of the MLP. As
     released for Llama-2 and Mistral: modes of 0.
-
-    Attributes
-    ----------
-    modes
-        The mode of every gated cell: a scalar, or a vector [n] for a mode of each input.
-    names
-        Matrices that the method gates.
     """
 
     modes: Mapping[Cell, Tensor | float] = field(default_factory=dict)
+    """The mode of every gated cell: a scalar, or a vector [n] for a mode of each input."""
     names: tuple[str, ...] = MLP
 
     def gates(self, name: str) -> bool:
@@ -256,14 +236,10 @@ class Larosa(Gate):
     up; o and down are gated as they are. The level is 0.8 s before and 1.2 s for o and down. All inputs that reach the
     k-th highest are kept. With `folded` the norm's gain belongs to the matrices, as a rotation merged into the weights
     needs it; the released code rotates the input with its gain.
-
-    Attributes
-    ----------
-    bases
-        Q [d, d] of every layer, columns are basis vectors.
     """
 
     bases: Sequence[Tensor] = ()
+    """Q [d, d] of every layer, columns are basis vectors."""
     folded: bool = True
 
     def level(self, layer: int, name: str) -> float:
